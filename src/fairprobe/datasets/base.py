@@ -1,0 +1,94 @@
+"""`Dataset`: coded rows with their labels, the domain they live in, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import DataError
+
+SHARES = (0.7, 0.1, 0.2)  # training, validation, test
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a person should know about a data set before using it."""
+
+    title: str
+    about: str
+    source: str
+    licence: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of the three disjoint parts."""
+
+    train: Ints
+    validation: Ints
+    test: Ints
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows `x` (N, A) of codes and labels `y` (N,) of class numbers.
+
+    Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while everything that is
+    generated stays inside. `protected` names the attributes people commonly audit; the choice is the caller's.
+    """
+
+    name: str
+    domain: Domain
+    x: Rows
+    y: Ints
+    classes: tuple[str, ...]
+    label: str = "label"
+    favourable: int | None = None
+    protected: tuple[str, ...] = ()
+    card: Card | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
+        object.__setattr__(self, "y", _check_labels(self.y, len(self.x), self.classes, self.label))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
+        """The same data with these attributes as the sensitive ones; each of their values must occur."""
+        domain = self.domain.with_sensitive(sensitive)
+        for name in domain.sensitive:
+            codes = self.x[:, domain.index(name)]
+            if len(np.unique(codes)) < 2:
+                only = domain[name].describe(float(codes[0]))
+                raise DataError(
+                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other groups are empty, so nothing can be compared. Add rows of another group."
+                )
+        return replace(self, domain=domain)
+
+    def split(self, seed: int = 0) -> Split:
+        """70 / 10 / 20, shuffled by the seed."""
+        order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
+        first, second = int(SHARES[0] * len(self)), int((SHARES[0] + SHARES[1]) * len(self))
+        return Split(order[:first], order[first:second], order[second:])
+
+
+def _check_labels(y: Any, rows: int, classes: tuple[str, ...], label: str) -> Ints:
+    labels = np.asarray(y)
+    if labels.shape != (rows,):
+        raise DataError(f"The labels '{label}' have shape {labels.shape}; expected one for each of the {rows:,} rows.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmax(~np.isfinite(labels)))
+        raise DataError(f"Row {row} has no label ('{label}' is {labels[row]}). Drop the row or fill it in.")
+    numbers = labels.astype(np.int64)
+    if (numbers != labels).any() or (rows and (numbers.min() < 0 or numbers.max() >= len(classes))):
+        raise DataError(f"The labels '{label}' must be the numbers 0 to {len(classes) - 1} of the classes {', '.join(classes)}.")
+    if len(np.unique(numbers)) < 2:
+        found = f"'{classes[int(numbers[0])]}'" if rows else "no row at all"
+        raise DataError(f"The labels '{label}' hold one class only ({found}); a classifier needs at least two. Check the label column.")
+    return numbers

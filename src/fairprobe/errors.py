@@ -1,0 +1,55 @@
+"""Everything fairprobe raises on purpose.
+
+    FairprobeError
+    ├── InputError        (also a ValueError) what was given cannot be worked with
+    │   ├── DomainError   an attribute, a bound, a category, a row outside the domain
+    │   ├── DataError     a table or its labels
+    │   ├── ModelError    a network: its width, its outputs, its layers
+    │   └── SettingError  an option, a budget, a name that does not exist
+    └── StorageError      (also an OSError) a file or folder that cannot be read or written
+
+Each message says what was expected, what came, and what to do. Anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["DataError", "DomainError", "FairprobeError", "InputError", "ModelError", "SettingError", "StorageError"]
+
+
+class FairprobeError(Exception):
+    """The root: catch this to catch everything that fairprobe raises on purpose."""
+
+
+class InputError(FairprobeError, ValueError):
+    """What was given cannot be worked with."""
+
+
+class DomainError(InputError):
+    """An attribute, a bound, a category, or a row outside the domain."""
+
+
+class DataError(InputError):
+    """A table or its labels."""
+
+
+class ModelError(InputError):
+    """A network: its width, its outputs, its layers."""
+
+
+class SettingError(InputError):
+    """An option, a budget, or a name that does not exist."""
+
+
+class StorageError(FairprobeError, OSError):
+    """A file or folder that cannot be read or written."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The tail of an error message about an unknown name: the nearest known one, then all of them."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"{hint} Known: {', '.join(names)}."
