@@ -67,7 +67,8 @@ class Dataset:
             if len(np.unique(codes)) < 2:
                 only = domain[name].describe(float(codes[0]))
                 raise DataError(
-                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other groups are empty, so nothing can be compared. Add rows of another group."
+                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other groups are empty, so nothing can be "
+                    "compared. Add rows of another group."
                 )
         return replace(self, domain=domain)
 

@@ -1,0 +1,37 @@
+"""Data sets: coded rows with labels, the domain they live in, and where they come from.
+
+`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are packaged; MEPS is fetched with
+`fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes any table in human words for a domain.
+"""
+
+from __future__ import annotations
+
+from fairprobe.datasets.adult import adult
+from fairprobe.datasets.bank import bank
+from fairprobe.datasets.base import Card, Dataset, Split
+from fairprobe.datasets.compas import compas
+from fairprobe.datasets.german import german
+from fairprobe.datasets.meps import meps
+from fairprobe.datasets.meps_fetch import TERMS, fetch_meps
+from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import Entry, catalogue, load, names
+from fairprobe.datasets.table import rows_from_frame
+
+__all__ = [
+    "TERMS",
+    "Card",
+    "Dataset",
+    "Entry",
+    "Split",
+    "adult",
+    "bank",
+    "catalogue",
+    "compas",
+    "fetch_meps",
+    "german",
+    "load",
+    "meps",
+    "names",
+    "read_packaged",
+    "rows_from_frame",
+]

@@ -1,0 +1,191 @@
+"""`Findings`: the unique IDIs of a search, each with its counterpart and where it came from. In memory, or in a Parquet file.
+
+A row of the table is one pair: a column for every attribute (codes), `<sensitive>_other` for the counterpart's values, `label` and
+`label_other`, the model's `probability` of each, the `gap`, the `phase`, and the `origin` (the number of the seed).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fairprobe.arrays import Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import DomainError, StorageError
+from fairprobe.storage import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PHASES = ("global", "local")
+PROVENANCE = ("label", "label_other", "probability", "probability_other", "gap", "phase", "origin")
+BATCH = 262_144
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """How findings came about. `stopped`: complete, seconds, wanted or interrupted. `tried`: different instances judged."""
+
+    method: str
+    mode: str
+    seeds: int
+    global_iterations: int
+    local_iterations: int
+    tried: int
+    stopped: str
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The pairs, in memory (`table`) or on disk (`path`)."""
+
+    domain: Domain
+    generation: Generation
+    table: pa.Table | None = None
+    path: Path | None = None
+
+    # -- looking at them ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if self.table is not None:
+            return int(self.table.num_rows)
+        return int(pq.read_metadata(self.path).num_rows)
+
+    def batches(self, size: int = BATCH) -> Iterator[pa.RecordBatch]:
+        """All pairs, a batch at a time, so that memory stays flat."""
+        if self.table is not None:
+            yield from self.table.to_batches(max_chunksize=size)
+        else:
+            with pq.ParquetFile(self.path) as file:
+                yield from file.iter_batches(batch_size=size)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All pairs as a data frame of codes."""
+        frame: pd.DataFrame = self._whole().to_pandas()
+        return frame
+
+    @property
+    def x(self) -> Rows:
+        """(n, A) the instances."""
+        return self.rows(self._whole())
+
+    @property
+    def x_other(self) -> Rows:
+        """(n, A) their counterparts."""
+        return self.rows(self._whole(), other=True)
+
+    def rows(self, pairs: pa.Table | pa.RecordBatch, *, other: bool = False) -> Rows:
+        """The instances of some pairs, or their counterparts."""
+        names = [f"{name}_other" if other and name in self.domain.sensitive else name for name in self.domain.names]
+        columns = [pairs.column(name).to_numpy(zero_copy_only=False) if isinstance(pairs, pa.RecordBatch) else pairs.column(name).to_numpy() for name in names]
+        return np.stack(columns, axis=1).astype(np.float32) if columns else np.empty((0, 0), dtype=np.float32)
+
+    def count(self, phase: str) -> int:
+        """How many were found in the phase "global" or "local"."""
+        code = PHASES.index(phase)
+        return sum(int((_phase_codes(batch) == code).sum()) for batch in self.batches())
+
+    def _whole(self) -> pa.Table:
+        return self.table if self.table is not None else pq.read_table(self.path)
+
+    # -- making, saving, loading ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_records(
+        cls, domain: Domain, records: Callable[[], Iterable[Any]], generation: Generation, save_to: Path | None = None
+    ) -> Findings:
+        """From a ledger, which can be asked for its records again: a file that cannot be written does not lose them."""
+        schema = _schema(domain, generation)
+        if save_to is not None:
+            with suppress(StorageError):  # whoever saves the findings later is told; until then they stay in memory
+                _write(save_to, schema, (_batch(domain, some, schema) for some in records()))
+                return cls(domain, generation, path=save_to)
+        return cls(domain, generation, table=pa.Table.from_batches([_batch(domain, some, schema) for some in records()], schema))
+
+    def save(self, path: Path | str) -> Path:
+        """Writes a Parquet file, whole or not at all."""
+        target = Path(path)
+        _write(target, _schema(self.domain, self.generation), self.batches())
+        return target
+
+    @classmethod
+    def load(cls, path: Path | str, domain: Domain) -> Findings:
+        """Opens a file written by `save`; the pairs stay on disk. `domain` tells which columns are attributes."""
+        source = Path(path)
+        try:
+            schema = pq.read_schema(source)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"{source} cannot be read as findings: {error}. Run the audit again.") from error
+        about = json.loads((schema.metadata or {}).get(b"fairprobe", b"{}"))
+        expected = _schema(domain, Generation(**about["generation"])).names if "generation" in about else []
+        if schema.names != expected:
+            wrong = ", ".join(sorted(set(schema.names) ^ set(expected))[:5]) or "their order"
+            raise StorageError(f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in.")
+        return cls(domain, Generation(**about["generation"]), path=source)
+
+    def merge(self, other: Findings) -> Findings:
+        """Both together, each instance once; what this one has comes first."""
+        if other.domain != self.domain:
+            raise DomainError("Findings of different domains, or of different sensitive attributes, cannot be merged.")
+        both = pa.concat_tables([self._whole(), other._whole().cast(self._whole().schema)])
+        part = self.rows(both)[:, self.domain.other_columns]
+        _, first = np.unique(part, axis=0, return_index=True)
+        return Findings(self.domain, self.generation, table=both.take(np.sort(first)))
+
+
+def check_names(domain: Domain) -> None:
+    """Refuses a domain whose attribute names cannot stand beside the columns of provenance."""
+    columns = _names(domain)
+    for name in domain.names:
+        if columns.count(name) > 1:
+            raise DomainError(f"An attribute cannot be called '{name}': the findings have a column of that name. Rename it.")
+
+
+def _names(domain: Domain) -> list[str]:
+    return [*domain.names, *(f"{name}_other" for name in domain.sensitive), *PROVENANCE]
+
+
+def _schema(domain: Domain, generation: Generation) -> pa.Schema:
+    kinds = {"label": pa.int32(), "label_other": pa.int32(), "origin": pa.int64(), "phase": pa.dictionary(pa.int8(), pa.string())}
+    codes = [pa.float32() if attribute.kind == "real" else pa.int32() for attribute in domain.attributes]
+    others = [codes[column] for column in domain.sensitive_columns]
+    types = [*codes, *others, *(kinds.get(name, pa.float32()) for name in PROVENANCE)]
+    about = json.dumps({"generation": asdict(generation), "sensitive": domain.sensitive})
+    return pa.schema(list(zip(_names(domain), types, strict=True)), metadata={"fairprobe": about})
+
+
+def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
+    x = domain.unpack(records["x"])
+    low = domain.low[domain.sensitive_columns]
+    other = records["other"] if domain.packed_type == np.float32 else records["other"].astype(np.float32) + low
+    columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE)]
+    arrays = []
+    for field, values in zip(schema, columns, strict=True):
+        if field.name == "phase":
+            arrays.append(pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int8)), pa.array(PHASES)))
+        else:
+            arrays.append(pa.array(np.ascontiguousarray(values).astype(field.type.to_pandas_dtype())))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _phase_codes(batch: pa.RecordBatch) -> Any:
+    column = batch.column("phase")
+    names = column.dictionary.to_pylist()
+    return np.array([PHASES.index(name) for name in names], dtype=np.int8)[column.indices.to_numpy(zero_copy_only=False)]
+
+
+def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+

@@ -1,0 +1,52 @@
+"""`Model`: a black box that turns coded rows into class probabilities. It wraps any callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.errors import ModelError
+
+
+class Model:
+    """A classifier seen from outside: `predict` takes (n, A) rows and returns (n, C) probabilities, or (n,) of class 1.
+
+    >>> Model(classifier.predict_proba)  # scikit-learn, XGBoost, an HTTP client …
+    """
+
+    def __init__(self, predict: Callable[[Rows], Any], *, batch: int = 16384) -> None:
+        self._predict = predict
+        self._batch = batch
+
+    def probabilities(self, x: Rows) -> Rows:
+        """(N, C) class probabilities. Batches are made here, so that memory stays flat whatever N is."""
+        if len(x) <= self._batch:
+            return _check(self._predict(x), len(x), 0)
+        starts = range(0, len(x), self._batch)
+        return np.concatenate([_check(self._predict(part := x[i : i + self._batch]), len(part), i) for i in starts])
+
+    def labels(self, x: Rows) -> Ints:
+        """(N,) the most probable class of each row."""
+        return self.probabilities(x).argmax(axis=1)
+
+
+def _check(answer: Any, rows: int, first: int) -> Rows:
+    """The callable's answer as (rows, C) probabilities, or an error that says what is wrong with it."""
+    p = np.asarray(answer, dtype=np.float32)
+    if p.ndim == 2 and p.shape[1] == 1:
+        p = p[:, 0]
+    if p.ndim == 1 and len(p) == rows:
+        p = np.stack([1 - p, p], axis=1)
+    if p.ndim != 2 or len(p) != rows:
+        raise ModelError(f"The model answered shape {p.shape} to {rows} rows; expected ({rows}, classes) or ({rows},).")
+    # One sum finds every NaN and infinity; looking at each number is only needed to name the row.
+    if not np.isfinite(p.sum()):
+        row = int(np.argmax(~np.isfinite(p).all(axis=1)))
+        raise ModelError(f"The model's output for row {first + row} is not finite ({p[row].tolist()}). Check its weights and the scale of its inputs.")
+    if rows and (p.min() < -1e-3 or p.max() > 1 + 1e-3):
+        row = int(np.argmax((p < -1e-3).any(axis=1) | (p > 1 + 1e-3).any(axis=1)))
+        raise ModelError(f"The model's output for row {first + row} is no probability ({p[row].tolist()}). Wrap logits in a softmax first.")
+    return p

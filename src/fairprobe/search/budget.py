@@ -1,0 +1,58 @@
+"""How much a search may spend, and how it tells where it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fairprobe.errors import SettingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """A search ends when its seeds are used up, or earlier: after `seconds`, or with `wanted` unique IDIs in hand.
+
+    Iterations that are not given are the method's own.
+    """
+
+    seeds: int = 1000
+    global_iterations: int | None = None
+    local_iterations: int | None = None
+    seconds: float | None = None
+    wanted: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("seeds", 1), ("global_iterations", 1), ("local_iterations", 0), ("seconds", 0), ("wanted", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise SettingError(f"The budget's {name} must be at least {least}; got {value}.")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is: `done` of `total` steps of all its seeds; `idis` counts repetitions until the search is over."""
+
+    phase: str
+    done: int
+    total: int
+    idis: int
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+class Clock:
+    """Wall and CPU seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    @property
+    def wall(self) -> float:
+        return time.perf_counter() - self._wall
+
+    @property
+    def cpu(self) -> float:
+        return time.process_time() - self._cpu

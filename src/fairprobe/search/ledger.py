@@ -1,0 +1,198 @@
+"""The ledger of a search: every instance once, exactly, in bounded memory.
+
+Instances come in by the million, most of them repeated. They are kept as records with a 64-bit key; one sort of the keys finds the
+repetitions. Keys of a domain too wide for 64 bits are hashes: there, records with equal keys are compared in full.
+
+When more than `limit` records wait in memory they go to files, divided by key: equal instances meet in the same file, so each file can be
+cleared of repetitions on its own, and memory never holds more than one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Keys, Mask, Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import StorageError
+from fairprobe.judge import Verdict
+
+Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+FILES = 64
+LIMIT = 4_000_000  # records in memory, of the instances tried and of those found
+GLOBAL, LOCAL = 0, 1
+PHASES = ("global", "local")
+
+
+class Ledger:
+    """What a search tried and what it found; the first occurrence of an instance is the one that is kept."""
+
+    def __init__(self, domain: Domain, *, limit: int = LIMIT) -> None:
+        self.domain = domain
+        packed = domain.packed_type
+        part = [] if domain.exact_keys else [("part", packed, (len(domain.other_columns),))]
+        self._tried = _Store([("key", np.uint64), *part], limit)
+        self._found = _Store(
+            [
+                ("key", np.uint64),
+                *part,
+                ("x", packed, (len(domain),)),
+                ("other", packed, (len(domain.sensitive),)),
+                ("label", np.int32),
+                ("label_other", np.int32),
+                ("probability", np.float32),
+                ("probability_other", np.float32),
+                ("gap", np.float32),
+                ("origin", np.int64),
+                ("phase", np.uint8),
+            ],
+            limit,
+        )
+
+    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int, counted: Mask | None = None) -> Keys:
+        """Enters the rows that a step tried (those `counted`) and, of these, the discriminatory ones. Returns all rows' keys."""
+        keys = self.domain.key(x)
+        is_idi = verdict.is_discriminatory if counted is None else verdict.is_discriminatory & counted
+        found = self._records(self._found, x, keys, is_idi)
+        found["x"] = self.domain.pack(x[is_idi])
+        found["other"] = self.domain.pack(verdict.x_other[is_idi])[:, self.domain.sensitive_columns]
+        for name in ("label", "label_other", "probability", "probability_other", "gap"):
+            found[name] = getattr(verdict, name)[is_idi]
+        found["origin"], found["phase"] = origin[is_idi], phase
+        tried = self._records(self._tried, x, keys, counted)
+        self._found.add(found)
+        self._tried.add(tried)
+        return keys
+
+    def _records(self, store: _Store, x: Rows, keys: Keys, rows: Mask | None) -> Records:
+        kept = keys if rows is None else keys[rows]
+        records = np.empty(len(kept), dtype=store.dtype)
+        records["key"] = kept
+        if not self.domain.exact_keys:
+            records["part"] = self.domain.pack(x if rows is None else x[rows])[:, self.domain.other_columns]
+        return records
+
+    @property
+    def idis_with_repetitions(self) -> int:
+        return self._found.entered
+
+    def count_found(self) -> int:
+        return sum(len(records) for records in self._found.unique())
+
+    def count_tried(self) -> int:
+        return sum(len(records) for records in self._tried.unique())
+
+    def found(self) -> Iterator[Records]:
+        """The unique IDIs, in batches."""
+        yield from self._found.unique()
+
+    def close(self) -> None:
+        self._found.close()
+        self._tried.close()
+
+
+class _Store:
+    """Records, unique by key (and part, where keys are hashes)."""
+
+    def __init__(self, dtype: list[Any], limit: int) -> None:
+        self.dtype = np.dtype(dtype)
+        self.entered = 0
+        self._limit = limit
+        self._waiting: list[Records] = []
+        self._rows = self._compact_at = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def add(self, records: Records) -> None:
+        self._waiting.append(records)
+        self._rows += len(records)
+        self.entered += len(records)
+        if self._rows > max(self._limit, 2 * self._compact_at):
+            self._compact()
+            if self._rows > self._limit:
+                self._spill()
+
+    def unique(self) -> Iterator[Records]:
+        if self._folder is None:
+            self._compact()
+            if self._rows:
+                yield self._waiting[0]
+            return
+        self._spill()
+        for number in range(FILES):
+            path = self._path(number)
+            if path.exists():
+                yield _unique(_read(path, self.dtype))
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _compact(self) -> None:
+        if self._waiting:
+            self._waiting = [_unique(np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0])]
+            self._rows = self._compact_at = len(self._waiting[0])
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="fairprobe-")
+        if not self._waiting:
+            return
+        records = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication spreads them.
+        number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
+        try:
+            for file, some in enumerate(np.split(records[order], ends[:-1])):
+                if len(some):
+                    with self._path(file).open("ab") as stream:
+                        stream.write(some.tobytes())
+        except OSError as error:
+            raise StorageError(f"The search cannot keep its records in {self._folder.name}: {error.strerror}. Free some space or set TMPDIR.") from error
+        self._waiting, self._rows, self._compact_at = [], 0, 0
+
+    def _path(self, number: int) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / f"{number:02d}"
+
+
+def _read(path: Path, dtype: np.dtype[Any]) -> Records:
+    return np.fromfile(path, dtype=dtype)
+
+
+def _unique(records: Records) -> Records:
+    """The first of each group of equal records, in the order they came (keys alone: sorted)."""
+    key = np.ascontiguousarray(records["key"])
+    if records.dtype.names == ("key",):
+        return _drop_repeated_keys(np.sort(key)).view(records.dtype)
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    repeated = np.zeros(len(key), dtype=bool)
+    repeated[1:] = ordered[1:] == ordered[:-1]
+    if "part" in (records.dtype.names or ()) and repeated.any():
+        repeated &= _confirmed(records["part"][order], ordered, repeated)
+    return records[np.sort(order[~repeated])]
+
+
+def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:
+    """Of records sorted by their hash, those that repeat an earlier one of the same hash in full."""
+    same = np.zeros(len(key), dtype=bool)
+    same[1:] = (part[1:] == part[:-1]).all(axis=1)
+    if (repeated & ~same).any():  # different instances under one hash: look among all that share it
+        clash = np.flatnonzero(np.isin(key, key[repeated & ~same]))
+        _, first = np.unique(part[clash], axis=0, return_index=True)
+        same[clash] = True
+        same[clash[first]] = False
+        repeated[clash] = True
+    return same
+
+
+def _drop_repeated_keys(ordered: Keys) -> Keys:
+    new = np.ones(len(ordered), dtype=bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]

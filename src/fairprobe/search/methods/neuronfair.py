@@ -1,0 +1,132 @@
+"""NeuronFair's generation: push a row to where the biased neurons tell it and its counterpart apart (Algorithms 2 and 3).
+
+Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron Identification", ICSE 2022.
+
+    paper                       here
+    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `_gradients`, which only needs its derivative by a_k(x); ascended
+    p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`, `*_redraw`
+    μ                           `*_momentum`
+    P                           the chance of each attribute to move, from reciprocals of the gradient
+
+Deliberate choices (each a named option or explained here):
+- `mode` of the local phase: "paper" as printed; "walk" as the authors' code does it (one attribute, random sign, no momentum, a step out of
+  the IDIs accepted with probability 1/e); "revert", our default, returns to the last IDI instead and finds the most.
+- Momentum is linear, so one accumulator holds g + g'.
+- log(a + 1e-8); a dead ReLU passes no gradient; a zero gradient means a random direction, so that no seed stalls.
+- In "walk" and "revert" the chance of an attribute is ∝ 1 / (|g| + |g'|), floor 1e-6, and is computed anew only for walkers that moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairprobe.arrays import Mask, Rows
+from fairprobe.errors import SettingError
+from fairprobe.interpret import LayerBias
+from fairprobe.model import TorchModel
+from fairprobe.search.methods.base import Method, Miss, Walkers, World
+
+Mode = Literal["revert", "walk", "paper"]
+MODES: dict[Mode, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
+
+SMALLEST_ACTIVATION = 1e-8
+SMALLEST_EFFECT = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuronFair(Method):
+    """NeuronFair around the biased neurons of `layer`."""
+
+    name: ClassVar[str] = "neuronfair"
+    needs_gradients: ClassVar[bool] = True
+
+    layer: LayerBias
+    mode: Mode = "revert"
+    global_iterations: int = 40
+    local_iterations: int = 1000
+    step: float = 1.0
+    global_momentum: float = 0.1
+    local_momentum: float = 0.05
+    global_redraw: int = 10
+    local_redraw: int = 50
+    random_share: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise SettingError(f"NeuronFair's local mode must be one of {', '.join(MODES)}; got '{self.mode}'.")
+
+    @property
+    def on_miss(self) -> Miss:
+        return MODES[self.mode]
+
+    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        self._draw_watched(walkers, self.global_redraw, rng)
+        return world.moves.ascend(walkers.x, self._momentum(world, walkers, self.global_momentum), rng=rng)
+
+    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        redrawn = self._draw_watched(walkers, self.local_redraw, rng)
+        if self.mode == "paper":
+            direction = self._momentum(world, walkers, self.local_momentum)
+            chance = _chances(world.moves.effect(walkers.x, direction))
+            mask = np.zeros(walkers.x.shape, dtype=bool)
+            mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
+            return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
+        self._refresh_chances(world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved)
+        lot = rng.random((len(walkers), 1), dtype=np.float32)
+        choice = (walkers.memory["up to"] <= lot).sum(axis=1)
+        return world.moves.nudge(walkers.x, world.moves.columns[np.minimum(choice, len(world.moves.columns) - 1)], rng=rng)
+
+    def _draw_watched(self, walkers: Walkers, every: int, rng: np.random.Generator) -> bool:
+        """`p OR r` for each walker: the biased neurons, and a few random ones that change every so many steps."""
+        if walkers.step % every:
+            return False
+        watched = np.zeros((len(walkers), self.layer.neurons), dtype=np.float32)
+        count = int(self.layer.neurons * self.random_share)
+        if count:
+            some = rng.random(watched.shape, dtype=np.float32).argpartition(count - 1, axis=1)[:, :count]
+            np.put_along_axis(watched, some, 1, axis=1)
+        watched[:, self.layer.biased] = 1
+        walkers.memory["watched"] = watched
+        return True
+
+    def _momentum(self, world: World, walkers: Walkers, decay: float) -> Rows:
+        """`g + g'` with the memory of earlier steps."""
+        g, g_other = self._gradients(world, walkers, None)
+        before = walkers.memory.get("momentum")
+        walkers.memory["momentum"] = total = g + g_other if before is None else g + g_other + np.float32(decay) * before
+        return total
+
+    def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
+        """`up to`: the cumulated chances of the attributes, to be compared with one random number."""
+        memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
+        if stale.any():
+            x = walkers.x[stale]
+            g, g_other = self._gradients(world, walkers, stale)
+            memory[stale] = _chances(world.moves.effect(x, g) + world.moves.effect(x, g_other)).cumsum(axis=1)
+
+    def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
+        assert isinstance(world.model, TorchModel)
+        x, x_other, watched = walkers.x, walkers.x_other, walkers.memory["watched"]
+        if rows is not None:
+            x, x_other, watched = x[rows], x_other[rows], watched[rows]
+        weight = torch.from_numpy(watched).to(world.model.device)
+
+        def cotangent(a: Tensor) -> Tensor:
+            mine, other = a.chunk(2)  # (n, neurons) each
+            own = -weight * other / (mine + SMALLEST_ACTIVATION)
+            theirs = -weight * mine / (other + SMALLEST_ACTIVATION)
+            return torch.cat([own, theirs])
+
+        gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]), layer=self.layer.name)
+        return gradient[: len(x)], gradient[len(x) :]
+
+
+def _chances(effect: Rows) -> Rows:
+    """Attributes that matter little to the objective move more often: they keep the row discriminatory."""
+    chance = 1 / np.maximum(effect, SMALLEST_EFFECT)
+    return chance / chance.sum(axis=1, keepdims=True)

@@ -1,0 +1,91 @@
+"""How a row can change: up a gradient, or by one step of one attribute. Everything stays inside the domain.
+
+Gradients come in the network's columns, moves go in attributes: a number moves by its grain along the sign, a one-hot attribute changes
+to the category with the steepest gradient. Sensitive attributes never move.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import SettingError
+from fairprobe.model import Encoder
+
+TRIES = 8  # to satisfy constraints with a part of a move before giving it up
+
+
+class Moves:
+    """The moves of a domain, as a network with this encoder sees it."""
+
+    def __init__(self, domain: Domain, encoder: Encoder | None, *, step: float = 1.0) -> None:
+        if step <= 0 or (step != int(step) and any(attribute.kind != "real" for attribute in domain.attributes)):
+            raise SettingError(f"The step must be a positive whole number on a domain with integers or categories; got {step:g}.")
+        self.domain = domain
+        self.columns = domain.other_columns  # the attributes that may move
+        spans = encoder.spans if encoder is not None else [(a, 1) for a in range(len(domain))]
+        one_hot = set(encoder.one_hot) if encoder is not None else set()
+        self._plain = np.array([a for a in self.columns if a not in one_hot], dtype=np.int64)
+        self._plain_at = np.array([spans[a][0] for a in self._plain], dtype=np.int64)
+        self._groups = [(a, *spans[a]) for a in self.columns.tolist() if a in one_hot]
+        self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
+        self._stride = domain.grain * np.float32(step)
+
+    def effect(self, x: Rows, gradient: Rows) -> Rows:
+        """(N, movable attributes) how much one step of each attribute changes the objective, to first order."""
+        if not self._groups:
+            return np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
+        effect = np.empty((len(x), len(self.domain)), dtype=np.float32)
+        effect[:, self._plain] = np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
+        for attribute, start, width in self._groups:
+            part = gradient[:, start : start + width]
+            current = np.take_along_axis(part, x[:, attribute : attribute + 1].astype(np.int64), axis=1)
+            effect[:, attribute] = np.abs(part - current).max(axis=1)
+        return effect[:, self.columns]
+
+    def ascend(self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
+        """One step of every attribute along `direction`, or of those in `mask` (N, A). No direction at all: a random one."""
+        flat = ~direction.any(axis=1)
+        if flat.any():
+            direction = direction.copy()
+            direction[flat] = rng.integers(-1, 2, (int(flat.sum()), direction.shape[1])).astype(np.float32)
+        new = x.copy()
+        new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
+        for attribute, start, width in self._groups:
+            part = direction[:, start : start + width]
+            current = x[:, attribute].astype(np.int64)
+            best = part.argmax(axis=1)
+            better = part[np.arange(len(x)), best] > part[np.arange(len(x)), current]
+            new[better, attribute] = best[better]
+        if mask is not None:
+            new = np.where(mask, new, x)
+        return self._settle(x, self.domain.clip(new), rng)
+
+    def nudge(self, x: Rows, attribute: Ints, *, rng: np.random.Generator) -> Rows:
+        """One step, up or down by chance, of one attribute of each row; another category by chance where it is one-hot."""
+        row = np.arange(len(x))
+        new = x.copy()
+        up = rng.random(len(x), dtype=np.float32) < 0.5
+        moved = x[row, attribute] + np.where(up, self._stride[attribute], -self._stride[attribute])
+        if self._groups:
+            low, high = self.domain.low[attribute], self.domain.high[attribute]
+            other = low + np.floor(rng.random(len(x)) * (high - low)).astype(np.float32)  # of all categories but the current one
+            moved = np.where(self._is_group[attribute], other + (other >= x[row, attribute]), moved)
+        new[row, attribute] = np.clip(moved, self.domain.low[attribute], self.domain.high[attribute])
+        return self._settle(x, new, rng)
+
+    def _settle(self, x: Rows, new: Rows, rng: np.random.Generator) -> Rows:
+        """Where a move breaks a constraint, a random part of it is tried; where none holds, the row stays."""
+        if not self.domain.constraints:
+            return new
+        settled = new
+        for _ in range(TRIES):
+            bad = np.flatnonzero(~self.domain.satisfies(settled))
+            if len(bad) == 0:
+                return settled
+            settled = settled.copy()
+            settled[bad] = np.where(rng.random((len(bad), len(self.domain))) < 0.5, new[bad], x[bad])
+        bad = ~self.domain.satisfies(settled)
+        settled[bad] = x[bad]
+        return settled

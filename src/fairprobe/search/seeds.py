@@ -1,0 +1,35 @@
+"""Where a search starts: rows of the data, taken in turn from clusters so that all kinds of people are among them."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from fairprobe.arrays import Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import DataError
+
+CLUSTERS = 4
+
+
+def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS) -> Rows:
+    """`n` different rows, clipped into the domain, round-robin from k-means clusters; what the data lacks is drawn from the domain."""
+    inside = domain.clip(x)
+    inside = inside[domain.satisfies(inside)]
+    if len(inside) == 0:
+        raise DataError("No row of the data obeys the domain's constraints, so there is no seed to start from.")
+    _, first = np.unique(domain.key(inside), return_index=True)
+    rows = inside[np.sort(first)]
+    # Attributes count alike: on raw codes, the one with the widest range would make the clusters alone.
+    scaled = (rows - domain.low) / np.maximum(domain.high - domain.low, 1e-9)
+    groups = min(clusters, len(np.unique(scaled, axis=0)))
+    cluster = KMeans(groups, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(scaled)
+    shuffled = rng.permutation(len(rows))
+    # The place of each row within its cluster; sorting by it deals one row from every cluster before the second of any.
+    order = shuffled[np.argsort(cluster[shuffled], kind="stable")]
+    _, starts, sizes = np.unique(cluster[order], return_index=True, return_counts=True)
+    place = np.arange(len(rows)) - np.repeat(starts, sizes)
+    seeds = rows[order[np.argsort(place, kind="stable")[:n]]]
+    if len(seeds) < n:
+        seeds = np.concatenate([seeds, domain.sample(n - len(seeds), rng=rng)])
+    return seeds

@@ -1,0 +1,305 @@
+"""The packaged data sets: their sizes, their codings, and what happens when a file is broken."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairprobe import datasets
+from fairprobe.datasets import Dataset, catalogue, load, names, read_packaged, rows_from_frame
+from fairprobe.datasets import packaged as packaged_module
+from fairprobe.datasets.adult import TRAINING_ROWS
+from fairprobe.datasets.compas import RACES
+from fairprobe.errors import DataError, SettingError, StorageError
+
+# name, options -> (rows, attributes, columns a network sees, label counts, rows outside the domain)
+EXPECTED = {
+    "adult": (48_842, 13, 13, (37_155, 11_687), 3_665),
+    "german": (1_000, 20, 20, (300, 700), 0),
+    "german marital": (1_000, 21, 21, (300, 700), 0),
+    "bank": (41_188, 20, 20, (36_548, 4_640), 0),
+    "compas": (5_278, 10, 402, (2_795, 2_483), 0),
+    "compas free": (5_278, 402, 402, (2_795, 2_483), 0),
+}
+LOADERS: dict[str, Callable[[], Dataset]] = {
+    "adult": datasets.adult,
+    "german": datasets.german,
+    "german marital": lambda: datasets.german(marital=True),
+    "bank": datasets.bank,
+    "compas": datasets.compas,
+    "compas free": lambda: datasets.compas(coding="free"),
+}
+
+
+@pytest.fixture(scope="module", params=list(EXPECTED))
+def loaded(request: pytest.FixtureRequest) -> tuple[str, Dataset]:
+    return request.param, LOADERS[request.param]()
+
+
+def encoded_width(data: Dataset) -> int:
+    return sum(len(attribute.categories) if attribute.one_hot else 1 for attribute in data.domain.attributes)
+
+
+def in_words(x: np.ndarray, data: Dataset) -> pd.DataFrame:
+    """The rows as a person would write them: names of categories, and the lower end of each bin."""
+    columns = {}
+    for codes, attribute in zip(x.T, data.domain.attributes, strict=True):
+        known = codes if attribute.missing is None else np.where(codes == attribute.missing, np.nan, codes)
+        if attribute.kind == "categorical":
+            columns[attribute.name] = [None if np.isnan(code) else attribute.categories[int(code)] for code in known]
+        else:
+            columns[attribute.name] = list(known * attribute.bin)
+    return pd.DataFrame(columns)
+
+
+def test_sizes_labels_and_outliers(loaded: tuple[str, Dataset]) -> None:
+    name, data = loaded
+    rows, attributes, width, labels, outside = EXPECTED[name]
+    assert data.x.shape == (rows, attributes)
+    assert encoded_width(data) == width
+    assert tuple(np.bincount(data.y)) == labels
+    assert len(data.domain.outside(data.x)) == outside
+
+
+def test_a_card_and_protected_attributes_that_can_be_audited(loaded: tuple[str, Dataset]) -> None:
+    _, data = loaded
+    assert data.card is not None
+    assert all([data.card.title, data.card.about, data.card.source, data.card.licence, data.card.citation])
+    for attribute in data.protected:
+        assert data.with_sensitive(attribute).domain.value_count >= 2
+
+
+def test_real_rows_survive_the_way_through_words(loaded: tuple[str, Dataset]) -> None:
+    _, data = loaded
+    x = data.x[::53]
+    np.testing.assert_array_equal(rows_from_frame(in_words(x, data), data.domain), x)
+
+
+def test_generated_rows_survive_the_way_through_words(loaded: tuple[str, Dataset]) -> None:
+    _, data = loaded
+    x = data.domain.sample(100, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(rows_from_frame(in_words(x, data), data.domain), x)
+
+
+def test_loading_twice_gives_the_same(loaded: tuple[str, Dataset]) -> None:
+    name, data = loaded
+    again = LOADERS[name]()
+    np.testing.assert_array_equal(again.x, data.x)
+    assert again.x is not data.x
+
+
+def test_adult_loads_quickly() -> None:
+    start = time.process_time()
+    datasets.adult()
+    assert time.process_time() - start < 1.0
+
+
+# -- codings ----------------------------------------------------------------------------------------------------
+
+
+def test_adult_reads_in_words() -> None:
+    data = datasets.adult()
+    person = data.domain.describe(data.x[27])
+    assert person["age"] == "50–59"
+    assert person["workclass"] == "not known"
+    assert person["fnlwgt"] == "180,000–199,999"
+    assert (person["gender"], person["race"], data.classes[data.y[27]]) == ("Male", "Asian-Pac-Islander", ">50K")
+
+
+def test_adult_domain_is_the_literatures() -> None:
+    domain = datasets.adult().domain
+    assert domain.low.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert domain.high.tolist() == [9, 7, 39, 15, 6, 13, 5, 4, 1, 99, 39, 99, 39]
+    assert (domain.index("age"), domain.index("race"), domain.index("gender")) == (0, 7, 8)
+
+
+def test_adult_equals_the_literatures_coding(assets: Path) -> None:
+    reference = pd.read_csv(assets / "adf_census.csv.gz").to_numpy()
+    data = datasets.adult()
+    np.testing.assert_array_equal(data.x[:TRAINING_ROWS], reference[:, :-1])
+    np.testing.assert_array_equal(data.y[:TRAINING_ROWS], reference[:, -1])
+    assert len(data.domain.outside(data.x[:TRAINING_ROWS])) == 2_427
+
+
+def test_german_holds_the_literatures_rows(assets: Path) -> None:
+    reference = pd.read_csv(assets / "adf_credit_sample.csv.gz").to_numpy()
+    data = datasets.german()
+    ours = {tuple(row) for row in np.column_stack([data.x, data.y]).tolist()}
+    assert all(tuple(row) in ours for row in reference.tolist())
+
+
+def test_german_marital_status_names_no_gender() -> None:
+    data = datasets.german(marital=True)
+    gender, marital = (data.x[:, data.domain.index(name)] for name in ("gender", "marital-status"))
+    assert data.domain["gender"].categories == ("Male", "Female")
+    assert np.bincount(gender.astype(int)).tolist() == [690, 310]
+    assert np.bincount(marital.astype(int)).tolist() == [548, 452]
+    assert {(g, m) for g, m in zip(gender, marital, strict=True)} == {(0, 0), (0, 1), (1, 1)}  # the source has no single woman
+
+
+def test_bank_caps_long_calls_and_says_who_was_contacted_before() -> None:
+    data, raw = datasets.bank(), read_packaged("bank")
+    duration = data.x[:, data.domain.index("duration")]
+    np.testing.assert_array_equal(duration, np.minimum(raw["duration"] // 10, 99))
+    contacted = data.x[:, data.domain.index("contacted-before")]
+    assert int(contacted.sum()) == int((raw["pdays"] < 999).sum()) == 1_515
+    months = data.x[:, data.domain.index("month")]
+    assert (data.domain["month"].describe(float(months.min())), data.domain["month"].describe(float(months.max()))) == ("mar", "dec")
+
+
+def test_compas_age_groups_follow_from_age() -> None:
+    data = datasets.compas()
+    assert data.domain.satisfies(data.x).all()
+    generated = data.domain.sample(500, rng=np.random.default_rng(1))
+    age, group = (generated[:, data.domain.index(name)] for name in ("age", "age-cat"))
+    np.testing.assert_array_equal(group, (age >= 25).astype(int) + (age >= 45))
+    wrong = generated.copy()
+    wrong[:, data.domain.index("age-cat")] = (group + 1) % 3
+    assert not data.domain.satisfies(wrong).any()
+
+
+def test_compas_without_a_stated_charge_is_kept() -> None:
+    data = datasets.compas()
+    assert data.domain["charge-desc"].categories[-1] == "not stated"
+    assert int((data.x[:, -1] == len(data.domain["charge-desc"].categories) - 1).sum()) == 5
+    assert data.domain["race"].categories == RACES
+    assert data.favourable == 0
+
+
+def test_compas_free_is_the_same_people_in_single_columns() -> None:
+    grouped, free = datasets.compas(), datasets.compas(coding="free")
+    assert "charge-desc=Battery" in free.domain.names
+    assert free.domain.constraints == ()
+    assert all(attribute.one_hot is False for attribute in free.domain.attributes)
+    for name in ("age-cat", "charge-degree", "charge-desc"):
+        columns = [index for index, column in enumerate(free.domain.names) if column.startswith(f"{name}=")]
+        assert (free.x[:, columns].sum(axis=1) == 1).all()
+        np.testing.assert_array_equal(free.x[:, columns].argmax(axis=1), grouped.x[:, grouped.domain.index(name)])
+    np.testing.assert_array_equal(free.x[:, :7], grouped.x[:, :7])
+
+
+# -- the packaged files -----------------------------------------------------------------------------------------
+
+SOURCES = {"adult": "adult", "german": "german", "bank": "bank_additional_full", "compas": "compas"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_packaged_values_are_the_sources(name: str, assets: Path) -> None:
+    source = pd.read_csv(assets / f"{SOURCES[name]}.csv.gz", dtype=str, keep_default_na=False)
+    packaged = pd.read_csv(str(packaged_module.packaged_file(name)), dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(packaged, source[list(packaged.columns)])
+
+
+def test_compas_file_identifies_nobody() -> None:
+    assert set(read_packaged("compas").columns) == {
+        "sex",
+        "age",
+        "age_cat",
+        "race",
+        "juv_fel_count",
+        "juv_misd_count",
+        "juv_other_count",
+        "priors_count",
+        "c_charge_degree",
+        "c_charge_desc",
+        "days_b_screening_arrest",
+        "is_recid",
+        "score_text",
+        "two_year_recid",
+    }
+
+
+def test_an_unknown_packaged_table() -> None:
+    with pytest.raises(SettingError, match="Did you mean 'german'"):
+        read_packaged("germany")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_packaged_bytes_carry_no_time(name: str) -> None:
+    content = packaged_module.packaged_file(name).read_bytes()
+    assert content[4:8] == b"\0\0\0\0"
+
+
+def broken(kind: str, folder: Path) -> Path:
+    content = packaged_module.packaged_file("german").read_bytes()
+    file = folder / "german.csv.gz"
+    match kind:
+        case "cut short":
+            file.write_bytes(content[:-100])
+        case "empty":
+            file.write_bytes(b"")
+        case "other text":
+            file.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+        case "folder":
+            file.mkdir()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [("cut short", "damaged"), ("empty", "0 bytes"), ("other text", "damaged"), ("folder", "cannot be read"), ("absent", "No such file")],
+)
+def test_a_broken_file_is_named_with_what_to_do(kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = broken(kind, tmp_path)
+    monkeypatch.setattr(packaged_module, "packaged_file", lambda _: file)
+    with pytest.raises(StorageError, match="Reinstall fairprobe") as caught:
+        datasets.german()
+    assert wrong in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+# -- the catalogue ----------------------------------------------------------------------------------------------
+
+
+def test_catalogue_tells_the_truth() -> None:
+    entries = {entry.name: entry for entry in catalogue()}
+    assert tuple(entries) == names() == ("adult", "german", "bank", "compas", "meps")
+    for name in SOURCES:
+        entry, data = entries[name], load(name)
+        assert (entry.rows, entry.attributes, entry.protected) == (*data.x.shape, data.protected)
+        assert data.card is not None
+        assert (entry.title, entry.licence, entry.source) == (data.card.title, data.card.licence, data.card.source)
+        assert entry.packaged
+        assert entry.available
+
+
+def test_catalogue_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("a table was read"))
+    assert len(catalogue()) == 5
+
+
+def test_catalogue_says_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairprobe.datasets.registry.packaged_file", lambda name: tmp_path / name)
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+    assert not any(entry.available for entry in catalogue())
+
+
+def test_load_passes_options_on() -> None:
+    assert load("compas", coding="free").x.shape[1] == 402
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("adlut", {}, "Did you mean 'adult'?"),
+        ("adult", {"coding": "free"}, "has no option 'coding'. It has none."),
+        ("compas", {"codign": "free"}, "Did you mean 'coding'?"),
+        ("compas", {"coding": "fre"}, "Did you mean 'free'?"),
+    ],
+)
+def test_load_refuses_what_it_does_not_know(name: str, options: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(name, **options)
+    assert words in str(caught.value)
+
+
+def test_an_unfetched_data_set_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+    with pytest.raises(DataError, match="fairprobe datasets fetch meps"):
+        load("meps")
