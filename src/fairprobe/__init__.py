@@ -1,1 +1,86 @@
-"""fairprobe."""
+"""fairprobe finds the people a neural network treats unfairly, and the neurons that do it.
+
+>>> import fairprobe as fp
+>>> data = fp.datasets.adult()
+>>> model = fp.networks.train(fp.networks.lfcn(data.domain), data)
+>>> audit = fp.audit(data, model, sensitive="gender")
+>>> audit.report("report.html")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairprobe import datasets, errors, interpret, metrics, networks, search
+    from fairprobe.datasets import Dataset
+    from fairprobe.domain import Attribute, Constraint, Domain
+    from fairprobe.findings import Findings
+    from fairprobe.interpret import NeuronBias, neuron_bias
+    from fairprobe.judgement import Verdict, judge
+    from fairprobe.model import Model, TorchModel
+    from fairprobe.run import Audit, audit, save
+    from fairprobe.search import Budget, NeuronFair
+
+__version__ = version("fairprobe")
+
+# Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
+_ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "search")
+_HOMES = {
+    "Attribute": "domain",
+    "Audit": "run",
+    "Budget": "search",
+    "Constraint": "domain",
+    "Dataset": "datasets",
+    "Domain": "domain",
+    "Findings": "findings",
+    "Model": "model",
+    "NeuronBias": "interpret",
+    "NeuronFair": "search",
+    "TorchModel": "model",
+    "Verdict": "judgement",
+    "audit": "run",
+    "judge": "judgement",
+    "neuron_bias": "interpret",
+    "save": "run",
+}
+
+__all__ = [
+    "Attribute",
+    "Audit",
+    "Budget",
+    "Constraint",
+    "Dataset",
+    "Domain",
+    "Findings",
+    "Model",
+    "NeuronBias",
+    "NeuronFair",
+    "TorchModel",
+    "Verdict",
+    "__version__",
+    "audit",
+    "datasets",
+    "errors",
+    "interpret",
+    "judge",
+    "metrics",
+    "networks",
+    "neuron_bias",
+    "save",
+    "search",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"fairprobe.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
+    raise AttributeError(f"fairprobe has no attribute '{name}'. It has: {', '.join(__all__)}.")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -53,28 +53,37 @@ class Attribute:
         if self.kind not in ("integer", "categorical", "real"):
             raise DomainError(f"Attribute '{self.name}': kind must be integer, categorical or real, not '{self.kind}'.")
         if self.kind == "categorical":
-            if not self.categories:
-                raise DomainError(f"Attribute '{self.name}' is categorical and needs the names of its categories.")
-            if len(set(self.categories)) != len(self.categories):
-                raise DomainError(f"Attribute '{self.name}' names a category twice.")
-            if self.high == -1:
-                object.__setattr__(self, "high", len(self.categories) - 1)
-            if self.low < 0 or self.high >= len(self.categories):
-                raise DomainError(f"Attribute '{self.name}' has {len(self.categories)} categories, but bounds {self.low:g} to {self.high:g}.")
+            self._check_categories()
         elif self.one_hot:
             raise DomainError(f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be one-hot.")
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low <= self.high):
             raise DomainError(f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to {self.high:g}.")
         if self.kind != "real":
-            if self.low != int(self.low) or self.high != int(self.high):
-                raise DomainError(f"Attribute '{self.name}' is {self.kind}; its bounds must be whole numbers, not {self.low:g} to {self.high:g}.")
-            if max(abs(self.low), abs(self.high)) > LARGEST_EXACT_INTEGER:
-                raise DomainError(
-                    f"Attribute '{self.name}' reaches {max(abs(self.low), abs(self.high)):,.0f}; integers are exact up to "
-                    f"{LARGEST_EXACT_INTEGER:,}. Count it in a larger unit, or declare it real."
-                )
+            self._check_whole()
         if self.grain == 0:
             object.__setattr__(self, "grain", (self.high - self.low) / 100 if self.kind == "real" else 1.0)
+
+    def _check_categories(self) -> None:
+        if not self.categories:
+            raise DomainError(f"Attribute '{self.name}' is categorical and needs the names of its categories.")
+        if len(set(self.categories)) != len(self.categories):
+            raise DomainError(f"Attribute '{self.name}' names a category twice.")
+        if self.high == -1:
+            object.__setattr__(self, "high", len(self.categories) - 1)
+        if self.low < 0 or self.high >= len(self.categories):
+            raise DomainError(
+                f"Attribute '{self.name}' has {len(self.categories)} categories, numbered from 0, but bounds {self.low:g} to {self.high:g}."
+            )
+
+    def _check_whole(self) -> None:
+        if self.low != int(self.low) or self.high != int(self.high):
+            raise DomainError(f"Attribute '{self.name}' is {self.kind}; its bounds must be whole, not {self.low:g} to {self.high:g}.")
+        largest = max(abs(self.low), abs(self.high))
+        if largest > LARGEST_EXACT_INTEGER:
+            raise DomainError(
+                f"Attribute '{self.name}' reaches {largest:,.0f}; integers are exact up to {LARGEST_EXACT_INTEGER:,}. "
+                "Count it in a larger unit, or declare it real."
+            )
 
     @property
     def size(self) -> int | None:
@@ -103,10 +112,15 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for each name."""
+    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for each name.
+
+    `repair`, where it can be given, returns the columns that must change for the rule to hold; without it, rows that break the rule are
+    thrown away, which is slow when few rows obey it.
+    """
 
     name: str
     holds: Callable[[Mapping[str, Rows]], Mask]
+    repair: Callable[[Mapping[str, Rows]], Mapping[str, Rows]] | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,9 @@ class Outside:
 
     def __str__(self) -> str:
         worst = ", ".join(f"{name} {count:,}" for name, count in sorted(self.by_attribute.items(), key=lambda item: -item[1]))
-        return f"{len(self):,} of {len(self.rows):,} rows lie outside the domain ({worst})" if len(self) else "all rows lie inside the domain"
+        return (
+            f"{len(self):,} of {len(self.rows):,} rows lie outside the domain ({worst})" if len(self) else "all rows lie inside the domain"
+        )
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,10 @@ class Domain:
         for name in self.sensitive:
             attribute = self[name]
             if attribute.size is None:
-                raise DomainError(f"Sensitive attribute '{name}' is real; it has no finite set of values to compare. Bin it into integers or categories first.")
+                raise DomainError(
+                    f"Sensitive attribute '{name}' is real; it has no finite set of values to compare. Bin it into integers "
+                    "or categories first."
+                )
             if attribute.size < 2:
                 raise DomainError(f"Sensitive attribute '{name}' has a single value, so nobody has a counterpart. Widen its bounds.")
         if len(set(self.sensitive)) != len(self.sensitive):
@@ -150,7 +169,8 @@ class Domain:
             raise DomainError("Every attribute is sensitive; at least one other is needed to compare people who are otherwise alike.")
         if self.value_count > LARGEST_COUNTERPARTS:
             raise DomainError(
-                f"The sensitive attributes {', '.join(self.sensitive)} have {self.value_count:,} combinations; at most {LARGEST_COUNTERPARTS:,} "
+                f"The sensitive attributes {', '.join(self.sensitive)} have {self.value_count:,} combinations; at most "
+                f"{LARGEST_COUNTERPARTS:,} "
                 "are compared at once. Name fewer attributes, or bin them."
             )
 
@@ -222,14 +242,16 @@ class Domain:
         if not np.isfinite(rows).all():
             row, column = np.argwhere(~np.isfinite(rows))[0]
             raise DomainError(
-                f"Row {row} of the {what} has no finite value for '{self.names[column]}' (it is {rows[row, column]}). Fill it in, drop the row, or give the attribute a `missing` code."
+                f"Row {row} of the {what} has no finite value for '{self.names[column]}' (it is {rows[row, column]}). "
+                "Fill it in, drop the row, or give the attribute a `missing` code."
             )
         fractions = self._whole & (rows != np.rint(rows)).any(axis=0)
         if fractions.any():
             column = int(np.argmax(fractions))
             row = int(np.argmax(rows[:, column] != np.rint(rows[:, column])))
             raise DomainError(
-                f"Row {row} of the {what} has {rows[row, column]:g} for '{self.names[column]}', which is {self.attributes[column].kind} and takes whole numbers."
+                f"Row {row} of the {what} has {rows[row, column]:g} for '{self.names[column]}', which is "
+                f"{self.attributes[column].kind} and takes whole numbers."
             )
         return rows
 
@@ -237,7 +259,7 @@ class Domain:
         """The rows whose values leave the bounds."""
         beyond = (x < self.low) | (x > self.high)
         counts = beyond.sum(axis=0)
-        return Outside(beyond.any(axis=1), {name: int(count) for name, count in zip(self.names, counts, strict=True) if count})
+        return Outside(np.asarray(beyond.any(axis=1)), {name: int(count) for name, count in zip(self.names, counts, strict=True) if count})
 
     def require_inside(self, x: Any, *, what: str = "rows") -> Rows:
         """`x` checked, and refused when a value lies outside the bounds."""
@@ -265,10 +287,21 @@ class Domain:
             answer = np.asarray(constraint.holds(columns))
             if answer.shape != held.shape or answer.dtype != np.bool_:
                 raise DomainError(
-                    f"Constraint '{constraint.name}' must answer one True or False for each of the {len(x)} rows; it answered shape {answer.shape} of {answer.dtype}."
+                    f"Constraint '{constraint.name}' must answer one True or False for each of the {len(x)} rows; it "
+                    f"answered shape {answer.shape} of {answer.dtype}."
                 )
             held &= answer
         return held
+
+    def repair(self, x: Rows) -> Rows:
+        """The rows changed as the constraints say how; sensitive attributes stay. `satisfies` tells whether that was enough."""
+        for constraint in self.constraints:
+            if constraint.repair is not None:
+                x = x.copy()
+                for name, codes in constraint.repair({name: x[:, index] for index, name in enumerate(self.names)}).items():
+                    if name not in self.sensitive:
+                        x[:, self.index(name)] = codes
+        return x
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Rows:
         """`n` rows drawn uniformly from the domain, all obeying the constraints."""
@@ -276,6 +309,7 @@ class Domain:
         missing, tries = n, 0
         while missing > 0:
             rows = self._draw(missing if not self.constraints else max(1024, 2 * missing), rng)
+            rows = self.repair(rows)
             rows = rows[self.satisfies(rows)][:missing]
             kept.append(rows)
             missing -= len(rows)
@@ -323,10 +357,16 @@ class Domain:
             if not ((code >= attribute.low) & (code <= attribute.high)).all():
                 row = int(np.argmax((code < attribute.low) | (code > attribute.high)))
                 raise DomainError(
-                    f"Row {row} has {code[row]:g} for the sensitive attribute '{name}', whose bounds are {attribute.low:g} to {attribute.high:g}. Clip the rows or widen the bounds."
+                    f"Row {row} has {code[row]:g} for the sensitive attribute '{name}', whose bounds are {attribute.low:g} "
+                    f"to {attribute.high:g}. Clip the rows or widen the bounds."
                 )
             place = place * (attribute.size or 1) + (code - np.float32(attribute.low)).astype(np.int64)
         return place
+
+    def comparable(self, x: Rows) -> Mask:
+        """Which rows have sensitive values inside the bounds, and so have counterparts."""
+        columns = self.sensitive_columns
+        return np.asarray(((x[:, columns] >= self.low[columns]) & (x[:, columns] <= self.high[columns])).all(axis=1))
 
     def _require_sensitive(self) -> None:
         if not self.sensitive:

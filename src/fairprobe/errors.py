@@ -18,6 +18,8 @@ from difflib import get_close_matches
 
 __all__ = ["DataError", "DomainError", "FairprobeError", "InputError", "ModelError", "SettingError", "StorageError"]
 
+SHOWN = 30  # known names listed in a message
+
 
 class FairprobeError(Exception):
     """The root: catch this to catch everything that fairprobe raises on purpose."""
@@ -52,4 +54,5 @@ def suggest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = get_close_matches(name, names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return f"{hint} Known: {', '.join(names)}."
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{hint} Known: {', '.join(names[:SHOWN])}{more}."

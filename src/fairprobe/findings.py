@@ -87,7 +87,10 @@ class Findings:
     def rows(self, pairs: pa.Table | pa.RecordBatch, *, other: bool = False) -> Rows:
         """The instances of some pairs, or their counterparts."""
         names = [f"{name}_other" if other and name in self.domain.sensitive else name for name in self.domain.names]
-        columns = [pairs.column(name).to_numpy(zero_copy_only=False) if isinstance(pairs, pa.RecordBatch) else pairs.column(name).to_numpy() for name in names]
+        columns = [
+            pairs.column(name).to_numpy(zero_copy_only=False) if isinstance(pairs, pa.RecordBatch) else pairs.column(name).to_numpy()
+            for name in names
+        ]
         return np.stack(columns, axis=1).astype(np.float32) if columns else np.empty((0, 0), dtype=np.float32)
 
     def count(self, phase: str) -> int:
@@ -130,7 +133,9 @@ class Findings:
         expected = _schema(domain, Generation(**about["generation"])).names if "generation" in about else []
         if schema.names != expected:
             wrong = ", ".join(sorted(set(schema.names) ^ set(expected))[:5]) or "their order"
-            raise StorageError(f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in.")
+            raise StorageError(
+                f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in."
+            )
         return cls(domain, Generation(**about["generation"]), path=source)
 
     def merge(self, other: Findings) -> Findings:
@@ -188,4 +193,3 @@ def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)
-

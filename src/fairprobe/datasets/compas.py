@@ -99,13 +99,17 @@ def _domain(charges: list[str]) -> Domain:
             Attribute(name="charge-degree", kind="categorical", categories=tuple(DEGREES.values()), one_hot=True),
             Attribute(name="charge-desc", kind="categorical", categories=(*charges, NOT_STATED), one_hot=True),
         ),
-        constraints=(Constraint("age-cat follows from age", _age_group_follows),),
+        constraints=(Constraint("age-cat follows from age", _age_group_follows, _age_group),),
     )
 
 
 def _age_group_follows(columns: Mapping[str, Rows]) -> Mask:
+    return np.asarray(columns["age-cat"] == _age_group(columns)["age-cat"])
+
+
+def _age_group(columns: Mapping[str, Rows]) -> dict[str, Rows]:
     group = np.searchsorted(list(AGE_GROUPS.values()), columns["age"], side="right") - 1
-    return np.asarray(columns["age-cat"] == group)
+    return {"age-cat": group.astype(np.float32)}
 
 
 def _freed(x: Rows, domain: Domain) -> tuple[Rows, Domain]:

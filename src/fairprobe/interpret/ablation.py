@@ -13,7 +13,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Domain
 from fairprobe.interpret.neuron_bias import LayerBias
-from fairprobe.judge import judge
+from fairprobe.judgement import judge
 from fairprobe.model import Model, TorchModel
 
 REPEATS = 10  # random choices of neurons; their mean is reported
@@ -49,6 +49,4 @@ def ablation(
     if len(layer.biased):
         choices = [rng.choice(layer.neurons, len(layer.biased), replace=False) for _ in range(REPEATS)]
         random = tuple(np.mean([measure(model.with_zeroed(layer.name, some, x)) for some in choices], axis=0))
-    return Ablation(
-        before[0], biased[0], float(random[0]), before[1], biased[1], float(random[1]), len(layer.biased), samples, REPEATS
-    )
+    return Ablation(before[0], biased[0], float(random[0]), before[1], biased[1], float(random[1]), len(layer.biased), samples, REPEATS)

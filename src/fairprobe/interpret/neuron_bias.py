@@ -32,7 +32,7 @@ from fairprobe.errors import DataError, ModelError
 from fairprobe.model import TorchModel
 
 GRID = 0.005  # distance between two thresholds of the AS curve
-THRESHOLDS: Floats = np.arange(0, 201) * GRID  # tanh < 1, so the curve has come down to zero at its end
+THRESHOLDS: Floats = np.arange(0, 201, dtype=np.float64) * GRID  # tanh < 1, so the curve has come down to zero at its end
 ROWS_AT_ONCE = 16384
 
 
@@ -121,7 +121,9 @@ def neuron_bias(domain: Domain, model: TorchModel, x: Rows, *, progress: Callabl
     layers = tuple(_layer(name, [value.cpu().numpy() for value in total], len(x), domain.value_count) for name, total in sums.items())
     for layer in layers:
         if not np.isfinite(layer.difference).all():
-            raise ModelError(f"Layer '{layer.name}' gives values that are not finite. Check the network's weights and the scale of its inputs.")
+            raise ModelError(
+                f"Layer '{layer.name}' gives values that are not finite. Check the network's weights and the scale of its inputs."
+            )
     return NeuronBias(layers, pairs=len(x) * (domain.value_count - 1))
 
 

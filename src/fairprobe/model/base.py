@@ -30,7 +30,8 @@ class Model:
 
     def labels(self, x: Rows) -> Ints:
         """(N,) the most probable class of each row."""
-        return self.probabilities(x).argmax(axis=1)
+        best: Ints = self.probabilities(x).argmax(axis=1)
+        return best
 
 
 def _check(answer: Any, rows: int, first: int) -> Rows:
@@ -45,7 +46,9 @@ def _check(answer: Any, rows: int, first: int) -> Rows:
     # One sum finds every NaN and infinity; looking at each number is only needed to name the row.
     if not np.isfinite(p.sum()):
         row = int(np.argmax(~np.isfinite(p).all(axis=1)))
-        raise ModelError(f"The model's output for row {first + row} is not finite ({p[row].tolist()}). Check its weights and the scale of its inputs.")
+        raise ModelError(
+            f"The model's output for row {first + row} is not finite ({p[row].tolist()}). Check its weights and the scale of its inputs."
+        )
     if rows and (p.min() < -1e-3 or p.max() > 1 + 1e-3):
         row = int(np.argmax((p < -1e-3).any(axis=1) | (p > 1 + 1e-3).any(axis=1)))
         raise ModelError(f"The model's output for row {first + row} is no probability ({p[row].tolist()}). Wrap logits in a softmax first.")

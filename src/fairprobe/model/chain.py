@@ -1,7 +1,7 @@
 """A shortcut for plain dense networks: run a `Sequential` of known pieces forwards, and pull a gradient back through it by hand.
 
-It computes what autograd computes (autograd is its test oracle) without building a graph, in about half the time. `TorchModel` uses it where
-a network consists of known pieces only; every other network goes through autograd.
+It computes what autograd computes (autograd is its test oracle) without building a graph, in about half the time. `TorchModel` uses
+it where a network consists of known pieces only; every other network goes through autograd.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from fairprobe.model.scale import Scale
@@ -62,10 +61,10 @@ class Chain:
 
 
 def _flatten(module: nn.Module) -> list[nn.Module] | None:
-    if type(module) is not nn.Sequential:
+    if type(module).forward is not nn.Sequential.forward:
         return None
     pieces: list[nn.Module] = []
-    for child in module:
+    for child in module.children():
         pieces += _flatten(child) or [child]
     return pieces
 
@@ -75,7 +74,7 @@ def _forward(piece: nn.Module, z: Tensor) -> Tensor:
         # Transposed, so that rows run along memory: BLAS is slow on a result of a few columns.
         return (torch.addmm(piece.bias[:, None], piece.weight, z.T) if piece.bias is not None else piece.weight @ z.T).T
     if isinstance(piece, Scale):
-        return piece(z)
+        return piece.forward(z)
     return {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh, nn.Sigmoid: torch.sigmoid}[type(piece)](z)
 
 
@@ -86,7 +85,8 @@ def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     if isinstance(piece, Scale):
         return cotangent * piece.factor
     if isinstance(piece, nn.ReLU):
-        return torch.ops.aten.threshold_backward(cotangent, answer, 0)  # the native derivative of a ReLU
+        through: Tensor = torch.ops.aten.threshold_backward(cotangent, answer, 0)  # the native derivative of a ReLU
+        return through
     if isinstance(piece, nn.Tanh):
         return cotangent * (1 - answer * answer)
     return cotangent * answer * (1 - answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -104,14 +104,14 @@ class TorchModel(Model):
         if self.module.training:
             self.module.eval()
         if self._chain is not None and not torch.is_grad_enabled():
-            output = self._chain.output(z)
-        elif self._zeroed:
-            with Watch(keep=False, zeroed=self._zeroed):
-                output = self.module(z)
-        else:
-            output = self.module(z)
+            return self._chain.output(z)
+        with Watch(keep=False, zeroed=self._zeroed) if self._zeroed else nullcontext():
+            output: object = self.module(z)
         if not isinstance(output, Tensor):
-            raise ModelError(f"The network must return one tensor of class scores; it returned {type(output).__name__}. Wrap it in a module that returns the scores.")
+            raise ModelError(
+                f"The network must return one tensor of class scores; it returned {type(output).__name__}. Wrap it in a "
+                "module that returns the scores."
+            )
         return output
 
     def _up_to(self, z: Tensor, call: int) -> Tensor:
@@ -126,10 +126,10 @@ class TorchModel(Model):
         if output.ndim == 2 and output.shape[1] == 1:
             output = output[:, 0]
         if self._outputs == "probabilities":
-            return output
+            return torch.stack([1 - output, output], dim=1) if output.ndim == 1 else output
         if output.ndim == 2 and output.shape[1] == 2:  # the same as a softmax, which is slow on two columns
             output = output[:, 1] - output[:, 0]
-        return torch.sigmoid(output) if output.ndim == 1 else torch.softmax(output, dim=1)
+        return torch.softmax(output, dim=1) if output.ndim > 1 else torch.sigmoid(torch.stack([-output, output], dim=1))
 
     def _look_at(self, x: Rows) -> list[str]:
         """Names the layers, once, by running a row through the network."""
@@ -141,7 +141,9 @@ class TorchModel(Model):
                 self._names, ends_in_probabilities = layer_names(self.module, self._encode(x[:1]))
             except RuntimeError as error:
                 width = self.encoder.width if self.encoder is not None else x.shape[1]
-                raise ModelError(f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder.") from error
+                raise ModelError(
+                    f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder."
+                ) from error
             if self._outputs == "auto":
                 self._outputs = "probabilities" if ends_in_probabilities else "logits"
         return self._names

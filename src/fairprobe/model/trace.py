@@ -14,9 +14,28 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-_NAMES = (
-    "celu elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish prelu relu relu6 relu_ rrelu selu sigmoid silu softplus softsign tanh"
-).split()
+_NAMES = [
+    "celu",
+    "elu",
+    "gelu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+    "tanh",
+]
 ACTIVATIONS = frozenset(getattr(place, name) for name in _NAMES for place in (F, torch, Tensor) if hasattr(place, name))
 PROBABILITIES = frozenset({F.softmax, torch.softmax, Tensor.softmax, F.sigmoid, torch.sigmoid, Tensor.sigmoid})
 

@@ -19,7 +19,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Keys, Mask, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import StorageError
-from fairprobe.judge import Verdict
+from fairprobe.judgement import Verdict
 
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -153,7 +153,9 @@ class _Store:
                     with self._path(file).open("ab") as stream:
                         stream.write(some.tobytes())
         except OSError as error:
-            raise StorageError(f"The search cannot keep its records in {self._folder.name}: {error.strerror}. Free some space or set TMPDIR.") from error
+            raise StorageError(
+                f"The search cannot keep its records in {self._folder.name}: {error.strerror}. Free some space or set TMPDIR."
+            ) from error
         self._waiting, self._rows, self._compact_at = [], 0, 0
 
     def _path(self, number: int) -> Path:

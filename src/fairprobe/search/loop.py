@@ -19,7 +19,7 @@ from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, ModelError
 from fairprobe.findings import Findings, Generation
-from fairprobe.judge import Verdict, judge
+from fairprobe.judgement import Verdict, judge
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
@@ -52,7 +52,8 @@ def search(
     """
     if method.needs_gradients and not isinstance(model, TorchModel):
         raise ModelError(
-            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
+            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. "
+            "Wrap the nn.Module in fairprobe.TorchModel."
         )
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
@@ -177,7 +178,11 @@ class _Run:
     def tell(self, phase: str, *, done: int, in_chunk: int) -> None:
         if self.progress is not None:
             before = in_chunk + (self.global_iterations if phase == "local" else 0)
-            self.progress(Progress(phase, min(self.course.done + done * before, self.course.total), self.course.total, self.ledger.idis_with_repetitions))
+            self.progress(
+                Progress(
+                    phase, min(self.course.done + done * before, self.course.total), self.course.total, self.ledger.idis_with_repetitions
+                )
+            )
 
     def findings(self, stopped: str, save_to: Path | None) -> Findings:
         tried = self.ledger.count_tried()

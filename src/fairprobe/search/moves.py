@@ -35,7 +35,8 @@ class Moves:
     def effect(self, x: Rows, gradient: Rows) -> Rows:
         """(N, movable attributes) how much one step of each attribute changes the objective, to first order."""
         if not self._groups:
-            return np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
+            change: Rows = np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
+            return change
         effect = np.empty((len(x), len(self.domain)), dtype=np.float32)
         effect[:, self._plain] = np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
         for attribute, start, width in self._groups:
@@ -79,13 +80,14 @@ class Moves:
         """Where a move breaks a constraint, a random part of it is tried; where none holds, the row stays."""
         if not self.domain.constraints:
             return new
-        settled = new
+        settled = self.domain.repair(new)
         for _ in range(TRIES):
             bad = np.flatnonzero(~self.domain.satisfies(settled))
             if len(bad) == 0:
                 return settled
             settled = settled.copy()
-            settled[bad] = np.where(rng.random((len(bad), len(self.domain))) < 0.5, new[bad], x[bad])
-        bad = ~self.domain.satisfies(settled)
-        settled[bad] = x[bad]
+            part = np.where(rng.random((len(bad), len(self.domain))) < 0.5, new[bad], x[bad])
+            settled[bad] = self.domain.repair(part)
+        still_bad = ~self.domain.satisfies(settled)
+        settled[still_bad] = x[still_bad]
         return settled

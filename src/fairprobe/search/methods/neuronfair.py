@@ -97,8 +97,10 @@ class NeuronFair(Method):
     def _momentum(self, world: World, walkers: Walkers, decay: float) -> Rows:
         """`g + g'` with the memory of earlier steps."""
         g, g_other = self._gradients(world, walkers, None)
-        before = walkers.memory.get("momentum")
-        walkers.memory["momentum"] = total = g + g_other if before is None else g + g_other + np.float32(decay) * before
+        total = g + g_other
+        if "momentum" in walkers.memory:
+            total += np.float32(decay) * walkers.memory["momentum"]
+        walkers.memory["momentum"] = total
         return total
 
     def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
@@ -128,5 +130,6 @@ class NeuronFair(Method):
 
 def _chances(effect: Rows) -> Rows:
     """Attributes that matter little to the objective move more often: they keep the row discriminatory."""
-    chance = 1 / np.maximum(effect, SMALLEST_EFFECT)
-    return chance / chance.sum(axis=1, keepdims=True)
+    chance: Rows = np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
+    chance /= chance.sum(axis=1, keepdims=True)
+    return chance

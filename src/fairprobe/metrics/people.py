@@ -1,0 +1,96 @@
+"""The people in the data: how many of them would get another answer if only the sensitive attribute were different, and who they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.domain import Attribute, Domain
+from fairprobe.judgement import judge
+from fairprobe.metrics.rates import Rate
+from fairprobe.model import Model, one_thread
+
+SMALLEST_GROUP = 50  # people; smaller groups say little, and could point at somebody
+VALUES_EACH = 20  # an attribute with more values is divided into quarters
+GROUPS = 8
+
+
+@dataclass(frozen=True)
+class Group:
+    """People who share a value (or a range) of an attribute, and how many of them are affected."""
+
+    attribute: str
+    value: str
+    rate: Rate
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """How often a sensitive value would bring the favourable answer to the affected people."""
+
+    value: str
+    share: float
+
+
+@dataclass(frozen=True)
+class People:
+    """Everybody in the data, each sensitive value, the groups most affected, and which values would help the affected ones."""
+
+    everybody: Rate
+    values: tuple[Group, ...]
+    groups: tuple[Group, ...]
+    advantages: tuple[Advantage, ...]
+
+
+def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
+    """Judges every row as it is (values outside the bounds included), as long as its sensitive values lie in the domain."""
+    rows = x[domain.comparable(x)]
+    with one_thread():
+        affected = judge(domain, model, rows).is_discriminatory
+        advantages = _advantages(domain, model, rows[affected], favourable)
+    own = domain.own_value(rows)
+    name = " and ".join(domain.sensitive)
+    values = [Group(name, domain.describe_value(int(v)), _rate(affected, own == v)) for v in np.unique(own)]
+    groups = [group for column in domain.other_columns for group in _groups(domain.attributes[column], rows[:, column], affected)]
+    groups.sort(key=lambda group: -group.rate.low)  # the lower end: a small group needs stronger evidence to stand first
+    worst = [group for group in groups if group.rate.low > affected.mean()][:GROUPS] if len(rows) else []
+    return People(Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages)
+
+
+def _rate(affected: Mask, within: Mask) -> Rate:
+    return Rate(int(affected[within].sum()), int(within.sum()))
+
+
+def _groups(attribute: Attribute, codes: Rows, affected: Mask) -> list[Group]:
+    found = []
+    for text, within in _parts(attribute, codes):
+        if within.sum() >= SMALLEST_GROUP:
+            found.append(Group(attribute.name, text, _rate(affected, within)))
+    return found
+
+
+def _parts(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
+    """The people with each value, or in each quarter of many values."""
+    values = np.unique(codes)
+    if attribute.kind == "categorical" or len(values) <= VALUES_EACH:
+        return [(attribute.describe(float(value)), codes == value) for value in values]
+    edges = np.unique(np.quantile(codes, [0, 0.25, 0.5, 0.75, 1]))
+    place = np.clip(np.searchsorted(edges, codes, side="right") - 1, 0, len(edges) - 2)
+    parts = []
+    for number in range(len(edges) - 1):
+        within = place == number
+        if within.any():
+            least, most = float(codes[within].min()), float(codes[within].max())
+            parts.append((f"{attribute.describe(least)} to {attribute.describe(most)}", within))
+    return parts
+
+
+def _advantages(domain: Domain, model: Model, rows: Rows, favourable: int | None) -> tuple[Advantage, ...]:
+    if favourable is None or len(rows) == 0:
+        return ()
+    labels: Ints = model.labels(domain.counterparts(rows).reshape(-1, len(domain))).reshape(len(rows), domain.value_count)
+    shares = (labels == favourable).mean(axis=0)
+    order = np.argsort(-shares, kind="stable")
+    return tuple(Advantage(domain.describe_value(int(v)), float(shares[v])) for v in order)

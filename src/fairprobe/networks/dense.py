@@ -1,0 +1,60 @@
+"""The fully connected networks of the NeuronFair paper: LFCN (five hidden layers) and HFCN (eight), ReLU throughout."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from fairprobe.domain import Domain
+from fairprobe.errors import SettingError
+from fairprobe.model import Encoder, Scale
+
+LFCN = (64, 32, 16, 8, 4)
+HFCN = (256, 256, 64, 64, 32, 32, 16, 8)
+
+
+class DenseNetwork(nn.Sequential):
+    """Scaled inputs, hidden layers `hidden1`, `hidden2`, … with ReLU, and one logit for each class.
+
+    The scale comes from the domain's bounds. (The papers feed raw codes; scaled ones train better and keep activations comparable.)
+    """
+
+    def __init__(self, scale: Scale, inputs: int, hidden: Sequence[int], classes: int) -> None:
+        pieces: OrderedDict[str, nn.Module] = OrderedDict(scale=scale)
+        widths = [inputs, *hidden]
+        for number, (before, after) in enumerate(pairwise(widths), start=1):
+            pieces[f"linear{number}"] = nn.Linear(before, after)
+            pieces[f"hidden{number}"] = nn.ReLU()
+        pieces["output"] = nn.Linear(widths[-1], classes)
+        super().__init__(pieces)
+        self.inputs, self.hidden, self.classes = inputs, tuple(hidden), classes
+
+
+def dense(domain: Domain, hidden: Sequence[int], *, classes: int = 2, seed: int = 0) -> DenseNetwork:
+    """A fresh network for rows of this domain. The seed decides its weights and touches no other random number."""
+    if classes < 2 or not hidden or min(hidden) < 1:
+        raise SettingError(
+            f"A network needs at least two classes and one neuron in each hidden layer; got {classes} classes, layers {list(hidden)}."
+        )
+    encoder = Encoder(domain)
+    low, high = torch.zeros(encoder.width), torch.ones(encoder.width)
+    for attribute, (start, width) in zip(domain.attributes, encoder.spans, strict=True):
+        if width == 1 and not attribute.one_hot:
+            low[start], high[start] = attribute.low, attribute.high
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return DenseNetwork(Scale.between(low, high), encoder.width, hidden, classes)
+
+
+def lfcn(domain: Domain, *, classes: int = 2, seed: int = 0) -> DenseNetwork:
+    """The lighter network, for Adult, German and Bank."""
+    return dense(domain, LFCN, classes=classes, seed=seed)
+
+
+def hfcn(domain: Domain, *, classes: int = 2, seed: int = 0) -> DenseNetwork:
+    """The heavier network, for the wide data sets COMPAS and MEPS."""
+    return dense(domain, HFCN, classes=classes, seed=seed)

@@ -1,0 +1,59 @@
+"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from fairprobe.domain import Domain
+from fairprobe.errors import ModelError, StorageError
+from fairprobe.model import Encoder, Scale, TorchModel
+from fairprobe.networks.dense import DenseNetwork
+from fairprobe.storage import replacing, write_text
+
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+def save(model: TorchModel, folder: Path | str) -> None:
+    """Writes the weights and a description. A network of the user's own keeps its weights; only ours can be rebuilt from the files."""
+    target = Path(folder)
+    network = model.module
+    about: dict[str, Any] = {"network": type(network).__name__, "encoded": model.encoder is not None}
+    if isinstance(network, DenseNetwork):
+        about |= {"inputs": network.inputs, "hidden": list(network.hidden), "classes": network.classes}
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with replacing(target / WEIGHTS) as temporary:
+            save_file({name: value.detach().cpu().contiguous().clone() for name, value in network.state_dict().items()}, temporary)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"Cannot write the network to {target}: {error}.") from error
+    write_text(target / DESCRIPTION, json.dumps(about, indent=2) + "\n")
+
+
+def load(folder: Path | str, domain: Domain) -> TorchModel:
+    """Reads back a network that fairprobe trained, for rows of this domain."""
+    source = Path(folder)
+    try:
+        about = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
+        weights = load_file(source / WEIGHTS)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise StorageError(f"There is no readable network in {source}: {error}. Train it again.") from error
+    if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
+        raise ModelError(f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it.")
+    encoder = Encoder(domain)
+    if about["inputs"] != encoder.width:
+        raise ModelError(
+            f"The network in {source} takes {about['inputs']} columns; this data has {encoder.width}. It was trained on other data."
+        )
+    scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
+    network = DenseNetwork(scale, about["inputs"], about["hidden"], about["classes"])
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise StorageError(f"The weights in {source} do not fit their description: {error}") from error
+    return TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)

@@ -1,0 +1,159 @@
+"""An audit as plain data: the content of `audit.json`, from which the report and the summary are made. Numbers in, words out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairprobe.interpret import GRID
+from fairprobe.metrics import Group, Pair, Rate, cpu_ms_per_1000_idis, gsr
+from fairprobe.networks import DenseNetwork
+from fairprobe.run.words import notes, verdict
+
+if TYPE_CHECKING:
+    from fairprobe.run.evidence import Audit
+
+FORMAT = 1  # raised when the meaning of a field changes
+
+
+def document(audit: Audit) -> dict[str, Any]:
+    """Everything a reader of the audit needs, in JSON's own types."""
+    data = audit.data
+    body: dict[str, Any] = {
+        "format": FORMAT,
+        "created": audit.created,
+        "dataset": data.name,
+        "sensitive": list(data.domain.sensitive),
+        "seed": audit.seed,
+        "versions": audit.versions,
+        "data": _data(audit),
+        "model": _model(audit),
+        "interpretation": _interpretation(audit),
+        "generation": _generation(audit),
+        "dm_rs": _rate(audit.dm_rs),
+        "people": {
+            **_rate(audit.people.everybody),
+            "values": [_group(group) for group in audit.people.values],
+            "groups": [_group(group) for group in audit.people.groups],
+            "advantages": [{"value": advantage.value, "share": advantage.share} for advantage in audit.people.advantages],
+        },
+        "pairs": [_pair(audit, pair) for pair in audit.pairs],
+    }
+    return body | {"verdict": verdict(body), "notes": notes(body)}
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {
+        "estimate": rate.estimate,
+        "low": rate.low,
+        "high": rate.high,
+        "hits": rate.hits,
+        "samples": rate.samples,
+        "confidence": rate.confidence,
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {"attribute": group.attribute, "value": group.value, **_rate(group.rate)}
+
+
+def _data(audit: Audit) -> dict[str, Any]:
+    data, card = audit.data, audit.data.card
+    return {
+        "title": card.title if card else data.name,
+        "about": card.about if card else "",
+        "source": card.source if card else "",
+        "licence": card.licence if card else "",
+        "citation": card.citation if card else "",
+        "rows": len(data),
+        "attributes": list(data.domain.names),
+        "label": data.label,
+        "classes": list(data.classes),
+        "favourable": data.favourable,
+        "constraints": [constraint.name for constraint in data.domain.constraints],
+        "outside": {"rows": len(audit.outside), "by_attribute": audit.outside.by_attribute},
+    }
+
+
+def _model(audit: Audit) -> dict[str, Any]:
+    network = audit.model.module
+    layers = [{"name": layer.name, "neurons": layer.neurons} for layer in audit.interpretation.layers]
+    return {
+        "network": type(network).__name__,
+        "inputs": audit.model.encoder.width if audit.model.encoder else len(audit.data.domain),
+        "layers": layers,
+        "outputs": len(audit.data.classes),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "accuracy": audit.accuracy.estimate,
+        "accuracy_low": audit.accuracy.low,
+        "accuracy_high": audit.accuracy.high,
+        "accuracy_rows": audit.accuracy.samples,
+        "trained_here": isinstance(network, DenseNetwork),
+        "majority": audit.majority,
+        "constant": audit.is_constant,
+    }
+
+
+def _interpretation(audit: Audit) -> dict[str, Any]:
+    bias = audit.interpretation
+    layers = [
+        {
+            "name": layer.name,
+            "neurons": layer.neurons,
+            "auc": layer.auc,
+            "auc_scale_free": layer.auc_scale_free,
+            "threshold": layer.threshold,
+            "biased": len(layer.biased),
+            "biased_neurons": layer.biased.tolist(),
+            "differences": [round(float(value), 4) for value in layer.squashed],
+            "curve": [round(float(share), 4) for share in layer.curve],
+        }
+        for layer in bias.layers
+    ]
+    ablation = audit.ablation
+    return {
+        "layers": layers,
+        "grid": GRID,
+        "pairs": bias.pairs,
+        "most_biased": bias.most_biased.name,
+        "auc": bias.auc,
+        "ablation": {name: getattr(ablation, name) for name in ablation.__dataclass_fields__},
+    }
+
+
+def _generation(audit: Audit) -> dict[str, Any]:
+    how, idis = audit.findings.generation, len(audit.findings)
+    first = audit.findings.count("global")
+    return {
+        "method": how.method,
+        "mode": how.mode,
+        "seeds": how.seeds,
+        "global_iterations": how.global_iterations,
+        "local_iterations": how.local_iterations,
+        "tried": how.tried,
+        "idis": idis,
+        "global_idis": first,
+        "local_idis": idis - first,
+        "gsr": gsr(idis, how.tried),
+        "spread": audit.spread,
+        "stopped": how.stopped,
+        "wall_seconds": how.wall_seconds,
+        "cpu_seconds": how.cpu_seconds,
+        "cpu_ms_per_1000_idis": cpu_ms_per_1000_idis(how.cpu_seconds, idis),
+    }
+
+
+def _pair(audit: Audit, pair: Pair) -> dict[str, Any]:
+    domain, classes = audit.data.domain, audit.data.classes
+    mine, other = domain.describe(pair.x), domain.describe(pair.x_other)
+    return {
+        "shared": {name: mine[name] for name in domain.names if name not in domain.sensitive},
+        "sensitive": {name: [mine[name], other[name]] for name in domain.sensitive},
+        "label": classes[pair.label],
+        "label_other": classes[pair.label_other],
+        "favourable": None if audit.data.favourable is None else pair.label == audit.data.favourable,
+        "probability": pair.probability,
+        "probability_other": pair.probability_other,
+        "gap": pair.gap,
+        "phase": pair.phase,
+        "origin": pair.origin,
+    }

@@ -1,0 +1,174 @@
+"""`audit`: the whole way from data and model to evidence. The only place where the rooms are put together."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fairprobe import networks
+from fairprobe.datasets.base import Dataset
+from fairprobe.domain import Outside
+from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.findings import Findings, check_names
+from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
+from fairprobe.metrics import Pair, People, Rate, dm_rs, people, spread, striking_pairs
+from fairprobe.model import Encoder, Model, TorchModel, one_thread
+from fairprobe.report import render
+from fairprobe.run.document import document
+from fairprobe.search import Budget, NeuronFair, Progress, choose_seeds, search
+from fairprobe.search.methods.neuronfair import Mode
+from fairprobe.storage import write_text
+
+if TYPE_CHECKING:
+    from torch import nn
+
+OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
+METHODS = ("neuronfair",)
+NETWORKS = ("auto", "lfcn", "hfcn")
+WIDE = 100  # columns; from here on the paper uses its heavier network
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The evidence: what was measured, on what, with which seed."""
+
+    data: Dataset
+    model: TorchModel
+    seed: int
+    created: str
+    accuracy: Rate
+    majority: float
+    is_constant: bool
+    outside: Outside
+    interpretation: NeuronBias
+    ablation: Ablation
+    dm_rs: Rate
+    people: People
+    findings: Findings
+    spread: float | None
+    pairs: list[Pair]
+    versions: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, the content of `audit.json`."""
+        return document(self)
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Writes the report, one self-contained HTML file, and returns its path."""
+        write_text(Path(path), render(self.to_dict()))
+        return Path(path)
+
+
+def audit(
+    data: Dataset,
+    model: Model | nn.Module,
+    sensitive: str | tuple[str, ...] | list[str],
+    *,
+    method: str = "neuronfair",
+    mode: Mode = "revert",
+    budget: Budget | None = None,
+    samples: int = 50_000,
+    seed: int = 0,
+    progress: OnStage | None = None,
+    findings_to: Path | None = None,
+) -> Audit:
+    """Measures how a network treats people who differ only in the sensitive attributes.
+
+    It interprets the network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
+    among the people in the data, and searches for as many discriminatory instances as the budget allows. An interrupt during the search
+    keeps what was found. `findings_to` streams the findings to a file.
+    """
+    if method not in METHODS:
+        raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
+    budget = budget or Budget()
+    data = data.with_sensitive(sensitive)
+    domain = data.domain
+    check_names(domain)
+    network = _white_box(model)
+    tell = progress or (lambda *_: None)
+    rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
+
+    tell("Checking the network", 0, 1, "")
+    labels = network.labels(data.x)
+    test = data.split(seed).test
+    accuracy = Rate(int((labels[test] == data.y[test]).sum()), len(test))
+    outside = domain.outside(data.x)
+
+    with one_thread():
+        bias = neuron_bias(
+            domain, network, data.x[domain.comparable(data.x)], progress=lambda done, total: tell("Looking at the neurons", done, total, "")
+        )
+        tell("Silencing biased neurons", 0, 1, "")
+        causal = ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rngs["ablation"])
+        tell("Sampling the domain", 0, 1, "")
+        common = dm_rs(domain, network, rng=rngs["domain"], samples=samples)
+        tell("Asking for everybody in the data", 0, 1, "")
+        affected = people(domain, network, data.x, favourable=data.favourable)
+        seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
+
+    def watch(where: Progress) -> None:
+        tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
+
+    findings = search(
+        domain,
+        network,
+        NeuronFair(layer=bias.most_biased, mode=mode),
+        seeds,
+        budget,
+        rng=rngs["search"],
+        progress=watch,
+        save_to=findings_to,
+    )
+    tell("Searching", 1, 1, f"{len(findings):,} found")
+    return Audit(
+        data=data,
+        model=network,
+        seed=seed,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        accuracy=accuracy,
+        majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
+        is_constant=len(np.unique(labels)) == 1 and common.hits == 0,
+        outside=outside,
+        interpretation=bias,
+        ablation=causal,
+        dm_rs=common,
+        people=affected,
+        findings=findings,
+        spread=spread(findings),
+        pairs=striking_pairs(findings),
+        versions=versions(),
+    )
+
+
+def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None) -> TorchModel:
+    """A network of the papers, trained on the data: "lfcn", "hfcn", or "auto" for the one the paper used for data of this width."""
+    if kind not in NETWORKS:
+        raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
+    wide = Encoder(data.domain).width > WIDE
+    build = networks.hfcn if kind == "hfcn" or (kind == "auto" and wide) else networks.lfcn
+    tell = progress or (lambda *_: None)
+    fresh = build(data.domain, classes=len(data.classes), seed=seed)
+    return networks.train(fresh, data, seed=seed, progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"))
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+
+
+def _white_box(model: Model | nn.Module) -> TorchModel:
+    if isinstance(model, TorchModel):
+        return model
+    if isinstance(model, torch.nn.Module):
+        return TorchModel(model)
+    raise ModelError(
+        "NeuronFair looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
+    )

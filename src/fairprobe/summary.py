@@ -1,0 +1,91 @@
+"""What the terminal shows of an audit: the verdict, the numbers that carry it, and one pair of people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from fairprobe.datasets import Entry
+
+
+def summary(body: dict[str, Any]) -> RenderableType:
+    """An audit's document, for a terminal."""
+    parts: list[RenderableType] = [
+        Panel(Text(body["verdict"]), title=Text(f"{body['data']['title']}, by {' and '.join(body['sensitive'])}"), title_align="left"),
+        _numbers(body),
+    ]
+    if body["people"]["groups"]:
+        parts.append(_groups(body))
+    if body["pairs"]:
+        parts.append(_pair(body["pairs"][0]))
+    return Group(*parts)
+
+
+def datasets_table(entries: Sequence[Entry]) -> RenderableType:
+    """What data sets there are: a table, and below it where each comes from."""
+    table = Table(title="Data sets", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("name", "rows", "attributes", "sensitive ones", "here"):
+        table.add_column(name, justify="right" if name in ("rows", "attributes") else "left")
+    origins = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for entry in entries:
+        here = "packaged" if entry.packaged else "fetched" if entry.available else f"fairprobe datasets fetch {entry.name}"
+        cells = (entry.name, f"{entry.rows:,}", str(entry.attributes), ", ".join(entry.protected), here)
+        table.add_row(*(Text(cell) for cell in cells))
+        origins.add_row(Text(entry.name, style="bold"), Text(f"{entry.title}. From {entry.source}. Licence: {entry.licence}."))
+    return Group(table, Text(), origins)
+
+
+def _numbers(body: dict[str, Any]) -> Table:
+    model, found, common, inside = body["model"], body["generation"], body["dm_rs"], body["interpretation"]
+    layer = next(layer for layer in inside["layers"] if layer["name"] == inside["most_biased"])
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    rows = {
+        "People in the data affected": f"{body['people']['hits']:,} of {body['people']['samples']:,}  {_interval(body['people'])}",
+        "Possible people affected (DM-RS)": f"{common['hits']:,} of {common['samples']:,} sampled  {_interval(common)}",
+        "Cases found by the search": f"{found['idis']:,} different ({found['global_idis']:,} global, {found['local_idis']:,} local); "
+        f"success rate {found['gsr']:.1%}, which is no population rate",
+        "Most biased layer": f"{layer['name']}: AUC {layer['auc']:.3f}, {layer['biased']} of {layer['neurons']} neurons biased",
+        "Silencing these neurons": f"DM-RS {inside['ablation']['before']:.2%} → {inside['ablation']['biased_zeroed']:.2%} "
+        f"(as many random ones: {inside['ablation']['random_zeroed']:.2%})",
+        "Accuracy on held-out data": f"{model['accuracy']:.1%} of {model['accuracy_rows']:,} rows (commonest answer: "
+        f"{model['majority']:.1%})",
+        "Time of the search": f"{found['wall_seconds']:.1f} s, seed {body['seed']}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def _interval(rate: dict[str, Any]) -> str:
+    return f"= {rate['estimate']:.2%} (95 % interval {rate['low']:.2%} to {rate['high']:.2%})"
+
+
+def _groups(body: dict[str, Any]) -> Table:
+    table = Table(title="Most affected groups in the data", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("group", "people", "affected", "interval"):
+        table.add_column(name, justify="left" if name == "group" else "right")
+    for group in body["people"]["groups"][:5]:
+        interval = f"{group['low']:.1%} to {group['high']:.1%}"
+        table.add_row(Text(f"{group['attribute']}: {group['value']}"), f"{group['samples']:,}", f"{group['estimate']:.1%}", interval)
+    return table
+
+
+def _pair(pair: dict[str, Any]) -> Table:
+    table = Table(title="Two people who differ in nothing else", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("", "one", "the other"):
+        table.add_column(name, style="bold" if not name else "")
+    for name, (mine, other) in pair["sensitive"].items():
+        table.add_row(Text(name), Text(mine), Text(other))
+    decisions = [f"{pair['label']} ({pair['probability']:.0%})", f"{pair['label_other']} ({pair['probability_other']:.0%})"]
+    table.add_row("decision", *(Text(decision) for decision in decisions))
+    shared = ", ".join(f"{name} {value}" for name, value in pair["shared"].items())
+    table.add_row("both", Text(shared), "")
+    return table
