@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairprobe import datasets, errors, interpret, metrics, networks, search
+    from fairprobe.attributes import Attribute, Constraint
     from fairprobe.datasets import Dataset
-    from fairprobe.domain import Attribute, Constraint, Domain
+    from fairprobe.domain import Domain
     from fairprobe.findings import Findings
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
@@ -29,10 +30,10 @@ __version__ = version("fairprobe")
 # Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
 _ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "search")
 _HOMES = {
-    "Attribute": "domain",
+    "Attribute": "attributes",
     "Audit": "run",
     "Budget": "search",
-    "Constraint": "domain",
+    "Constraint": "attributes",
     "Dataset": "datasets",
     "Domain": "domain",
     "Findings": "findings",

@@ -10,117 +10,23 @@ A row is one number for each attribute (its *code*): a category's position, an i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Keys, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
+from fairprobe.attributes import Attribute, Constraint
 from fairprobe.errors import DomainError, suggest
 
-Kind = Literal["integer", "categorical", "real"]
+__all__ = ["Attribute", "Constraint", "Domain", "Outside"]
 
-LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, neighbouring integers fall together
 LARGEST_COUNTERPARTS = 4096  # combinations of sensitive values judged at once
 HASH_SEED = 0x5EED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attribute:
-    """One attribute: its kind, its bounds, and how its codes read to a person.
-
-    `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them from the domain.
-    `bin` is the width of the original value that one integer code stands for (age in decades: 10).
-    `grain` is the size of one search step on a real attribute (a hundredth of its range unless given).
-    `missing` is the code that stands for "not known"; it lies outside the domain, so it is never generated.
-    `one_hot` says that networks see a categorical attribute as one column a category.
-    """
-
-    name: str
-    kind: Kind = "integer"
-    low: float = 0
-    high: float = -1
-    categories: tuple[str, ...] = ()
-    one_hot: bool = False
-    bin: float = 1
-    grain: float = 0
-    missing: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("integer", "categorical", "real"):
-            raise DomainError(f"Attribute '{self.name}': kind must be integer, categorical or real, not '{self.kind}'.")
-        if self.kind == "categorical":
-            self._check_categories()
-        elif self.one_hot:
-            raise DomainError(f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be one-hot.")
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low <= self.high):
-            raise DomainError(f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to {self.high:g}.")
-        if self.kind != "real":
-            self._check_whole()
-        if self.grain == 0:
-            object.__setattr__(self, "grain", (self.high - self.low) / 100 if self.kind == "real" else 1.0)
-
-    def _check_categories(self) -> None:
-        if not self.categories:
-            raise DomainError(f"Attribute '{self.name}' is categorical and needs the names of its categories.")
-        if len(set(self.categories)) != len(self.categories):
-            raise DomainError(f"Attribute '{self.name}' names a category twice.")
-        if self.high == -1:
-            object.__setattr__(self, "high", len(self.categories) - 1)
-        if self.low < 0 or self.high >= len(self.categories):
-            raise DomainError(
-                f"Attribute '{self.name}' has {len(self.categories)} categories, numbered from 0, but bounds {self.low:g} to {self.high:g}."
-            )
-
-    def _check_whole(self) -> None:
-        if self.low != int(self.low) or self.high != int(self.high):
-            raise DomainError(f"Attribute '{self.name}' is {self.kind}; its bounds must be whole, not {self.low:g} to {self.high:g}.")
-        largest = max(abs(self.low), abs(self.high))
-        if largest > LARGEST_EXACT_INTEGER:
-            raise DomainError(
-                f"Attribute '{self.name}' reaches {largest:,.0f}; integers are exact up to {LARGEST_EXACT_INTEGER:,}. "
-                "Count it in a larger unit, or declare it real."
-            )
-
-    @property
-    def size(self) -> int | None:
-        """How many values the attribute can take; None when it is real."""
-        return None if self.kind == "real" else int(self.high - self.low) + 1
-
-    def describe(self, code: float) -> str:
-        """The code in words: a category's name, a range of the original value, or the number."""
-        if self.missing is not None and code == self.missing:
-            return "not known"
-        if self.kind == "categorical":
-            index = int(code)
-            return self.categories[index] if 0 <= index < len(self.categories) else f"code {code:g}"
-        if self.kind == "real":
-            return f"{code:.4g}"
-        if self.bin != 1:
-            return f"{code * self.bin:,.0f}–{(code + 1) * self.bin - 1:,.0f}"
-        return f"{code:,.0f}"
-
-    def code_of(self, category: str) -> int:
-        """The code of a category's name."""
-        if category not in self.categories:
-            raise DomainError(f"'{category}' is not a category of '{self.name}'.{suggest(category, self.categories)}")
-        return self.categories.index(category)
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for each name.
-
-    `repair`, where it can be given, returns the columns that must change for the rule to hold; without it, rows that break the rule are
-    thrown away, which is slow when few rows obey it.
-    """
-
-    name: str
-    holds: Callable[[Mapping[str, Rows]], Mask]
-    repair: Callable[[Mapping[str, Rows]], Mapping[str, Rows]] | None = None
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -382,25 +288,34 @@ class Domain:
 
     @cached_property
     def _key_weights(self) -> Keys:
-        if self.exact_keys:  # mixed radix: one digit an attribute
-            weights, weight = [], 1
+        """One weight an attribute, 0 for the sensitive ones: mixed radix where that is exact, odd random numbers where keys are hashes."""
+        weights = np.zeros(len(self), dtype=np.uint64)
+        if self.exact_keys:
+            weight = 1
             for column in self.other_columns:
-                weights.append(weight)
+                weights[column] = weight
                 weight *= self.attributes[column].size or 1
-            return np.array(weights, dtype=np.uint64)
-        odd = np.random.default_rng(HASH_SEED).integers(0, 2**63, len(self.other_columns), dtype=np.uint64)
-        return odd * np.uint64(2) + np.uint64(1)
+        else:
+            drawn = np.random.default_rng(HASH_SEED).integers(0, 2**63, len(self.other_columns), dtype=np.uint64)
+            weights[self.other_columns] = drawn * np.uint64(2) + np.uint64(1)
+        return weights
+
+    @cached_property
+    def _float_weights(self) -> Floats | None:
+        """The weights as floats, where sums of them stay exact: multiplying floats is several times faster than integers."""
+        sizes = [self.attributes[column].size for column in self.other_columns]
+        return self._key_weights.astype(np.float64) if self.exact_keys and prod(size or 1 for size in sizes) <= 2**53 else None
 
     def key(self, x: Rows) -> Keys:
         """(N,) the identity of each row's part outside `sensitive`; exact when `exact_keys`, otherwise a hash to be confirmed.
 
         The rows must lie inside the domain.
         """
-        part = x[:, self.other_columns]
+        if self._float_weights is not None:
+            return np.asarray((x - self.low).astype(np.float64) @ self._float_weights).astype(np.uint64)
         if self.exact_keys:
-            digits = (part - self.low[self.other_columns]).astype(np.uint64)
-            return np.asarray(digits @ self._key_weights, dtype=np.uint64)
-        bits = np.ascontiguousarray(part + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 turns -0.0 into 0.0
+            return np.asarray((x - self.low).astype(np.uint64) @ self._key_weights, dtype=np.uint64)
+        bits = np.ascontiguousarray(x + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 turns -0.0 into 0.0
         mixed: Keys = bits @ self._key_weights
         mixed ^= mixed >> np.uint64(29)
         return np.asarray(mixed * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)
@@ -412,12 +327,13 @@ class Domain:
             return np.dtype(np.float32)
         return np.min_scalar_type(int((self.high - self.low).max()))
 
-    def pack(self, x: Rows) -> np.ndarray[Any, np.dtype[Any]]:
-        """Rows of the domain in as little memory as they need; `unpack` turns them back."""
-        return x if self.packed_type == np.float32 else (x - self.low).astype(self.packed_type)
+    def pack(self, x: Rows, columns: Ints | slice = _ALL) -> np.ndarray[Any, np.dtype[Any]]:
+        """Rows of the domain, or some of their columns, in as little memory as they need; `unpack` turns them back."""
+        part = x[:, columns]
+        return part if self.packed_type == np.float32 else (part - self.low[columns]).astype(self.packed_type)
 
-    def unpack(self, packed: np.ndarray[Any, np.dtype[Any]]) -> Rows:
-        return packed if self.packed_type == np.float32 else packed.astype(np.float32) + self.low
+    def unpack(self, packed: np.ndarray[Any, np.dtype[Any]], columns: Ints | slice = _ALL) -> Rows:
+        return packed if self.packed_type == np.float32 else packed.astype(np.float32) + self.low[columns]
 
     # -- for people -----------------------------------------------------------------------------------------
 

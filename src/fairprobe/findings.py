@@ -32,7 +32,10 @@ BATCH = 262_144
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """How findings came about. `stopped`: complete, seconds, wanted or interrupted. `tried`: different instances judged."""
+    """How findings came about. `tried`: different instances; `judged`: with repetitions.
+
+    `stopped`: what ended the search, "complete", "seconds", "wanted" or "interrupted".
+    """
 
     method: str
     mode: str
@@ -40,6 +43,7 @@ class Generation:
     global_iterations: int
     local_iterations: int
     tried: int
+    judged: int
     stopped: str
     wall_seconds: float
     cpu_seconds: float
@@ -171,8 +175,7 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
 
 def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
     x = domain.unpack(records["x"])
-    low = domain.low[domain.sensitive_columns]
-    other = records["other"] if domain.packed_type == np.float32 else records["other"].astype(np.float32) + low
+    other = domain.unpack(records["other"], domain.sensitive_columns)
     columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE)]
     arrays = []
     for field, values in zip(schema, columns, strict=True):

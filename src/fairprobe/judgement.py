@@ -56,39 +56,39 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
 
 
 def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
-    every = domain.counterparts(x)  # (N, V, A)
-    own = domain.own_value(x)  # (N,) the place of each row among its counterparts
-    p = model.probabilities(every.reshape(-1, len(domain))).reshape(len(x), domain.value_count, -1)  # (N, V, C)
+    n, v = len(x), domain.value_count
+    every = domain.counterparts(x).reshape(n * v, -1)  # (N·V, A): V rows in turn for each row of x
+    first = np.arange(n) * v
+    own = first + domain.own_value(x)  # (N,) where each row stands among its counterparts
+    p = model.probabilities(every)  # (N·V, C)
     labels, lead = _labels(p)
-    row = np.arange(len(x))
-    label = labels[row, own]
+    label = labels[own]
     decided = lead > TIE
-    differs = (labels != label[:, None]) & decided & decided[row, own][:, None]
+    differs = (labels.reshape(n, v) != label[:, None]) & decided.reshape(n, v) & decided[own][:, None]
+    of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]  # how probable each counterpart makes the label of x
+    change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
     if domain.constraints:
-        allowed = domain.satisfies(every.reshape(-1, len(domain))).reshape(len(x), -1)
-        differs &= allowed & allowed[row, own][:, None]
-    of_label = p[row, :, label]  # (N, V) how probable each counterpart makes the label of x
-    change = np.abs(of_label - of_label[row, own][:, None])
+        allowed = domain.satisfies(every)
+        differs &= allowed.reshape(n, v) & allowed[own][:, None]
+        change[~allowed.reshape(n, v)] = 0
     preference = change + 2 * differs  # a flip beats every change that is none
-    preference[row, own] = -1
-    if domain.constraints:
-        preference[~allowed] = -1
-    other = preference.argmax(axis=1)
+    preference.ravel()[own] = -1
+    other = first + preference.argmax(axis=1)
     return Verdict(
-        is_discriminatory=differs.any(axis=1),
-        x_other=every[row, other],
+        is_discriminatory=differs.ravel()[other],
+        x_other=every[other],
         label=label,
-        label_other=labels[row, other],
-        probability=of_label[row, own],
-        probability_other=p[row, other, labels[row, other]],
-        gap=change[row, other],
+        label_other=labels[other],
+        probability=of_label[own],
+        probability_other=p.ravel()[other * p.shape[1] + labels[other]],
+        gap=change.ravel()[other],
     )
 
 
 def _labels(p: Rows) -> tuple[Ints, Rows]:
     """The most probable class of each row and its lead over the runner-up."""
-    if p.shape[2] == 2:
-        difference = p[:, :, 1] - p[:, :, 0]
+    if p.shape[1] == 2:
+        difference = p[:, 1] - p[:, 0]
         return (difference > 0).astype(np.int64), np.abs(difference)
-    best = np.partition(p, -2, axis=2)[:, :, -2:]
-    return p.argmax(axis=2), best[:, :, 1] - best[:, :, 0]
+    best = np.partition(p, -2, axis=1)[:, -2:]
+    return p.argmax(axis=1), best[:, 1] - best[:, 0]

@@ -24,11 +24,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from fairprobe.attributes import Attribute
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.table import rows_from_frame
-from fairprobe.domain import Attribute, Domain
+from fairprobe.domain import Domain
 
 FACTS = Facts(
     name="german",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fairprobe.domain import Attribute, Kind
+from fairprobe.attributes import Attribute, Kind
 
 INAPPLICABLE = -1  # the question does not arise: a child and smoking, a man and pregnancy
 NOT_ASCERTAINED = -9

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats, Mask, Rows
-from fairprobe.domain import Attribute, Domain
+from fairprobe.attributes import Attribute
+from fairprobe.domain import Domain
 from fairprobe.errors import DataError, DomainError, suggest
 
 ROUNDING = 1e-9  # 0.3 / 0.1 is 2.9999999999999996, and belongs to bin 3

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.domain import Attribute, Domain
+from fairprobe.attributes import Attribute
+from fairprobe.domain import Domain
 from fairprobe.judgement import judge
 from fairprobe.metrics.rates import Rate
 from fairprobe.model import Model, one_thread

@@ -16,6 +16,7 @@ from fairprobe.model.scale import Scale
 
 Pull = Callable[[Tensor], Tensor]
 
+FEW = 16  # columns; BLAS is slow on a result as narrow as that, and twice as fast on the transposed product
 NOTHING_TO_DO = (nn.Dropout, nn.Identity)
 NON_LINEAR = (nn.ReLU, nn.Tanh, nn.Sigmoid)
 
@@ -71,8 +72,11 @@ def _flatten(module: nn.Module) -> list[nn.Module] | None:
 
 def _forward(piece: nn.Module, z: Tensor) -> Tensor:
     if isinstance(piece, nn.Linear):
-        # Transposed, so that rows run along memory: BLAS is slow on a result of a few columns.
-        return (torch.addmm(piece.bias[:, None], piece.weight, z.T) if piece.bias is not None else piece.weight @ z.T).T
+        if piece.bias is None:
+            return _times(z, piece.weight.T)
+        if piece.out_features < FEW:
+            return torch.addmm(piece.bias[:, None], piece.weight, z.T).T
+        return torch.addmm(piece.bias, z, piece.weight.T)
     if isinstance(piece, Scale):
         return piece.forward(z)
     return {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh, nn.Sigmoid: torch.sigmoid}[type(piece)](z)
@@ -81,7 +85,7 @@ def _forward(piece: nn.Module, z: Tensor) -> Tensor:
 def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     """The cotangent before a piece, from the one after it and what the piece answered."""
     if isinstance(piece, nn.Linear):
-        return (piece.weight.T @ cotangent.T).T
+        return _times(cotangent, piece.weight)
     if isinstance(piece, Scale):
         return cotangent * piece.factor
     if isinstance(piece, nn.ReLU):
@@ -90,3 +94,7 @@ def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     if isinstance(piece, nn.Tanh):
         return cotangent * (1 - answer * answer)
     return cotangent * answer * (1 - answer)
+
+
+def _times(z: Tensor, matrix: Tensor) -> Tensor:
+    return (matrix.T @ z.T).T if matrix.shape[1] < FEW else z @ matrix

@@ -119,7 +119,8 @@ class TorchModel(Model):
             self.module.eval()
         with Watch(until=call, keep=False, zeroed=self._zeroed) as watch, _stopping():
             self.module(z)
-        return watch.outputs[0]
+        reached: Tensor = watch.outputs[0]
+        return reached
 
     def _to_probabilities(self, output: Tensor, x: Rows) -> Tensor:
         self._look_at(x)

@@ -1,3 +1,26 @@
+"""The report: an audit's document as one self-contained HTML file, for readers who are no engineers and auditors who are.
+
+Data first, then templates: `page` turns the document into sentences and figures, the templates only arrange them. The page loads nothing,
+runs nothing, and says so to the browser. Everything that comes from the document is escaped.
+"""
+
+from __future__ import annotations
+
 from typing import Any
+
+__all__ = ["render"]
+
+
 def render(document: dict[str, Any]) -> str:
-    return "<html></html>"
+    """The HTML of the report. `document` is what `Audit.to_dict` gives and `audit.json` holds; the same document gives the same text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from fairprobe.report import formats
+    from fairprobe.report.page import page
+
+    environment = Environment(
+        loader=PackageLoader("fairprobe.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    names = ("percent", "points", "level", "interval", "count", "decimal", "seconds", "milliseconds", "date", "listed", "plural", "tied")
+    environment.filters.update({name: getattr(formats, name) for name in names})
+    return environment.get_template("report.html.j2").render(page(document))

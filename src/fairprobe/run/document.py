@@ -130,6 +130,7 @@ def _generation(audit: Audit) -> dict[str, Any]:
         "global_iterations": how.global_iterations,
         "local_iterations": how.local_iterations,
         "tried": how.tried,
+        "judged": how.judged,
         "idis": idis,
         "global_idis": first,
         "local_idis": idis - first,

@@ -24,7 +24,8 @@ from fairprobe.judgement import Verdict
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FILES = 64
-LIMIT = 4_000_000  # records in memory, of the instances tried and of those found
+LIMIT = 1_000_000  # records in memory, of the instances tried and of those found
+BATCH = 250_000  # records handed out at once
 GLOBAL, LOCAL = 0, 1
 PHASES = ("global", "local")
 
@@ -43,12 +44,12 @@ class Ledger:
                 *part,
                 ("x", packed, (len(domain),)),
                 ("other", packed, (len(domain.sensitive),)),
-                ("label", np.int32),
-                ("label_other", np.int32),
+                ("label", np.uint16),
+                ("label_other", np.uint16),
                 ("probability", np.float32),
                 ("probability_other", np.float32),
                 ("gap", np.float32),
-                ("origin", np.int64),
+                ("origin", np.uint32),
                 ("phase", np.uint8),
             ],
             limit,
@@ -60,7 +61,7 @@ class Ledger:
         is_idi = verdict.is_discriminatory if counted is None else verdict.is_discriminatory & counted
         found = self._records(self._found, x, keys, is_idi)
         found["x"] = self.domain.pack(x[is_idi])
-        found["other"] = self.domain.pack(verdict.x_other[is_idi])[:, self.domain.sensitive_columns]
+        found["other"] = self.domain.pack(verdict.x_other[is_idi], self.domain.sensitive_columns)
         for name in ("label", "label_other", "probability", "probability_other", "gap"):
             found[name] = getattr(verdict, name)[is_idi]
         found["origin"], found["phase"] = origin[is_idi], phase
@@ -74,8 +75,12 @@ class Ledger:
         records = np.empty(len(kept), dtype=store.dtype)
         records["key"] = kept
         if not self.domain.exact_keys:
-            records["part"] = self.domain.pack(x if rows is None else x[rows])[:, self.domain.other_columns]
+            records["part"] = self.domain.pack(x if rows is None else x[rows], self.domain.other_columns)
         return records
+
+    @property
+    def tried_with_repetitions(self) -> int:
+        return self._tried.entered
 
     @property
     def idis_with_repetitions(self) -> int:
@@ -89,7 +94,9 @@ class Ledger:
 
     def found(self) -> Iterator[Records]:
         """The unique IDIs, in batches."""
-        yield from self._found.unique()
+        for records in self._found.unique():
+            for start in range(0, len(records), BATCH):
+                yield records[start : start + BATCH]
 
     def close(self) -> None:
         self._found.close()
@@ -104,16 +111,16 @@ class _Store:
         self.entered = 0
         self._limit = limit
         self._waiting: list[Records] = []
-        self._rows = self._compact_at = 0
+        self._rows = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def add(self, records: Records) -> None:
         self._waiting.append(records)
         self._rows += len(records)
         self.entered += len(records)
-        if self._rows > max(self._limit, 2 * self._compact_at):
+        if self._rows > self._limit:
             self._compact()
-            if self._rows > self._limit:
+            if self._rows > self._limit // 2:  # not worth compacting again and again
                 self._spill()
 
     def unique(self) -> Iterator[Records]:
@@ -135,7 +142,7 @@ class _Store:
     def _compact(self) -> None:
         if self._waiting:
             self._waiting = [_unique(np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0])]
-            self._rows = self._compact_at = len(self._waiting[0])
+            self._rows = len(self._waiting[0])
 
     def _spill(self) -> None:
         if self._folder is None:
@@ -156,7 +163,7 @@ class _Store:
             raise StorageError(
                 f"The search cannot keep its records in {self._folder.name}: {error.strerror}. Free some space or set TMPDIR."
             ) from error
-        self._waiting, self._rows, self._compact_at = [], 0, 0
+        self._waiting, self._rows = [], 0
 
     def _path(self, number: int) -> Path:
         assert self._folder is not None

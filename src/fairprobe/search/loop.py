@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.arrays import Ints, Keys, Mask, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, ModelError
 from fairprobe.findings import Findings, Generation
@@ -109,7 +109,7 @@ class _Run:
         walkers = Walkers(x, x, origin, np.ones(len(x), dtype=bool))
         found: list[Walkers] = []
         for step in range(self.global_iterations + 1):  # the row after the last move is judged too
-            verdict = self.judge(walkers.x, walkers.origin, GLOBAL)
+            verdict, _ = self.judge(walkers.x, walkers.origin, GLOBAL)
             hit = verdict.is_discriminatory
             if hit.any():
                 found.append(Walkers(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], hit[hit]))
@@ -125,23 +125,20 @@ class _Run:
 
     def local_phase(self, walkers: Walkers, rng: np.random.Generator) -> None:
         """Walks around the IDIs."""
-        seeds, seeds_other = walkers.x, walkers.x_other
+        here = self.world.domain.key(walkers.x)
+        home = walkers.x, walkers.x_other, here
         is_idi = np.ones(len(walkers), dtype=bool)
         for step in range(self.local_iterations):
             walkers.step = step
             candidate = self.method.local_step(self.world, walkers, rng)
-            verdict = self.judge(candidate, walkers.origin, LOCAL)
-            hit = verdict.is_discriminatory
-            accepted = hit | self._accept_misses(is_idi, rng)
-            walkers.moved = accepted
-            if self.method.on_miss == "back to seed":
-                walkers.x = np.where(hit[:, None], candidate, seeds)
-                walkers.x_other = np.where(hit[:, None], verdict.x_other, seeds_other)
-                walkers.moved = np.ones(len(walkers), dtype=bool)
-            else:
-                walkers.x = np.where(accepted[:, None], candidate, walkers.x)
-                walkers.x_other = np.where(accepted[:, None], verdict.x_other, walkers.x_other)
-                is_idi = np.where(accepted, hit, is_idi)
+            verdict, keys = self.judge(candidate, walkers.origin, LOCAL)
+            accepted = verdict.is_discriminatory | self._accept_misses(is_idi, rng)
+            x, x_other, key = home if self.method.on_miss == "back to seed" else (walkers.x, walkers.x_other, here)
+            walkers.x = np.where(accepted[:, None], candidate, x)
+            walkers.x_other = np.where(accepted[:, None], verdict.x_other, x_other)
+            key = np.where(accepted, keys, key)
+            walkers.moved, here = key != here, key  # a step against a bound leads nowhere
+            is_idi = np.where(accepted, verdict.is_discriminatory, is_idi)
             if step % 16 == 0:
                 self.tell("local", done=len(walkers), in_chunk=step)
 
@@ -153,10 +150,10 @@ class _Run:
             return ~is_idi | (rng.random(len(is_idi)) < ACCEPT_A_MISS)
         return np.zeros_like(is_idi)
 
-    def judge(self, x: Rows, origin: Ints, phase: int) -> Verdict:
+    def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Verdict, Keys]:
         """Judges, enters into the ledger, and ends the search when the budget is spent."""
         verdict = judge(self.world.domain, self.world.model, x)
-        self.ledger.add(x, verdict, origin=origin, phase=phase)
+        keys = self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.budget.seconds is not None and self.clock.wall > self.budget.seconds:
             raise _Spent("seconds")
         if self.budget.wanted is not None and self.ledger.idis_with_repetitions >= self._count_again_at:
@@ -164,7 +161,7 @@ class _Run:
             if missing <= 0:
                 raise _Spent("wanted")
             self._count_again_at = self.ledger.idis_with_repetitions + missing
-        return verdict
+        return verdict, keys
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         empty = np.empty((0, len(self.world.domain)), dtype=np.float32)
@@ -193,6 +190,7 @@ class _Run:
             global_iterations=self.global_iterations,
             local_iterations=self.local_iterations,
             tried=tried,
+            judged=self.ledger.tried_with_repetitions,
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,

@@ -32,17 +32,18 @@ class Moves:
         self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
         self._stride = domain.grain * np.float32(step)
 
-    def effect(self, x: Rows, gradient: Rows) -> Rows:
-        """(N, movable attributes) how much one step of each attribute changes the objective, to first order."""
+    def effect(self, x: Rows, *gradients: Rows) -> Rows:
+        """(N, movable attributes) how much one step of each attribute changes the objective, to first order; summed over gradients."""
+        size = sum(np.abs(gradient[:, self._plain_at]) for gradient in gradients) * self._stride[self._plain]
         if not self._groups:
-            change: Rows = np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
-            return change
-        effect = np.empty((len(x), len(self.domain)), dtype=np.float32)
-        effect[:, self._plain] = np.abs(gradient[:, self._plain_at]) * self._stride[self._plain]
+            return np.asarray(size, dtype=np.float32)
+        effect = np.zeros((len(x), len(self.domain)), dtype=np.float32)
+        effect[:, self._plain] = size
         for attribute, start, width in self._groups:
-            part = gradient[:, start : start + width]
-            current = np.take_along_axis(part, x[:, attribute : attribute + 1].astype(np.int64), axis=1)
-            effect[:, attribute] = np.abs(part - current).max(axis=1)
+            current = x[:, attribute : attribute + 1].astype(np.int64)
+            for gradient in gradients:
+                part = gradient[:, start : start + width]
+                effect[:, attribute] += np.abs(part - np.take_along_axis(part, current, axis=1)).max(axis=1)
         return effect[:, self.columns]
 
     def ascend(self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None) -> Rows:

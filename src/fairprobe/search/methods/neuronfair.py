@@ -109,7 +109,7 @@ class NeuronFair(Method):
         if stale.any():
             x = walkers.x[stale]
             g, g_other = self._gradients(world, walkers, stale)
-            memory[stale] = _chances(world.moves.effect(x, g) + world.moves.effect(x, g_other)).cumsum(axis=1)
+            memory[stale] = _chances(world.moves.effect(x, g, g_other)).cumsum(axis=1)
 
     def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)

@@ -1,0 +1,1 @@
+"""Measurements, not tests: each prints ratios measured in one run, so that they carry over between machines."""

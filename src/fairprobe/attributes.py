@@ -1,0 +1,111 @@
+"""One attribute of a person: its kind, its bounds, how its codes read; and rules between attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fairprobe.arrays import Mask, Rows
+from fairprobe.errors import DomainError, suggest
+
+Kind = Literal["integer", "categorical", "real"]
+
+LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, neighbouring integers fall together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """One attribute: its kind, its bounds, and how its codes read to a person.
+
+    `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them from the domain.
+    `bin` is the width of the original value that one integer code stands for (age in decades: 10).
+    `grain` is the size of one search step on a real attribute (a hundredth of its range unless given).
+    `missing` is the code that stands for "not known"; it lies outside the domain, so it is never generated.
+    `one_hot` says that networks see a categorical attribute as one column a category.
+    """
+
+    name: str
+    kind: Kind = "integer"
+    low: float = 0
+    high: float = -1
+    categories: tuple[str, ...] = ()
+    one_hot: bool = False
+    bin: float = 1
+    grain: float = 0
+    missing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("integer", "categorical", "real"):
+            raise DomainError(f"Attribute '{self.name}': kind must be integer, categorical or real, not '{self.kind}'.")
+        if self.kind == "categorical":
+            self._check_categories()
+        elif self.one_hot:
+            raise DomainError(f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be one-hot.")
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low <= self.high):
+            raise DomainError(f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to {self.high:g}.")
+        if self.kind != "real":
+            self._check_whole()
+        if self.grain == 0:
+            object.__setattr__(self, "grain", (self.high - self.low) / 100 if self.kind == "real" else 1.0)
+
+    def _check_categories(self) -> None:
+        if not self.categories:
+            raise DomainError(f"Attribute '{self.name}' is categorical and needs the names of its categories.")
+        if len(set(self.categories)) != len(self.categories):
+            raise DomainError(f"Attribute '{self.name}' names a category twice.")
+        if self.high == -1:
+            object.__setattr__(self, "high", len(self.categories) - 1)
+        if self.low < 0 or self.high >= len(self.categories):
+            raise DomainError(
+                f"Attribute '{self.name}' has {len(self.categories)} categories, numbered from 0, but bounds {self.low:g} to {self.high:g}."
+            )
+
+    def _check_whole(self) -> None:
+        if self.low != int(self.low) or self.high != int(self.high):
+            raise DomainError(f"Attribute '{self.name}' is {self.kind}; its bounds must be whole, not {self.low:g} to {self.high:g}.")
+        largest = max(abs(self.low), abs(self.high))
+        if largest > LARGEST_EXACT_INTEGER:
+            raise DomainError(
+                f"Attribute '{self.name}' reaches {largest:,.0f}; integers are exact up to {LARGEST_EXACT_INTEGER:,}. "
+                "Count it in a larger unit, or declare it real."
+            )
+
+    @property
+    def size(self) -> int | None:
+        """How many values the attribute can take; None when it is real."""
+        return None if self.kind == "real" else int(self.high - self.low) + 1
+
+    def describe(self, code: float) -> str:
+        """The code in words: a category's name, a range of the original value, or the number."""
+        if self.missing is not None and code == self.missing:
+            return "not known"
+        if self.kind == "categorical":
+            index = int(code)
+            return self.categories[index] if 0 <= index < len(self.categories) else f"code {code:g}"
+        if self.kind == "real":
+            return f"{code:.4g}"
+        if self.bin != 1:
+            return f"{code * self.bin:,.0f}–{(code + 1) * self.bin - 1:,.0f}"
+        return f"{code:,.0f}"
+
+    def code_of(self, category: str) -> int:
+        """The code of a category's name."""
+        if category not in self.categories:
+            raise DomainError(f"'{category}' is not a category of '{self.name}'.{suggest(category, self.categories)}")
+        return self.categories.index(category)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for each name.
+
+    `repair`, where it can be given, returns the columns that must change for the rule to hold; without it, rows that break the rule are
+    thrown away, which is slow when few rows obey it.
+    """
+
+    name: str
+    holds: Callable[[Mapping[str, Rows]], Mask]
+    repair: Callable[[Mapping[str, Rows]], Mapping[str, Rows]] | None = None

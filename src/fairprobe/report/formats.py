@@ -1,0 +1,107 @@
+"""Numbers and texts as people read them. Nothing here computes a result; it only writes one down."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+SPACE = "\u00a0"  # does not break: a number stays with its unit
+ELLIPSIS = "…"
+
+
+def percent(share: float) -> str:
+    """Two digits that matter: 0.012 %, 4.0 %, 35.1 %. What is not quite nothing, or not quite all, does not look like it."""
+    value = 100 * share
+    if value in (0, 100):
+        return f"{value:.0f}{SPACE}%"
+    if value < 0.001:
+        return f"below 0.001{SPACE}%"
+    if value > 99.95:
+        return f"above 99.9{SPACE}%"
+    return f"{value:.1f}{SPACE}%" if value >= 9.95 else f"{value:#.2g}{SPACE}%"
+
+
+def points(difference: float) -> str:
+    """A difference between two shares: 72.4 percentage points."""
+    return percent(difference).replace("%", "percentage points")
+
+
+def level(confidence: float) -> str:
+    """The confidence of an interval: 95 %."""
+    return f"{100 * confidence:g}{SPACE}%"
+
+
+def interval(rate: dict[str, Any]) -> str:
+    """The interval of a rate: 4.3 % to 4.7 %."""
+    return f"{percent(rate['low'])}{SPACE}to {percent(rate['high'])}"
+
+
+def count(number: int) -> str:
+    """48,842."""
+    return f"{number:,}"
+
+
+def decimal(number: float | None) -> str:
+    """Three places, for quantities between 0 and 1 that are no shares."""
+    return "–" if number is None else f"{number:.3f}"
+
+
+def seconds(duration: float) -> str:
+    """0.15 s, 3.1 s, 2 min 5 s."""
+    if duration < 1:
+        return f"{duration:.2g}{SPACE}s"
+    if duration < 60:
+        return f"{duration:.1f}{SPACE}s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes:,}{SPACE}min {rest}{SPACE}s"
+
+
+def milliseconds(duration: float | None) -> str:
+    """7.6 ms; a dash where there was nothing to time."""
+    if duration is None:
+        return "–"
+    return f"{duration:,.1f}{SPACE}ms" if duration < 100 else f"{duration:,.0f}{SPACE}ms"
+
+
+def date(created: str) -> str:
+    """15 November 2026; a text that is no date is shown as it is."""
+    try:
+        when = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    return f"{when.day}{SPACE}{when:%B %Y}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """A, b and c."""
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def tied(text: str) -> str:
+    """A sentence whose per cent signs stay with their numbers."""
+    return text.replace(" %", f"{SPACE}%")
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """1 neuron, 16 neurons."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def shortened(text: str, width: int) -> str:
+    """One line of at most `width` narrow characters; wide ones (東) count twice."""
+    line = " ".join(text.split())
+    if _width(line) <= width:
+        return line
+    kept = ""
+    for character in line:
+        if _width(kept + character) > width - 1:
+            break
+        kept += character
+    return kept.rstrip() + ELLIPSIS
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
