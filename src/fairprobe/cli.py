@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -60,6 +60,7 @@ def audit(
     local_iterations: Annotated[int | None, typer.Option(help="Steps around each first finding.", show_default="1000")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop the search after so many seconds.")] = None,
     wanted: Annotated[int | None, typer.Option(help="Stop the search with so many different findings.")] = None,
+    outside: Annotated[str, typer.Option(help="Rows outside the domain: clip them where the search starts, or refuse the data.")] = "clip",
     samples: Annotated[int, typer.Option(help="Possible people drawn to measure how common discrimination is.")] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     fail_over: Annotated[
@@ -96,6 +97,7 @@ def audit(
                 names,
                 mode=mode,  # type: ignore[arg-type]  # checked by the method itself
                 budget=budget,
+                outside=outside,  # type: ignore[arg-type]
                 samples=samples,
                 seed=seed,
                 progress=tell,
@@ -167,13 +169,29 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """The entry point: a request to terminate is treated like Ctrl-C, so that it keeps what was found."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """The entry point: Ctrl-C and a request to terminate are asked for, not thrown, so that they keep what was found."""
+    signal.signal(signal.SIGINT, _Stop.ask)
+    signal.signal(signal.SIGTERM, _Stop.ask)
     app()
 
 
-def _interrupt(*_: Any) -> NoReturn:
-    raise KeyboardInterrupt
+class _Stop:
+    """A wish to stop. Work asks for it at moments when nothing can be lost; whoever wishes three times is let go at once."""
+
+    asked = 0
+
+    @classmethod
+    def ask(cls, *_: Any) -> None:
+        cls.asked += 1
+        if cls.asked == 3:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    @classmethod
+    def here(cls) -> None:
+        """Stops here if that was wished."""
+        if cls.asked == 1:
+            cls.asked += 1  # once is enough: what follows only puts away what was found
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -186,23 +204,21 @@ def _kindly() -> Iterator[None]:
         errors.print(str(error), markup=False, highlight=False)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
-        errors.print("Interrupted before the search had begun; nothing was written.")
+        errors.print("Interrupted before anything was found; nothing was written.")
         raise typer.Exit(INTERRUPTED) from interrupt
 
 
 @contextmanager
-def _progress(*, show: bool) -> Iterator[OnStage | None]:
-    """A progress bar on standard error, one line a stage."""
-    if not show:
-        yield None
-        return
+def _progress(*, show: bool) -> Iterator[OnStage]:
+    """A progress bar on standard error, one line a stage; between two steps, a wish to stop is granted."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[note]:<36}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
 
         def tell(stage: str, done: int, total: int, note: str) -> None:
+            _Stop.here()
             if stage not in tasks:
                 for task in tasks.values():
                     bar.update(task, completed=bar.tasks[task].total)

@@ -37,12 +37,16 @@ class Advantage:
 
 @dataclass(frozen=True)
 class People:
-    """Everybody in the data, each sensitive value, the groups most affected, and which values would help the affected ones."""
+    """Everybody in the data, each sensitive value, the groups most affected, and which values would help the affected ones.
+
+    `absent` are the sensitive values (or combinations) that nobody in the data has.
+    """
 
     everybody: Rate
     values: tuple[Group, ...]
     groups: tuple[Group, ...]
     advantages: tuple[Advantage, ...]
+    absent: tuple[str, ...]
 
 
 def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
@@ -54,10 +58,11 @@ def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = No
     own = domain.own_value(rows)
     name = " and ".join(domain.sensitive)
     values = [Group(name, domain.describe_value(int(v)), _rate(affected, own == v)) for v in np.unique(own)]
+    absent = [domain.describe_value(int(v)) for v in np.setdiff1d(np.arange(domain.value_count), own)]
     groups = [group for column in domain.other_columns for group in _groups(domain.attributes[column], rows[:, column], affected)]
     groups.sort(key=lambda group: -group.rate.low)  # the lower end: a small group needs stronger evidence to stand first
     worst = [group for group in groups if group.rate.low > affected.mean()][:GROUPS] if len(rows) else []
-    return People(Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages)
+    return People(Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages, tuple(absent))
 
 
 def _rate(affected: Mask, within: Mask) -> Rate:

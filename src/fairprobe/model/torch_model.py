@@ -42,7 +42,7 @@ class TorchModel(Model):
         self._chain = Chain.of(module) if closed_form else None
         parameter = next(module.parameters(), None)
         self.device = parameter.device if parameter is not None else torch.device("cpu")
-        self._dtype = parameter.dtype if parameter is not None else torch.float32
+        self.dtype = parameter.dtype if parameter is not None else torch.float32
 
     # -- looking inside -------------------------------------------------------------------------------------
 
@@ -53,14 +53,20 @@ class TorchModel(Model):
     def activations(self, x: Rows) -> dict[str, Tensor]:
         """What every hidden layer answers to these rows, after its non-linearity: name -> (N, neurons)."""
         names = self._look_at(x)
-        with torch.no_grad(), Watch(zeroed=self._zeroed) as watch:
-            self._run(self._encode(x))
-        return {name: values.flatten(1) for name, values in zip(names, watch.outputs, strict=False)}
+        parts: dict[str, list[Tensor]] = {name: [] for name in names}
+        for start in range(0, len(x), self._batch):
+            with torch.no_grad(), Watch(zeroed=self._zeroed) as watch:
+                self._run(self._encode(x[start : start + self._batch]))
+            for name, values in zip(names, watch.outputs, strict=False):  # a final sigmoid is watched too, but is no layer
+                parts[name].append(values.flatten(1))
+        return {name: torch.cat(values) for name, values in parts.items()}
 
     def activation(self, x: Rows, layer: str) -> Tensor:
         """What one layer answers; the network runs only up to there."""
+        call = self._index(x, layer)
         with torch.no_grad():
-            return self._up_to(self._encode(x), self._index(x, layer)).flatten(1)
+            starts = range(0, len(x), self._batch)
+            return torch.cat([self._up_to(self._encode(x[i : i + self._batch]), call).flatten(1) for i in starts])
 
     def gradient(self, cotangent: Callable[[Tensor], Tensor], x: Rows, *, layer: str | None = None) -> Rows:
         """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's activations.
@@ -83,7 +89,7 @@ class TorchModel(Model):
 
     def with_zeroed(self, layer: str, neurons: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]], x: Rows) -> TorchModel:
         """The same network with these neurons of a layer silenced. `x`: any one row."""
-        mask = torch.ones(self.layers(x)[layer], device=self.device, dtype=self._dtype)
+        mask = torch.ones(self.layers(x)[layer], device=self.device, dtype=self.dtype)
         mask[torch.as_tensor(np.asarray(neurons, dtype=np.int64), device=self.device)] = 0
         other = TorchModel(self.module, encoder=self.encoder, outputs=self._outputs, batch=self._batch, closed_form=False)
         other._names, other._zeroed = self._names, {**self._zeroed, self._index(x, layer): mask}
@@ -97,7 +103,7 @@ class TorchModel(Model):
             return _to_numpy(self._to_probabilities(self._run(self._encode(x)), x))
 
     def _encode(self, x: Rows) -> Tensor:
-        rows = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device, self._dtype)
+        rows = torch.from_numpy(np.require(x, np.float32, ["C", "W"])).to(self.device, self.dtype)
         return self.encoder(rows) if self.encoder is not None else rows
 
     def _run(self, z: Tensor) -> Tensor:

@@ -6,21 +6,30 @@ runs nothing, and says so to the browser. Everything that comes from the documen
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 __all__ = ["render"]
 
 
 def render(document: dict[str, Any]) -> str:
     """The HTML of the report. `document` is what `Audit.to_dict` gives and `audit.json` holds; the same document gives the same text."""
+    from fairprobe.report.page import page
+
+    return _environment().get_template("report.html.j2").render(page(document))
+
+
+@cache
+def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from fairprobe.report import formats
-    from fairprobe.report.page import page
 
-    environment = Environment(
-        loader=PackageLoader("fairprobe.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    names = ("percent", "points", "level", "interval", "count", "decimal", "seconds", "milliseconds", "date", "listed", "plural", "tied")
+    loader = PackageLoader("fairprobe.report")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    names = ("percent", "points", "level", "interval", "count", "decimal", "seconds", "milliseconds", "date", "plural", "tied")
     environment.filters.update({name: getattr(formats, name) for name in names})
-    return environment.get_template("report.html.j2").render(page(document))
+    return environment

@@ -9,6 +9,8 @@ from typing import Any
 
 SPACE = "\u00a0"  # does not break: a number stays with its unit
 ELLIPSIS = "…"
+# Not the calendar module's, which follow the user's language: the report is in English.
+MONTHS = "January February March April May June July August September October November December".split()
 
 
 def percent(share: float) -> str:
@@ -35,7 +37,7 @@ def level(confidence: float) -> str:
 
 def interval(rate: dict[str, Any]) -> str:
     """The interval of a rate: 4.3 % to 4.7 %."""
-    return f"{percent(rate['low'])}{SPACE}to {percent(rate['high'])}"
+    return f"{percent(rate['low'])}{SPACE}to{SPACE}{percent(rate['high'])}"
 
 
 def count(number: int) -> str:
@@ -43,9 +45,9 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def decimal(number: float | None) -> str:
-    """Three places, for quantities between 0 and 1 that are no shares."""
-    return "–" if number is None else f"{number:.3f}"
+def decimal(number: float) -> str:
+    """Three places, for quantities between 0 and 1 that are no shares; nothing is a plain 0."""
+    return f"{number:.3f}" if number else "0"
 
 
 def seconds(duration: float) -> str:
@@ -58,10 +60,8 @@ def seconds(duration: float) -> str:
     return f"{minutes:,}{SPACE}min {rest}{SPACE}s"
 
 
-def milliseconds(duration: float | None) -> str:
-    """7.6 ms; a dash where there was nothing to time."""
-    if duration is None:
-        return "–"
+def milliseconds(duration: float) -> str:
+    """7.6 ms, 350 ms."""
     return f"{duration:,.1f}{SPACE}ms" if duration < 100 else f"{duration:,.0f}{SPACE}ms"
 
 
@@ -71,7 +71,7 @@ def date(created: str) -> str:
         when = datetime.fromisoformat(created)
     except ValueError:
         return created
-    return f"{when.day}{SPACE}{when:%B %Y}"
+    return f"{when.day}{SPACE}{MONTHS[when.month - 1]} {when.year}"
 
 
 def listed(words: Iterable[str]) -> str:

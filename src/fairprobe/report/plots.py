@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROW, TOP, BOTTOM = 35, 4, 22  # units: a bar with its label, the space above the first, the axis below the last
-LABEL = 40  # characters of a bar's label; the table under the figure has all of it
+LABEL = 46  # characters of a bar's label; the table under the figure has all of it
 STYLED_LAYERS = 9  # more curves than this cannot be told apart, so only the most biased layer stands out
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5))
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A share with its label, its number in words and, where there is one, its interval."""
+    """A share with its label, its number in words and, where there are, its interval and a remark beside the label."""
 
     label: str
     text: str
     share: float
+    remark: str = ""
     low: float | None = None
     high: float | None = None
     marked: bool = False
@@ -44,7 +45,7 @@ def bars(name: str, rows: Sequence[Bar], *, says: str, reference: tuple[str, flo
         _share_axis(axes, 1.0 if whole else _longest(rows, reference))
         for number, row in enumerate(rows):
             y = top + ROW * number
-            _texts(axes, slots, y, shortened(row.label, LABEL), row.text)
+            _texts(axes, slots, y, shortened(row.label, LABEL - len(row.remark)) + row.remark, row.text)
             axes.barh(y + 22, row.share, height=10, color=MARK if row.marked else BAR)
             if row.low is not None and row.high is not None:
                 axes.plot([row.low, row.high], [y + 22] * 2, color=INK, lw=1.1, marker="|", ms=6, mew=1.1)

@@ -74,7 +74,9 @@ def _adopted(svg: str, name: str) -> tuple[str, str]:
     if opening is None:
         raise AssertionError("matplotlib wrote no <svg> element with a view box")
     svg = svg[opening.end() :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)  # its style would reach the whole page
+    svg = re.sub(
+        r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL
+    )  # its style would reach the whole page
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     # Matplotlib names its fonts in a property of their own, or, before 3.11, in the short form.
     svg = re.sub(r'font-family: [^;"]*', "font-family: var(--font)", svg)

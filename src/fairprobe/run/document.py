@@ -34,6 +34,7 @@ def document(audit: Audit) -> dict[str, Any]:
             **_rate(audit.people.everybody),
             "values": [_group(group) for group in audit.people.values],
             "groups": [_group(group) for group in audit.people.groups],
+            "absent": list(audit.people.absent),
             "advantages": [{"value": advantage.value, "share": advantage.share} for advantage in audit.people.advantages],
         },
         "pairs": [_pair(audit, pair) for pair in audit.pairs],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -75,6 +75,7 @@ def audit(
     method: str = "neuronfair",
     mode: Mode = "revert",
     budget: Budget | None = None,
+    outside: Literal["clip", "refuse"] = "clip",
     samples: int = 50_000,
     seed: int = 0,
     progress: OnStage | None = None,
@@ -84,14 +85,19 @@ def audit(
 
     It interprets the network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
     among the people in the data, and searches for as many discriminatory instances as the budget allows. An interrupt during the search
-    keeps what was found. `findings_to` streams the findings to a file.
+    keeps what was found. Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is "refuse".
+    `findings_to` streams the findings to a file.
     """
+    if outside not in ("clip", "refuse"):
+        raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
     if method not in METHODS:
         raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
     budget = budget or Budget()
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
+    if outside == "refuse":
+        domain.require_inside(data.x, what=f"rows of '{data.name}'")
     network = _white_box(model)
     tell = progress or (lambda *_: None)
     rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
@@ -100,7 +106,6 @@ def audit(
     labels = network.labels(data.x)
     test = data.split(seed).test
     accuracy = Rate(int((labels[test] == data.y[test]).sum()), len(test))
-    outside = domain.outside(data.x)
 
     with one_thread():
         bias = neuron_bias(
@@ -127,7 +132,6 @@ def audit(
         progress=watch,
         save_to=findings_to,
     )
-    tell("Searching", 1, 1, f"{len(findings):,} found")
     return Audit(
         data=data,
         model=network,
@@ -136,7 +140,7 @@ def audit(
         accuracy=accuracy,
         majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
         is_constant=len(np.unique(labels)) == 1 and common.hits == 0,
-        outside=outside,
+        outside=domain.outside(data.x),
         interpretation=bias,
         ablation=causal,
         dm_rs=common,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+NAMED = 6  # groups without anybody, named in a note
+
 
 def verdict(body: dict[str, Any]) -> str:
     """The result in a sentence or two, with its interval."""
@@ -49,6 +51,9 @@ def notes(body: dict[str, Any]) -> list[str]:
             f"{worst}. They count as people in the data as they are; "
             "where the search starts from them, they are clipped to the bounds."
         )
+    if absent := body["people"]["absent"]:
+        some = ", ".join(absent[:NAMED]) + (f" and {len(absent) - NAMED} more" if len(absent) > NAMED else "")
+        said.append(f"Nobody in the data is {some}. What the network says of such people is a guess beyond its experience.")
     if data["constraints"]:
         said.append(f"Generated people obey these rules: {', '.join(data['constraints'])}.")
     held_out = (

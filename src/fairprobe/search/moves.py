@@ -6,6 +6,8 @@ to the category with the steepest gradient. Sensitive attributes never move.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
@@ -34,7 +36,8 @@ class Moves:
 
     def effect(self, x: Rows, *gradients: Rows) -> Rows:
         """(N, movable attributes) how much one step of each attribute changes the objective, to first order; summed over gradients."""
-        size = sum(np.abs(gradient[:, self._plain_at]) for gradient in gradients) * self._stride[self._plain]
+        total: Rows = reduce(np.add, map(np.abs, gradients))
+        size = total[:, self._plain_at] * self._stride[self._plain]
         if not self._groups:
             return np.asarray(size, dtype=np.float32)
         effect = np.zeros((len(x), len(self.domain)), dtype=np.float32)

@@ -78,8 +78,8 @@ class NeuronFair(Method):
             return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
         self._refresh_chances(world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved)
         lot = rng.random((len(walkers), 1), dtype=np.float32)
-        choice = (walkers.memory["up to"] <= lot).sum(axis=1)
-        return world.moves.nudge(walkers.x, world.moves.columns[np.minimum(choice, len(world.moves.columns) - 1)], rng=rng)
+        choice = (walkers.memory["up to"] > lot).argmax(axis=1)
+        return world.moves.nudge(walkers.x, world.moves.columns[choice], rng=rng)
 
     def _draw_watched(self, walkers: Walkers, every: int, rng: np.random.Generator) -> bool:
         """`p OR r` for each walker: the biased neurons, and a few random ones that change every so many steps."""
@@ -109,20 +109,21 @@ class NeuronFair(Method):
         if stale.any():
             x = walkers.x[stale]
             g, g_other = self._gradients(world, walkers, stale)
-            memory[stale] = _chances(world.moves.effect(x, g, g_other)).cumsum(axis=1)
+            up_to = _chances(world.moves.effect(x, g, g_other)).cumsum(axis=1)
+            up_to[:, -1] = 1  # rounding must not leave a gap
+            memory[stale] = up_to
 
     def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
         x, x_other, watched = walkers.x, walkers.x_other, walkers.memory["watched"]
         if rows is not None:
             x, x_other, watched = x[rows], x_other[rows], watched[rows]
-        weight = torch.from_numpy(watched).to(world.model.device)
+        weight = -torch.from_numpy(watched).to(world.model.device, world.model.dtype)
 
         def cotangent(a: Tensor) -> Tensor:
-            mine, other = a.chunk(2)  # (n, neurons) each
-            own = -weight * other / (mine + SMALLEST_ACTIVATION)
-            theirs = -weight * mine / (other + SMALLEST_ACTIVATION)
-            return torch.cat([own, theirs])
+            mine, other = a.chunk(2)  # (n, neurons) each; of J(x) by a(x), and of J(x') by a(x')
+            ratio = torch.cat([other, mine]).div_(a + SMALLEST_ACTIVATION)
+            return ratio.view(2, *weight.shape).mul_(weight).view_as(a)
 
         gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]), layer=self.layer.name)
         return gradient[: len(x)], gradient[len(x) :]
