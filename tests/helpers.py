@@ -10,11 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Attribute, Domain
 from fairprobe.model import TorchModel
+
+# Property tests try the same examples in every run, however slow the machine.
+settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("fairprobe")
 
 CENSUS_BOUNDS = {
     "age": (1, 9),

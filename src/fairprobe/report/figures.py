@@ -56,15 +56,19 @@ def _by_value(document: dict[str, Any]) -> Figure:
             reference=_everybody(document),
             says=f"Bars: the share of people affected for each value of {name}.",
         ),
-        f"Each bar is the share of people with this {name} (in brackets: how many) whose decision would change if only {name} changed. "
-        f"The thin line with ends is the {level(people['confidence'])} interval: the fewer people, the wider. The dashed mark is everybody.{only}",
+        f"Each bar is the share of people with this {name} (in brackets: how many) whose decision would change if only {name} changed. The "
+        f"thin line with ends is the {level(people['confidence'])} interval: the fewer people, the wider. Dashed: everybody.{only}",
         rates_table(people["values"], everybody=people),
     )
 
 
 def _by_advantage(document: dict[str, Any]) -> Figure:
     advantages, name, only = document["people"]["advantages"], sentences.sensitive(document), ""
-    rows = [Bar(advantage["value"], percent(advantage["share"]), advantage["share"]) for advantage in advantages]
+    absent = document["people"].get("absent", [])
+    rows = [
+        Bar(value, percent(share), share, " (nobody in the data)" if value in absent else "")
+        for value, share in ((advantage["value"], advantage["share"]) for advantage in advantages)
+    ]
     shown = rows
     if len(rows) > BARS:
         half = BARS // 2
@@ -94,9 +98,9 @@ def groups_figure(document: dict[str, Any]) -> Figure | None:
             reference=_everybody(document),
             says="Bars: the share of people affected in the groups most affected, compared with everybody.",
         ),
-        "Groups (in brackets: how many people) whose whole interval lies above the share of everybody, the dashed mark. They are ordered by the "
-        "lower end of the interval. Here the decision hangs most on the sensitive attribute. Groups overlap, and many were compared, so one may stand "
-        "out by chance. Small groups are left out: they say little, and could point at somebody.",
+        "Groups (in brackets: how many people) whose whole interval lies above the share of everybody, the dashed mark. They are ordered "
+        "by the lower end of the interval. Here the decision hangs most on the sensitive attribute. Groups overlap, and many were "
+        "compared, so one may stand out by chance. Small groups are left out: they say little, and could point at somebody.",
         rates_table(groups, everybody=document["people"]),
     )
 
@@ -134,8 +138,9 @@ def curves_figure(document: dict[str, Any]) -> Figure | None:
     return Figure(
         "How strongly the neurons of each layer react",
         curves("curves", inside, says=f"Curves: for each layer, the share of neurons that react to {name} more than a threshold."),
-        f"A curve that stays high means many neurons that react strongly to {name}; the area under it is the layer’s AUC. Where the curve of "
-        f"“{most['name']}” meets the dotted diagonal lies the threshold {decimal(most['threshold'])}: neurons that react more are called biased.",
+        f"A curve that stays high means many neurons that react strongly to {name}; the area under it is the layer’s AUC. Where the curve "
+        f"of “{most['name']}” meets the dotted diagonal lies the threshold {decimal(most['threshold'])}: neurons that react more are "
+        "called biased.",
         Table(
             ("layer", "AUC", "threshold"),
             [(layer["name"], decimal(layer["auc"]), decimal(layer["threshold"])) for layer in inside["layers"]],

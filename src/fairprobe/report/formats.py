@@ -10,7 +10,7 @@ from typing import Any
 SPACE = "\u00a0"  # does not break: a number stays with its unit
 ELLIPSIS = "…"
 # Not the calendar module's, which follow the user's language: the report is in English.
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
 
 
 def percent(share: float) -> str:

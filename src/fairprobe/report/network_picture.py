@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, sqrt
 from typing import Any
 
@@ -56,7 +57,7 @@ def picture(document: dict[str, Any], *, says: str) -> Picture:
     space = WIDTH / len(columns)
     grids = [_Grid.fitting(column, (place + 0.5) * space, 0.8 * space) for place, column in enumerate(columns)]
     height = max(grid.down * grid.pitch for grid in grids) + 2 * MARGIN
-    parts = [_wires(left, right) for left, right in zip(grids, grids[1:], strict=False)]
+    parts = [_wires(left, right) for left, right in pairwise(grids)]
     parts += [part for grid in grids for part in grid.drawn()]
     opening = f'<svg class="network" viewBox="0 {-height / 2:.1f} {WIDTH} {height:.1f}" role="img" aria-label="{escape(says)}">'
     return Picture(Markup(opening + "".join(parts) + "</svg>"), columns)  # noqa: S704  (numbers only; the label is escaped)
@@ -126,7 +127,8 @@ class _Grid:
 
     def _ring(self, dot: int, radius: float) -> str:
         x, y = self.at(dot).split()
-        return f"M{x} {y}m{-radius:.1f} 0a{radius:.1f} {radius:.1f} 0 1 0 {2 * radius:.1f} 0a{radius:.1f} {radius:.1f} 0 1 0 {-2 * radius:.1f} 0"
+        half = f"a{radius:.1f} {radius:.1f} 0 1 0"
+        return f"M{x} {y}m{-radius:.1f} 0{half} {2 * radius:.1f} 0{half} {-2 * radius:.1f} 0"
 
 
 def shade(reaction: float) -> int:
@@ -136,7 +138,7 @@ def shade(reaction: float) -> int:
 
 def shade_names() -> list[str]:
     """What each shade means, for the legend."""
-    between = [f"{low:g} to {high:g}" for low, high in zip(EDGES, EDGES[1:], strict=False)]
+    between = [f"{low:g} to {high:g}" for low, high in pairwise(EDGES)]
     return [f"below {EDGES[0]:g}", *between, f"{EDGES[-1]:g} or more"]
 
 

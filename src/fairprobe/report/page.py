@@ -92,8 +92,8 @@ def _python(document: dict[str, Any]) -> str:
     """The lines that repeat the audit in the run folder."""
     found, data = document["generation"], document["dataset"]
     load = f"fp.datasets.load({data!r})" if document["data"]["source"] else "...  # your own data, as it was"
-    model = (
-        'fp.networks.load("model", data.domain)' if document["model"]["trained_here"] else "...  # your network, with the weights in model/"
+    kept = (
+        "fp.networks.load('model', data.domain)" if document["model"]["trained_here"] else "...  # your network; its weights are in model/"
     )
     budget = ", ".join(f"{name}={found[name]!r}" for name in ("seeds", "global_iterations", "local_iterations"))
     return "\n".join(
@@ -101,7 +101,7 @@ def _python(document: dict[str, Any]) -> str:
             "import fairprobe as fp",
             "",
             f"data = {load}",
-            f"model = {model}",
+            f"model = {kept}",
             "audit = fp.audit(",
             "    data,",
             "    model,",
@@ -112,6 +112,6 @@ def _python(document: dict[str, Any]) -> str:
             f"    samples={document['dm_rs']['samples']!r},",
             f"    seed={document['seed']!r},",
             ")",
-            'audit.report("report-again.html")',
+            "audit.report('report-again.html')",
         )
     )

@@ -50,7 +50,7 @@ def bars(name: str, rows: Sequence[Bar], *, says: str, reference: tuple[str, flo
             if row.low is not None and row.high is not None:
                 axes.plot([row.low, row.high], [y + 22] * 2, color=INK, lw=1.1, marker="|", ms=6, mew=1.1)
             if reference:
-                axes.plot([reference[1]] * 2, [y + 14, y + 30], color=MUTED, lw=1.4, ls=(0, (2, 1.2)))
+                axes.plot([reference[1]] * 2, [y + 15.5, y + 28.5], color=MUTED, lw=1.4, ls=(0, (2, 1.2)))
         if reference:
             axes.plot([0.005, 0.005], [3, 15], color=MUTED, lw=1.4, ls=(0, (2, 1.2)), transform=axes.get_yaxis_transform())
             axes.text(0.025, 9, slots(reference[0]), color=MUTED, va="center", transform=axes.get_yaxis_transform())
@@ -73,7 +73,7 @@ def _share_axis(axes: Axes, end: float) -> None:
     axes.set_yticks([])
     axes.tick_params(axis="x", color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
     for share, label in zip(ticks, axes.get_xticklabels(), strict=True):  # labels at the ends stay inside the drawing
-        label.set_ha("left" if share == 0 else "right" if share > 0.97 * end else "center")
+        label.set_horizontalalignment("left" if share == 0 else "right" if share > 0.97 * end else "center")
     for side, spine in axes.spines.items():
         spine.set_color(LINE)
         spine.set_visible(side == "bottom")

@@ -18,6 +18,7 @@ def sensitive(document: dict[str, Any]) -> str:
 
 
 def title(document: dict[str, Any]) -> str:
+    """Which data, and by what."""
     return f"{document['data']['title']}, by {sensitive(document)}"
 
 
@@ -48,8 +49,8 @@ def affected(document: dict[str, Any]) -> str:
             f"The {level(people['confidence'])} interval reaches up to {percent(people['high'])}."
         )
     return (
-        f"{count(people['hits'])} of the {count(people['samples'])} people in the data ({percent(people['estimate'])}) would get another decision "
-        f"if only {name} were different. The {level(people['confidence'])} interval is {interval(people)}."
+        f"{count(people['hits'])} of the {count(people['samples'])} people in the data ({percent(people['estimate'])}) would get another "
+        f"decision if only {name} were different. The {level(people['confidence'])} interval is {interval(people)}."
     )
 
 
@@ -106,13 +107,12 @@ def ablation(document: dict[str, Any]) -> list[str]:
         return ["There was no biased neuron to silence."]
     before, biased, random = (percent(cut[name]) for name in ("before", "biased_zeroed", "random_zeroed"))
     these = "the biased neuron" if cut["silenced"] == 1 else f"the {count(cut['silenced'])} biased neurons"
-    if before == biased:
-        change = f"leaves the share of possible people affected at {before}"
-    else:
-        change = f"{'lowers' if cut['biased_zeroed'] < cut['before'] else 'raises'} the share of possible people affected from {before} to {biased}"
+    word = "lowers" if cut["biased_zeroed"] < cut["before"] else "raises"
+    change = f"at {before}" if before == biased else f"from {before} to {biased}"
+    does = f"{'leaves' if before == biased else word} the share of possible people affected {change}"
     many = "one neuron of that layer chosen at random" if cut["silenced"] == 1 else "as many neurons of that layer chosen at random"
     return [
-        f"Silencing {these} of layer “{layer['name']}” {change}; silencing {many}: {random} (mean of {count(cut['repeats'])} choices).",
+        f"Silencing {these} of layer “{layer['name']}” {does}; silencing {many}: {random} (mean of {count(cut['repeats'])} choices).",
         _what_it_proves(document),
     ]
 
@@ -124,8 +124,8 @@ def _what_it_proves(document: dict[str, Any]) -> str:
         return "Nobody was affected before, so there was nothing to lower and the test proves nothing."
     if percent(cut["before"]) == percent(cut["biased_zeroed"]) or cut["biased_zeroed"] > cut["before"]:
         return (
-            "The share did not fall. These neurons react to the sensitive attribute, but the test does not show that they cause the discrimination, "
-            "and removing them would be no remedy here."
+            "The share did not fall. These neurons react to the sensitive attribute, but the test does not show that they cause the "
+            "discrimination, and removing them would be no remedy here."
         )
     if cut["biased_zeroed"] >= cut["random_zeroed"]:
         return "Neurons chosen at random lower it at least as much, so the test does not single out the biased ones as the cause."
@@ -135,6 +135,6 @@ def _what_it_proves(document: dict[str, Any]) -> str:
             f"({percent(majority)}). A network that no longer tells people apart discriminates less too: weak evidence, and no remedy."
         )
     return (
-        f"That is more than random neurons do: evidence that these neurons carry a part of the discrimination. The accuracy changes {accuracy}. "
-        "It is a test, not a repair."
+        "That is more than random neurons do: evidence that these neurons carry a part of the discrimination. "
+        f"The accuracy changes {accuracy}. It is a test, not a repair."
     )

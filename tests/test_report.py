@@ -1,0 +1,332 @@
+"""The report: readable, self-contained, honest, and safe whatever the document says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairprobe.report import formats, render, sentences
+from fairprobe.report.network_picture import DOTS, picture
+from tests.test_report_documents import KINDS, Document, bare, constant, document, interrupted, many_values, multi_class, nothing_found
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+# Markup, quotes, mathematics, our own slots and sentinel colours, a template, a back-reference, wide characters, a very long word.
+EVIL = "<script>alert(1)</script> \"q\" 's' & $x^2$ \\1 @0@ @99@ #010101 {{ 7 * 7 }} {% raw %} --> 東京 🚲 " + "Donaudampfschiff" * 9
+
+
+class Page(HTMLParser):
+    """What a browser would see: tags in order, their attributes, text, and whether all that was opened was closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.pieces: list[str] = []
+        self.code: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.pieces.append(data)
+        if self.open[-2:] == ["pre", "code"]:
+            self.code.append(data)
+
+    @property
+    def text(self) -> str:
+        """One line; a space is a space."""
+        return " ".join("".join(self.pieces).split())
+
+
+def read(body: Document) -> Page:
+    return Page(render(body))
+
+
+@cache
+def rendered(make: Callable[[], Document]) -> str:
+    """Drawing takes most of the time of these tests, so each kind of report is made once."""
+    return render(make())
+
+
+@cache
+def parsed(make: Callable[[], Document]) -> Page:
+    return Page(rendered(make))
+
+
+def with_texts(body: Any, change: Callable[[str], str], key: str = "") -> Any:
+    """The document with all its texts changed, but for those that are words of a fixed list."""
+    if isinstance(body, str):
+        return body if key in {"stopped", "phase"} else change(body)
+    if isinstance(body, list):
+        return [with_texts(item, change, key) for item in body]
+    if isinstance(body, dict):
+        free = key in {"shared", "by_attribute"} or (key == "sensitive" and isinstance(body, dict))
+        return {(change(name) if free else name): with_texts(item, change, name) for name, item in body.items()}
+    return body
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_is_one_small_well_formed_file_that_loads_nothing(make: Callable[[], Document]) -> None:
+    html, page = rendered(make), parsed(make)
+    assert html.startswith("<!doctype html>")
+    assert len(html.encode()) < 400_000
+    assert page.open == []
+    assert "script" not in page.tags
+    assert "://" not in html
+    assert "@import" not in html
+    assert set(re.findall(r"url\(.", html)) <= {"url(#"}
+    links = [value for _, name, value in page.attributes if name in {"src", "href", "xlink:href", "srcset", "data", "action"}]
+    assert all(link.startswith(("#", "data:,")) for link in links)
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert any(tag == "meta" and "default-src 'none'" in value for tag, _, value in page.attributes)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_ids_are_unique_and_every_reference_has_its_id(make: Callable[[], Document]) -> None:
+    page = parsed(make)
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert max(Counter(ids).values()) == 1
+    wanted = {value[1:] for _, name, value in page.attributes if name in {"href", "xlink:href"} and value.startswith("#")}
+    wanted |= {found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)}
+    wanted |= {value for _, name, value in page.attributes if name == "aria-labelledby"}
+    assert wanted <= set(ids)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_never_calls_a_network_fair(make: Callable[[], Document]) -> None:
+    assert not re.search(r"\bunbiased\b|\bis fair\b|\bbias-free\b|\bno bias\b", parsed(make).text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_headings_and_pictures_are_accessible(make: Callable[[], Document]) -> None:
+    page = parsed(make)
+    levels = [int(tag[1]) for tag in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert ("html", "lang", "en") in page.attributes
+    described = [value for tag, name, value in page.attributes if tag == "svg" and name in {"aria-label", "aria-hidden"}]
+    assert len(described) == page.tags.count("svg")
+    assert all(described)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_whatever_the_texts_say_the_page_stays_the_same(make: Callable[[], Document]) -> None:
+    page = read(with_texts(make(), lambda text: EVIL + text if text else text))
+    assert page.tags == parsed(make).tags
+    assert page.open == []
+    assert "<script>alert(1)</script>" in page.text
+    assert "49" not in re.findall(r"東京 🚲 (\d+)", page.text)
+
+
+def test_hostile_texts_are_shown_as_they_are() -> None:
+    page = read(with_texts(document(), lambda text: EVIL + text if text else text))
+    for field in ("Adult (Census Income)", "income", ">50K", "60–69", "UCI", "fairprobe audit adult", "hidden2", "age", "0.1.0", "adult"):
+        assert EVIL + field in page.text
+    assert [value for _, name, value in page.attributes if name == "aria-label" and EVIL in value]
+    compile(page.code[-1], "the lines that repeat the audit", "exec")
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.text(min_size=1, max_size=30))
+def test_any_text_is_only_text(text: str) -> None:
+    page = read(with_texts(document(), lambda old: text + old if old else old))
+    assert page.tags == parsed(document).tags
+
+
+def test_same_document_same_page_whatever_the_style_and_from_every_thread() -> None:
+    body, settings_before = document(), dict(mpl.rcParams)
+    kept = copy.deepcopy(body)
+    with mpl.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.facecolor": "red"}):
+        first = render(body)
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(render, [body] * 4)) == {first}
+    assert body == kept
+    assert dict(mpl.rcParams) == settings_before
+
+
+def test_needs_no_torch_no_pyplot_and_matplotlib_only_when_it_draws() -> None:
+    code = (
+        "import json, sys\n"
+        "from fairprobe.report import render\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "assert len(render(json.loads(sys.stdin.read()))) > 10000\n"
+        "assert not {'matplotlib.pyplot', 'torch', 'fairprobe.run', 'fairprobe.model'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], input=json.dumps(document()), text=True, check=True)
+
+
+def test_shows_the_numbers_of_the_document() -> None:
+    text = parsed(document).text
+    for number in (
+        "4,491 of 48,842", "9.2 %", "8.9 % to 9.4 %", "2,261 of 50,000", "4.3 % to 4.7 %", "414,449", "474,380", "84.0 %", "75.9 %",
+        "11.8 %", "85.9 % would get the favourable answer (income: >50K) as “Male”, and 14.1 % as “Female”", "21.2 %",  # who
+        "92.9 % probable", "79.5 % probable", "72.4 percentage points", "seed 764",  # pairs
+        "0.255", "0.314", "from 4.9 % to 2.6 %", "4.0 % (mean of 10 choices)",  # inside
+        "603 in the global and 413,846 in the local phase", "87.4 %", "0.267", "3.1 s", "7.6 ms for 1,000 cases",  # measured
+        "15 November 2026", "3,665: age 3,665", "78 parameters", "seed=7", "--sensitive gender", "gender_other",
+    ):  # fmt: skip
+        assert number in text, number
+    for sentence in (document()["verdict"], *document()["notes"]):
+        assert sentence in text
+
+
+def test_marks_the_favourable_answer_in_words() -> None:
+    text = parsed(document).text
+    assert text.count("✓ favourable answer") == 2
+    assert text.count("✗ not the favourable answer") == 2
+    assert "favourable answer" not in parsed(multi_class).text.replace("No answer of this network was declared the favourable one", "")
+
+
+def test_calm_when_nothing_was_found() -> None:
+    html, text = rendered(nothing_found), parsed(nothing_found).text
+    assert "No decision that depends on gender was found" in text
+    assert 'class="verdict none"' in html
+    assert "evidence, not a certificate" in text
+    assert "None of the 48,842 people in the data would get another decision" in text
+    assert "No neuron reacts" in text
+    assert "There was no biased neuron to silence" in text
+    assert "no pair to show" in text
+    assert "Not defined: it needs at least two cases" in text
+    assert "shows that they exist" not in text
+
+
+def test_a_constant_network_is_called_that() -> None:
+    text = parsed(constant).text
+    assert "The network gives everybody the same answer" in text
+    assert "The neurons react, but no decision was seen to change" in text
+    assert "the test proves nothing" in text
+
+
+def test_says_that_the_search_was_interrupted() -> None:
+    assert "The search was interrupted." in parsed(interrupted).text
+    assert "This search ended early" in parsed(interrupted).text
+    assert "interrupted" not in parsed(document).text
+
+
+def test_without_a_command_the_lines_of_python_remain() -> None:
+    with_command, without = parsed(document), parsed(bare)
+    assert with_command.code[0] == document()["command"]
+    assert len(without.code) == 1
+    assert "your own data" in without.code[0]
+    assert "your network" in without.code[0]
+    assert "fp.datasets.load('adult')" in with_command.code[1]
+    for page in (with_command, without):
+        compile(page.code[-1], "the lines that repeat the audit", "exec")
+
+
+def test_many_values_and_layers_are_shortened_and_said_so() -> None:
+    text = parsed(many_values).text
+    assert "Of 60 values these are the 24 with the highest lower end" in text
+    assert "the 12 that would help most and the 12 that would help least" in text
+    assert "Male, 0 (nobody in the data)" in text
+    assert "all other layers" in text
+    assert "a dot stands for 4 neighbouring neurons" in text
+    assert "by gender and age" in text
+
+
+ABLATIONS = {
+    "carry a part of the discrimination": {},
+    "no better than always giving the commonest answer (75.9 %). A network": {"accuracy_biased_zeroed": 0.7},
+    "does not single out": {"random_zeroed": 0.02},
+    "raises the share of possible people affected from 4.9 % to 6.0 %": {"biased_zeroed": 0.06},
+    "The share did not fall": {"biased_zeroed": 0.06},
+    "leaves the share of possible people affected at 4.9 %": {"biased_zeroed": 0.04881},
+    "the test proves nothing": {"before": 0.0, "biased_zeroed": 0.0},
+    "no biased neuron to silence": {"silenced": 0},
+    "the 3 biased neurons": {"silenced": 3},
+}
+
+
+@pytest.mark.parametrize(("words", "changes"), ABLATIONS.items())
+def test_tells_honestly_what_silencing_did(words: str, changes: Document) -> None:
+    body = document()
+    body["interpretation"]["ablation"] |= changes
+    said = " ".join(sentences.ablation(body)).replace(formats.SPACE, " ")
+    assert words in said
+    assert words in read(body).text
+
+
+def test_every_neuron_is_a_dot_and_every_biased_one_has_a_ring() -> None:
+    drawn = picture(document(), says="")
+    assert [column.neurons for column in drawn.columns] == [3, 8, 4, 2]
+    dots, rings = (re.findall(rf'class="{kind}[^"]*"[^>]* d="([^"]*)"', drawn.svg) for kind in ("dots", "ring"))
+    assert "".join(dots).count("M") == 3 + 8 + 4 + 2
+    assert "".join(rings).count("M") == 1
+    large = picture(many_values(), says="").columns[-2]
+    assert large.each * len(large.dots) == 2000
+    assert len(large.dots) <= DOTS
+
+
+def test_the_picture_stays_inside_its_frame() -> None:
+    for make in KINDS:
+        svg = picture(make(), says="").svg
+        found = re.search(r'viewBox="0 (\S+) (\S+) (\S+)"', svg)
+        assert found
+        top, width, height = (float(number) for number in found.groups())
+        for x, y in re.findall(r"M([\d.]+) (-?[\d.]+)h", svg):
+            assert 0 < float(x) < width
+            assert top < float(y) < top + height
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.5, "50.0 %"),
+        (0.04, "4.0 %"),
+        (0.0996, "10.0 %"),
+        (0.000074, "0.0074 %"),
+        (1e-9, "below 0.001 %"),
+        (0.9999, "above 99.9 %"),
+    ],
+)
+def test_percent(share: float, text: str) -> None:
+    assert formats.percent(share).replace(formats.SPACE, " ") == text
+
+
+def test_other_formats() -> None:
+    assert formats.date("yesterday") == "yesterday"
+    assert formats.seconds(0.1528).replace(formats.SPACE, " ") == "0.15 s"
+    assert formats.seconds(3661).replace(formats.SPACE, " ") == "61 min 1 s"
+    assert formats.milliseconds(1234.5).replace(formats.SPACE, " ") == "1,234 ms"
+    assert formats.listed(["a", "b", "c"]) == "a, b and c"
+    assert formats.plural(1, "person", "people") == "1 person"
+    assert formats.decimal(0.0) == "0"
+
+
+@given(st.text(), st.integers(3, 40))
+def test_shortened_fits(text: str, width: int) -> None:
+    short = formats.shortened(text, width)
+    assert len(short) <= width
+    assert "\n" not in short
+    assert short == " ".join(text.split()) or short.endswith(formats.ELLIPSIS)
