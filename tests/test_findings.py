@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairprobe import findings as findings_module
-from fairprobe import storage
 from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.findings import PROVENANCE, Findings, check_names
@@ -248,10 +248,10 @@ def make_a_folder(path: Path) -> None:
     path.mkdir()
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "truncated": truncate,
-    "empty": lambda path: path.write_bytes(b"") and None,
-    "text": lambda path: path.write_text("a,b\n1,2\n") and None,
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("a,b\n1,2\n"),
     "missing": Path.unlink,
     "a folder": make_a_folder,
     "a table of somebody else": lambda path: write_parquet(path, pa.table({"age": [1], "label": [0]}), None),
@@ -353,7 +353,7 @@ def test_a_place_that_cannot_be_written_is_named(found: Findings, tmp_path: Path
 FAILURES: dict[str, tuple[Any, str]] = {
     "the writer": (pq.ParquetWriter, "write_batch"),
     "the name": (Path, "replace"),
-    "the folder": (storage.tempfile, "mkstemp"),
+    "the folder": (tempfile, "mkstemp"),
 }
 
 

@@ -63,15 +63,19 @@ def draw(domain: Domain, sizes: list[int], *, seed: int, people: int = 40) -> li
         other = x.copy()
         other[:, domain.sensitive_columns] = domain.sensitive_values[(domain.own_value(x) + 1) % domain.value_count]
         numbers = rng.random((3, size)).astype(np.float32)
-        verdict = Verdict(guilty[chosen], other, rng.integers(0, 2, size), rng.integers(0, 2, size), *numbers)
+        verdict = Verdict(guilty[chosen], other, rng.integers(0, 2, size), rng.integers(0, 2, size), *numbers, np.zeros(size, dtype=bool))
         steps.append(Step(x, verdict, rng.integers(0, 1000, size), GLOBAL if number == 0 else LOCAL))
     return steps
 
 
 def fill(domain: Domain, steps: list[Step], limit: int) -> Ledger:
     ledger = Ledger(domain, limit=limit)
-    for step in steps:
-        ledger.add(step.x, step.verdict, origin=step.origin, phase=step.phase)
+    try:
+        for step in steps:
+            ledger.add(step.x, step.verdict, origin=step.origin, phase=step.phase)
+    except BaseException:
+        ledger.close()
+        raise
     return ledger
 
 
@@ -152,7 +156,7 @@ def constant(_: Domain, x: Rows) -> Keys:
 
 def three_keys(domain: Domain, x: Rows) -> Keys:
     """Three keys for everybody; the same person always has the same."""
-    return np.abs(np.rint(x[:, domain.other_columns].sum(axis=1) * 8)).astype(np.uint64) % np.uint64(3)
+    return np.asarray(np.abs(np.rint(x[:, domain.other_columns].sum(axis=1) * 8)) % 3, dtype=np.uint64)
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -169,7 +173,14 @@ def test_zero_and_minus_zero_are_one_person() -> None:
     domain = DOMAINS["real values"]
     (step,) = draw(domain, [2], seed=0)
     x = np.array([[0.0, 1, 2], [-0.0, 1, 2]], dtype=np.float32)
-    verdict = Verdict(np.ones(2, dtype=bool), x, step.verdict.label, step.verdict.label_other, *([np.zeros(2, dtype=np.float32)] * 3))
+    verdict = Verdict(
+        np.ones(2, dtype=bool),
+        x,
+        step.verdict.label,
+        step.verdict.label_other,
+        *([np.zeros(2, dtype=np.float32)] * 3),
+        np.zeros(2, dtype=bool),
+    )
     for limit in LIMITS:
         ledger = fill(domain, [Step(x, verdict, step.origin, GLOBAL)], limit)
         assert ledger.count_found() == ledger.count_tried() == 1
@@ -230,7 +241,8 @@ def test_an_empty_ledger_has_nothing() -> None:
 def test_neighbours_in_the_widest_attribute_allowed_are_two_people_and_come_back_unchanged() -> None:
     domain = Domain((Attribute(name="wide", low=-(2**24), high=2**24), GENDER), sensitive=("gender",))
     x = np.array([[2**24, 1], [2**24 - 1, 1], [-(2**24), 1], [1 - 2**24, 1]], dtype=np.float32)
-    verdict = Verdict(np.ones(4, dtype=bool), x, *([np.zeros(4, dtype=np.int64)] * 2), *([np.zeros(4, dtype=np.float32)] * 3))
+    label = np.zeros(4, dtype=np.int64)
+    verdict = Verdict(np.ones(4, dtype=bool), x, label, label, *([np.zeros(4, dtype=np.float32)] * 3), np.zeros(4, dtype=bool))
     step = Step(x, verdict, np.arange(4), GLOBAL)
     agree(domain, [step], limit=10**9)
 
@@ -344,11 +356,13 @@ def test_a_write_that_failed_half_way_can_be_repeated_without_damage(own_tempora
         with pytest.raises(StorageError):
             ledger.add(steps[1].x, steps[1].verdict, origin=steps[1].origin, phase=steps[1].phase)
     assert written == 20
-    found = in_ledger(domain, ledger)
+    try:
+        found = in_ledger(domain, ledger)
+    finally:
+        ledger.close()
     whole = by_hand(domain, steps)[1]
     assert set(found.items()) <= set(whole.items())  # nobody is invented
     assert set(by_hand(domain, steps[:1])[1]) <= set(found)  # and nobody who was entered before is lost
-    ledger.close()
 
 
 def test_the_names_of_the_phases_are_those_of_the_findings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import combinations
 from math import inf, isnan
 
@@ -20,11 +21,11 @@ from fairprobe.findings import Findings, Generation
 from fairprobe.metrics import (
     Rate,
     coverage_rate,
-    cpu_ms_per_1000_idis,
     dm_rs,
     generation,
     generation_diversity,
     gsr,
+    ms_per_1000_idis,
     pairs,
     people,
     spread,
@@ -53,14 +54,14 @@ def test_the_interval_of_a_rate_is_the_exact_one(counts: tuple[int, int], confid
 )
 def test_the_interval_of_a_rate_is_that_of_the_tables(hits: int, samples: int, low: float, high: float) -> None:
     rate = Rate(hits, samples)
-    assert (rate.low, rate.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    assert [rate.low, rate.high] == pytest.approx([low, high], abs=1e-4)
 
 
 def test_success_rate_and_speed_do_not_divide_by_zero() -> None:
     assert gsr(3, 12) == 0.25
     assert gsr(0, 0) == 0
-    assert cpu_ms_per_1000_idis(2.0, 4000) == 500  # half a second for a thousand
-    assert cpu_ms_per_1000_idis(2.0, 0) is None
+    assert ms_per_1000_idis(2.0, 4000) == 500  # half a second for a thousand
+    assert ms_per_1000_idis(2.0, 0) is None
 
 
 def test_the_discrimination_rate_is_that_of_counting_the_whole_domain() -> None:
@@ -123,18 +124,8 @@ def findings_of(domain: Domain, x: Rows, *, gap: list[float] | None = None) -> F
     columns |= {"probability": np.full(n, 0.75, dtype=np.float32), "probability_other": np.full(n, 0.625, dtype=np.float32)}
     columns |= {"gap": np.array(gap if gap is not None else np.linspace(1, 0.5, n), dtype=np.float32)}
     table = pa.table({**columns, "phase": ["local"] * n, "origin": np.arange(n)})
-    how = Generation(
-        method="hand",
-        mode="",
-        seeds=n,
-        global_iterations=1,
-        local_iterations=1,
-        tried=n,
-        stopped="complete",
-        wall_seconds=1.0,
-        cpu_seconds=1.0,
-    )
-    return Findings(domain, how, table=table)
+    how = {field.name: {"str": "hand", "float": 1.0}.get(str(field.type), n) for field in fields(Generation)}
+    return Findings(domain, Generation(**how), table=table)  # type: ignore[arg-type]
 
 
 def mixed_domain() -> Domain:
@@ -364,12 +355,12 @@ def line_domain() -> Domain:
 
 
 def on_a_line(*places: int) -> Rows:
-    return np.array([[place, 1] for place in places], dtype=np.float32)
+    return np.array([[place, 1] for place in places], dtype=np.float32).reshape(-1, 2)
 
 
 def test_the_striking_pairs_start_with_the_widest_gap_and_lie_far_apart() -> None:
     found = findings_of(line_domain(), on_a_line(1, 50, 0, 100, 51), gap=[0.9, 0.8, 0.7, 0.6, 0.5])
-    # First the widest gap (at 1); the farthest from it is 100, then the one farthest from both is 50 (or 51, one step nearer to 100).
+    # First the widest gap (at 1); the farthest from it is 100; 50 and 51 are as far from both, and 50 has the wider gap.
     assert [int(pair.x[0]) for pair in striking_pairs(found, 3)] == [1, 50, 100]
     assert [round(pair.gap, 3) for pair in striking_pairs(found, 3)] == [0.9, 0.8, 0.6]
     assert len(striking_pairs(found, 10)) == 5

@@ -77,7 +77,7 @@ def unfair(domain: Domain, *, classes: int = 2, seed: int = 0, gain: float = 0.2
             start, width = encoder.spans[column]
             first.weight[:, start : start + width] *= gain
         rows = torch.from_numpy(domain.sample(2000, rng=np.random.default_rng(seed)))
-        last.bias -= network(encoder(rows)).median(dim=0).values
+        last.bias.sub_(network(encoder(rows)).median(dim=0).values)
     return network
 
 
@@ -415,11 +415,13 @@ def test_large_weights_do_not_turn_rounding_into_discrimination(method: str, sca
         with torch.no_grad():
             for piece in network:
                 if isinstance(piece, nn.Linear):
-                    piece.weight *= scale ** (1 / 4)
-                    piece.bias *= scale ** (1 / 4)
+                    piece.weight.mul_(scale ** (1 / 4))
+                    piece.bias.mul_(scale ** (1 / 4))
             rows = torch.from_numpy(domain.sample(501, rng=np.random.default_rng(seed)))
             score = network(rows)
-            network[-1].bias[1] -= (score[:, 1] - score[:, 0]).median()  # one of the rows is now a tie, or next to one
+            last = network[-1]
+            assert isinstance(last, nn.Linear)
+            last.bias[1] -= (score[:, 1] - score[:, 0]).median()  # one of the rows is now a tie, or next to one
         found = find(Case(domain, network), method, seed=seed, seeds=40, local=30).findings
         assert len(found) == 0
 

@@ -13,6 +13,7 @@ from fairprobe.errors import DomainError, suggest
 
 Kind = Literal["integer", "categorical", "real"]
 
+LARGEST_REAL = 1e37  # float32 ends near 3e38, and a step beyond a bound must still be a number
 LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, neighbouring integers fall together
 
 
@@ -46,10 +47,21 @@ class Attribute:
             raise DomainError(f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be one-hot.")
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low <= self.high):
             raise DomainError(f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to {self.high:g}.")
+        if max(abs(self.low), abs(self.high)) > LARGEST_REAL:
+            raise DomainError(
+                f"Attribute '{self.name}' has bounds beyond {LARGEST_REAL:g}, which rows cannot hold. Count it in a larger unit."
+            )
+        if self.missing is not None and self.low <= self.missing <= self.high:
+            raise DomainError(
+                f"Attribute '{self.name}': the code {self.missing:g} for a missing value lies inside the bounds "
+                f"{self.low:g} to {self.high:g}, so it would be generated. Choose one outside."
+            )
         if self.kind != "real":
             self._check_whole()
         if self.grain == 0:
             object.__setattr__(self, "grain", (self.high - self.low) / 100 if self.kind == "real" else 1.0)
+        elif not (0 < self.grain <= LARGEST_REAL) or (self.kind != "real" and self.grain != int(self.grain)):
+            raise DomainError(f"Attribute '{self.name}' is {self.kind}; a search step (grain) of {self.grain:g} is not possible for it.")
 
     def _check_categories(self) -> None:
         if not self.categories:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
-from fairprobe.attributes import Attribute, Constraint
+from fairprobe.attributes import LARGEST_EXACT_INTEGER, Attribute, Constraint
 from fairprobe.errors import DomainError, suggest
 
 __all__ = ["Attribute", "Constraint", "Domain", "Outside"]
@@ -135,7 +135,8 @@ class Domain:
     def check(self, x: Any, *, what: str = "rows") -> Rows:
         """`x` as coded rows of this width, or an error that names the column and row. Values may lie outside the bounds."""
         try:
-            rows = np.asarray(x, dtype=np.float32)
+            with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, and is refused below
+                rows = np.asarray(x, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise DomainError(f"The {what} must be numbers (codes), one for each of the {len(self)} attributes: {error}.") from error
         if rows.ndim == 1:
@@ -207,6 +208,7 @@ class Domain:
                 for name, codes in constraint.repair({name: x[:, index] for index, name in enumerate(self.names)}).items():
                     if name not in self.sensitive:
                         x[:, self.index(name)] = codes
+                x = self.clip(x)
         return x
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Rows:
@@ -228,10 +230,10 @@ class Domain:
         return np.concatenate(kept) if kept else np.empty((0, len(self)), dtype=np.float32)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Rows:
-        spread = self.high - self.low + self._whole  # a whole number k stands for the interval [k, k + 1)
-        rows = self.low + rng.random((n, len(self)), dtype=np.float32) * spread
-        np.floor(rows, out=rows, where=self._whole)
-        return np.minimum(rows, self.high)  # float32 rounding may reach the open end
+        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
+        above = rng.random((n, len(self))) * (high - low + self._whole)  # a whole number k stands for the interval [k, k + 1)
+        np.floor(above, out=above, where=self._whole)
+        return np.asarray(np.minimum(low + above, high), dtype=np.float32)
 
     # -- counterparts ---------------------------------------------------------------------------------------
 
@@ -287,14 +289,20 @@ class Domain:
         return all(size is not None for size in sizes) and prod(size or 1 for size in sizes) <= 2**64
 
     @cached_property
+    def _origin(self) -> Rows | Floats:
+        """What codes are counted from: `low`, as float64 where the distance from it is more than float32 can count."""
+        return self.low.astype(np.float64) if (self.high.astype(np.float64) - self.low).max() > LARGEST_EXACT_INTEGER else self.low
+
+    @cached_property
     def _key_weights(self) -> Keys:
         """One weight an attribute, 0 for the sensitive ones: mixed radix where that is exact, odd random numbers where keys are hashes."""
         weights = np.zeros(len(self), dtype=np.uint64)
         if self.exact_keys:
             weight = 1
             for column in self.other_columns:
-                weights[column] = weight
-                weight *= self.attributes[column].size or 1
+                size = self.attributes[column].size or 1
+                weights[column] = weight if size > 1 else 0  # a single value says nothing, and its weight may not fit
+                weight *= size
         else:
             drawn = np.random.default_rng(HASH_SEED).integers(0, 2**63, len(self.other_columns), dtype=np.uint64)
             weights[self.other_columns] = drawn * np.uint64(2) + np.uint64(1)
@@ -312,9 +320,9 @@ class Domain:
         The rows must lie inside the domain.
         """
         if self._float_weights is not None:
-            return np.asarray((x - self.low).astype(np.float64) @ self._float_weights).astype(np.uint64)
+            return np.asarray((x - self._origin).astype(np.float64) @ self._float_weights).astype(np.uint64)
         if self.exact_keys:
-            return np.asarray((x - self.low).astype(np.uint64) @ self._key_weights, dtype=np.uint64)
+            return np.asarray((x - self._origin).astype(np.uint64) @ self._key_weights, dtype=np.uint64)
         bits = np.ascontiguousarray(x + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 turns -0.0 into 0.0
         mixed: Keys = bits @ self._key_weights
         mixed ^= mixed >> np.uint64(29)
@@ -325,15 +333,17 @@ class Domain:
         """The smallest type that holds `code − low` of every attribute."""
         if not self._whole.all():
             return np.dtype(np.float32)
-        return np.min_scalar_type(int((self.high - self.low).max()))
+        return np.min_scalar_type(int((self.high.astype(np.float64) - self.low).max()))
 
     def pack(self, x: Rows, columns: Ints | slice = _ALL) -> np.ndarray[Any, np.dtype[Any]]:
         """Rows of the domain, or some of their columns, in as little memory as they need; `unpack` turns them back."""
         part = x[:, columns]
-        return part if self.packed_type == np.float32 else (part - self.low[columns]).astype(self.packed_type)
+        return part if self.packed_type == np.float32 else (part - self._origin[columns]).astype(self.packed_type)
 
     def unpack(self, packed: np.ndarray[Any, np.dtype[Any]], columns: Ints | slice = _ALL) -> Rows:
-        return packed if self.packed_type == np.float32 else packed.astype(np.float32) + self.low[columns]
+        if self.packed_type == np.float32:
+            return packed
+        return np.asarray(np.add(packed, self._origin[columns], dtype=self._origin.dtype), dtype=np.float32)
 
     # -- for people -----------------------------------------------------------------------------------------
 

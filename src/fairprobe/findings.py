@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,14 +63,15 @@ class Findings:
     def __len__(self) -> int:
         if self.table is not None:
             return int(self.table.num_rows)
-        return int(pq.read_metadata(self.path).num_rows)
+        with _reading(self.path):
+            return int(pq.read_metadata(self.path).num_rows)
 
     def batches(self, size: int = BATCH) -> Iterator[pa.RecordBatch]:
         """All pairs, a batch at a time, so that memory stays flat."""
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=size)
         else:
-            with pq.ParquetFile(self.path) as file:
+            with _reading(self.path), pq.ParquetFile(self.path) as file:
                 yield from file.iter_batches(batch_size=size)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -103,7 +104,10 @@ class Findings:
         return sum(int((_phase_codes(batch) == code).sum()) for batch in self.batches())
 
     def _whole(self) -> pa.Table:
-        return self.table if self.table is not None else pq.read_table(self.path)
+        if self.table is not None:
+            return self.table
+        with _reading(self.path):
+            return pq.read_table(self.path)
 
     # -- making, saving, loading ----------------------------------------------------------------------------
 
@@ -129,18 +133,17 @@ class Findings:
     def load(cls, path: Path | str, domain: Domain) -> Findings:
         """Opens a file written by `save`; the pairs stay on disk. `domain` tells which columns are attributes."""
         source = Path(path)
-        try:
+        with _reading(source):
             schema = pq.read_schema(source)
-        except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"{source} cannot be read as findings: {error}. Run the audit again.") from error
-        about = json.loads((schema.metadata or {}).get(b"fairprobe", b"{}"))
-        expected = _schema(domain, Generation(**about["generation"])).names if "generation" in about else []
-        if schema.names != expected:
-            wrong = ", ".join(sorted(set(schema.names) ^ set(expected))[:5]) or "their order"
+            about = json.loads((schema.metadata or {}).get(b"fairprobe", b"{}"))
+            generation = Generation(**about["generation"])
+        expected = _schema(domain, generation)
+        if schema.names != expected.names or schema.types != expected.types:
+            wrong = ", ".join(sorted(set(map(str, schema)) ^ set(map(str, expected)))[:5]) or "their order"
             raise StorageError(
                 f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in."
             )
-        return cls(domain, Generation(**about["generation"]), path=source)
+        return cls(domain, generation, path=source)
 
     def merge(self, other: Findings) -> Findings:
         """Both together, each instance once; what this one has comes first."""
@@ -149,7 +152,18 @@ class Findings:
         both = pa.concat_tables([self._whole(), other._whole().cast(self._whole().schema)])
         part = self.rows(both)[:, self.domain.other_columns]
         _, first = np.unique(part, axis=0, return_index=True)
-        return Findings(self.domain, self.generation, table=both.take(np.sort(first)))
+        ours, theirs = self.generation, other.generation
+        summed = ("seeds", "tried", "judged", "wall_seconds", "cpu_seconds")  # `tried` is then an upper bound
+        generation = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in summed})
+        return Findings(self.domain, generation, table=both.take(np.sort(first)))
+
+
+@contextmanager
+def _reading(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read as findings: {error}. Run the audit again.") from error
 
 
 def check_names(domain: Domain) -> None:

@@ -29,7 +29,10 @@ ROWS_AT_ONCE = 65536
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found for each row: `probability` is the model's for its `label`, `probability_other` for `label_other`."""
+    """What the judge found for each row: `probability` is the model's for its `label`, `probability_other` for `label_other`.
+
+    `is_tie`: the row's own label is a tie. With three or more sensitive values it can be discriminatory all the same, by two others.
+    """
 
     is_discriminatory: Mask
     x_other: Rows
@@ -38,6 +41,7 @@ class Verdict:
     probability: Rows
     probability_other: Rows
     gap: Rows
+    is_tie: Mask
 
     def __len__(self) -> int:
         return len(self.is_discriminatory)
@@ -48,6 +52,9 @@ class Verdict:
 
 def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     """Judges every row against all its counterparts that the domain's constraints allow."""
+    if len(x) == 0:
+        none, nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        return Verdict(np.empty(0, dtype=bool), x.copy(), none, none, nobody, nobody, nobody, np.empty(0, dtype=bool))
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     if len(x) <= at_once:
         return _judge(domain, model, x)
@@ -63,26 +70,40 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     p = model.probabilities(every)  # (N·V, C)
     labels, lead = _labels(p)
     label = labels[own]
-    decided = lead > TIE
-    differs = (labels.reshape(n, v) != label[:, None]) & decided.reshape(n, v) & decided[own][:, None]
+    evidence = lead > TIE
     of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]  # how probable each counterpart makes the label of x
     change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
+    preference = change
     if domain.constraints:
         allowed = domain.satisfies(every)
-        differs &= allowed.reshape(n, v) & allowed[own][:, None]
-        change[~allowed.reshape(n, v)] = 0
-    preference = change + 2 * differs  # a flip beats every change that is none
-    preference.ravel()[own] = -1
+        evidence = evidence & allowed
+        preference = np.where(allowed.reshape(n, v), change, -1)
+    differs = (labels.reshape(n, v) != label[:, None]) & evidence.reshape(n, v)
+    preference = preference + 2 * differs  # a flip beats every change that is none
+    preference.ravel()[own] = -2
     other = first + preference.argmax(axis=1)
+    found = differs.ravel()[other]
+    if not evidence[own].all():  # a tie, or a row that must not be: then its own label proves nothing
+        found &= _two_labels(labels.reshape(n, v), evidence.reshape(n, v))
+        if domain.constraints:
+            found &= allowed[own]
     return Verdict(
-        is_discriminatory=differs.ravel()[other],
+        is_discriminatory=found,
         x_other=every[other],
         label=label,
         label_other=labels[other],
         probability=of_label[own],
         probability_other=p.ravel()[other * p.shape[1] + labels[other]],
         gap=change.ravel()[other],
+        is_tie=~(lead > TIE)[own],
     )
+
+
+def _two_labels(labels: Ints, evidence: Mask) -> Mask:
+    """Which rows have two different labels among the values that are evidence."""
+    least = np.where(evidence, labels, np.iinfo(labels.dtype).max).min(axis=1)
+    most = np.where(evidence, labels, -1).max(axis=1)
+    return np.asarray((most >= 0) & (least < most))
 
 
 def _labels(p: Rows) -> tuple[Ints, Rows]:

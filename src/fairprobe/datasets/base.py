@@ -11,7 +11,7 @@ from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 
-SHARES = (0.7, 0.1, 0.2)  # training, validation, test
+TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is for the test
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Dataset:
     def split(self, seed: int = 0) -> Split:
         """70 / 10 / 20, shuffled by the seed."""
         order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
-        first, second = int(SHARES[0] * len(self)), int((SHARES[0] + SHARES[1]) * len(self))
+        first, second = len(self) * TRAINING // 10, len(self) * (TRAINING + VALIDATION) // 10
         return Split(order[:first], order[first:second], order[second:])
 
 

@@ -1,6 +1,6 @@
 """Numbers about findings, networks and people: pure functions."""
 
-from fairprobe.metrics.generation import coverage_rate, cpu_ms_per_1000_idis, dm_rs, generation_diversity, gsr, spread
+from fairprobe.metrics.generation import coverage_rate, dm_rs, generation_diversity, gsr, ms_per_1000_idis, spread
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
 from fairprobe.metrics.rates import Rate
@@ -12,10 +12,10 @@ __all__ = [
     "People",
     "Rate",
     "coverage_rate",
-    "cpu_ms_per_1000_idis",
     "dm_rs",
     "generation_diversity",
     "gsr",
+    "ms_per_1000_idis",
     "people",
     "spread",
     "striking_pairs",

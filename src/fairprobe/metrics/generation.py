@@ -23,6 +23,7 @@ from fairprobe.model import Model, one_thread
 
 BINS = 1024  # of a real attribute's range, for `spread`
 SAMPLES = 50_000
+ROUNDING = 1e-12  # of a cosine: a row is at distance 0 from itself
 PAIRS_AT_ONCE = 4_000_000
 
 
@@ -31,9 +32,9 @@ def gsr(idis: int, tried: int) -> float:
     return idis / tried if tried else 0.0
 
 
-def cpu_ms_per_1000_idis(cpu_seconds: float, idis: int) -> float | None:
-    """Milliseconds of CPU time for 1,000 unique IDIs; None when there are none."""
-    return cpu_seconds * 1e6 / idis if idis else None
+def ms_per_1000_idis(seconds: float, idis: int) -> float | None:
+    """Milliseconds for 1,000 unique IDIs; None when there are none."""
+    return seconds * 1e6 / idis if idis else None
 
 
 def dm_rs(domain: Domain, model: Model, *, rng: np.random.Generator, samples: int = SAMPLES) -> Rate:
@@ -92,7 +93,7 @@ def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
         return 0.0
     unit = _unit(by).T
     at_once = max(1, PAIRS_AT_ONCE // len(by))
-    near = [(1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius for i in range(0, len(of), at_once)]
+    near = [(1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius + ROUNDING for i in range(0, len(of), at_once)]
     return float(np.concatenate(near).mean())
 
 

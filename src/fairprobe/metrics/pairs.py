@@ -37,7 +37,7 @@ def striking_pairs(findings: Findings, count: int = 6) -> list[Pair]:
         few = batch.take(top)
         best += _pairs(findings, few)
         best = sorted(best, key=lambda pair: -pair.gap)[:CANDIDATES]
-    if not best:
+    if not best or count < 1:
         return []
     domain = findings.domain
     columns = domain.other_columns

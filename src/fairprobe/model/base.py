@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import ModelError
@@ -36,12 +37,15 @@ class Model:
 
 def _check(answer: Any, rows: int, first: int) -> Rows:
     """The callable's answer as (rows, C) probabilities, or an error that says what is wrong with it."""
-    p = np.asarray(answer, dtype=np.float32)
+    try:
+        p = np.asarray(answer.detach().cpu() if isinstance(answer, Tensor) else answer, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"The model answered something that is no table of probabilities: {error}.") from error
     if p.ndim == 2 and p.shape[1] == 1:
         p = p[:, 0]
     if p.ndim == 1 and len(p) == rows:
         p = np.stack([1 - p, p], axis=1)
-    if p.ndim != 2 or len(p) != rows:
+    if p.ndim != 2 or len(p) != rows or p.shape[1] == 0:
         raise ModelError(f"The model answered shape {p.shape} to {rows} rows; expected ({rows}, classes) or ({rows},).")
     # One sum finds every NaN and infinity; looking at each number is only needed to name the row.
     if not np.isfinite(p.sum()):

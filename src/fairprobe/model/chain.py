@@ -17,25 +17,22 @@ from fairprobe.model.scale import Scale
 Pull = Callable[[Tensor], Tensor]
 
 FEW = 16  # columns; BLAS is slow on a result as narrow as that, and twice as fast on the transposed product
-NOTHING_TO_DO = (nn.Dropout, nn.Identity)
-NON_LINEAR = (nn.ReLU, nn.Tanh, nn.Sigmoid)
+AFFINE = (nn.Linear, Scale)
+KNOWN = frozenset({*AFFINE, nn.ReLU, nn.Tanh, nn.Sigmoid})
+NOTHING_TO_DO = frozenset({nn.Dropout, nn.Identity})
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The pieces of a dense network in order. Parameters are read when used, so further training is seen."""
+    """The pieces of a dense network in order. It is made anew for each use, so whatever became of the network since is seen."""
 
     pieces: tuple[nn.Module, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Chain | None:
         """The network as a chain, or None when it is anything else (or somebody watches it through hooks)."""
-        pieces = _flatten(module)
-        known = (nn.Linear, Scale, *NON_LINEAR, *NOTHING_TO_DO)
-        watched = any(child._forward_hooks or child._forward_pre_hooks for child in module.modules())
-        if pieces is None or watched or any(type(piece) not in known for piece in pieces):
-            return None
-        return cls(tuple(piece for piece in pieces if not isinstance(piece, NOTHING_TO_DO)))
+        pieces: list[nn.Module] = []
+        return cls(tuple(pieces)) if _collect(module, pieces) else None
 
     def output(self, z: Tensor) -> Tensor:
         """What the whole network answers."""
@@ -44,11 +41,12 @@ class Chain:
     def up_to(self, z: Tensor, layer: int | None) -> tuple[Tensor, Pull]:
         """The activations of hidden layer number `layer` (None: the network's output), and the way back from there to `z`."""
         passed: list[tuple[nn.Module, Tensor]] = []
-        seen = 0
+        seen, ours = 0, False  # may a ReLU work in place? Only on what no piece needs for its derivative, and never on the input
         for piece in self.pieces:
-            z = _forward(piece, z)
+            z = _forward(piece, z, in_place=ours)
+            ours = isinstance(piece, AFFINE)
             passed.append((piece, z))
-            if isinstance(piece, NON_LINEAR):
+            if not ours:
                 if seen == layer:
                     break
                 seen += 1
@@ -61,16 +59,19 @@ class Chain:
         return z, pull
 
 
-def _flatten(module: nn.Module) -> list[nn.Module] | None:
-    if type(module).forward is not nn.Sequential.forward:
-        return None
-    pieces: list[nn.Module] = []
-    for child in module.children():
-        pieces += _flatten(child) or [child]
-    return pieces
+def _collect(module: nn.Module, pieces: list[nn.Module]) -> bool:
+    """Appends the pieces of a network; False when one is not known."""
+    if module._forward_hooks or module._forward_pre_hooks:
+        return False
+    kind = type(module)
+    if kind in KNOWN:
+        pieces.append(module)
+    elif kind.forward is nn.Sequential.forward:
+        return all(_collect(child, pieces) for child in module._modules.values() if child is not None)  # `children()` hides repetitions
+    return kind in KNOWN or kind in NOTHING_TO_DO
 
 
-def _forward(piece: nn.Module, z: Tensor) -> Tensor:
+def _forward(piece: nn.Module, z: Tensor, *, in_place: bool) -> Tensor:
     if isinstance(piece, nn.Linear):
         if piece.bias is None:
             return _times(z, piece.weight.T)
@@ -79,7 +80,9 @@ def _forward(piece: nn.Module, z: Tensor) -> Tensor:
         return torch.addmm(piece.bias, z, piece.weight.T)
     if isinstance(piece, Scale):
         return piece.forward(z)
-    return {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh, nn.Sigmoid: torch.sigmoid}[type(piece)](z)
+    if isinstance(piece, nn.ReLU):
+        return torch.relu_(z) if in_place else torch.relu(z)
+    return torch.tanh(z) if isinstance(piece, nn.Tanh) else torch.sigmoid(z)
 
 
 def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import ModelError, suggest
 from fairprobe.model.base import Model
 from fairprobe.model.chain import Chain
@@ -31,15 +31,21 @@ class TorchModel(Model):
     """
 
     def __init__(
-        self, module: nn.Module, *, encoder: Encoder | None = None, outputs: Outputs = "auto", batch: int = 16384, closed_form: bool = True
+        self,
+        module: nn.Module,
+        *,
+        encoder: Encoder | None = None,
+        outputs: Outputs = "auto",
+        batch: int = 16384,
+        closed_form: bool = True,
     ) -> None:
         super().__init__(self._forward, batch=batch)
         self.module = module
         self.encoder = encoder
         self._outputs = outputs
+        self._closed_form = closed_form
         self._names: list[str] | None = None
         self._zeroed: dict[int, Tensor] = {}
-        self._chain = Chain.of(module) if closed_form else None
         parameter = next(module.parameters(), None)
         self.device = parameter.device if parameter is not None else torch.device("cpu")
         self.dtype = parameter.dtype if parameter is not None else torch.float32
@@ -54,9 +60,9 @@ class TorchModel(Model):
         """What every hidden layer answers to these rows, after its non-linearity: name -> (N, neurons)."""
         names = self._look_at(x)
         parts: dict[str, list[Tensor]] = {name: [] for name in names}
-        for start in range(0, len(x), self._batch):
+        for part in self._parts(x):
             with torch.no_grad(), Watch(zeroed=self._zeroed) as watch:
-                self._run(self._encode(x[start : start + self._batch]))
+                self._run(part, silence=False)
             for name, values in zip(names, watch.outputs, strict=False):  # a final sigmoid is watched too, but is no layer
                 parts[name].append(values.flatten(1))
         return {name: torch.cat(values) for name, values in parts.items()}
@@ -65,8 +71,7 @@ class TorchModel(Model):
         """What one layer answers; the network runs only up to there."""
         call = self._index(x, layer)
         with torch.no_grad():
-            starts = range(0, len(x), self._batch)
-            return torch.cat([self._up_to(self._encode(x[i : i + self._batch]), call).flatten(1) for i in starts])
+            return torch.cat([self._up_to(self._encode(part).clone(), part, call) for part in self._parts(x)])
 
     def gradient(self, cotangent: Callable[[Tensor], Tensor], x: Rows, *, layer: str | None = None) -> Rows:
         """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's activations.
@@ -75,24 +80,32 @@ class TorchModel(Model):
         is named, and returns the objective's derivative with respect to each. The network runs only as far as needed. The rows are one
         batch: the objective sees them together.
         """
+        self._look_at(x)
         call = None if layer is None else self._index(x, layer)
-        if self._chain is not None and layer is not None:
-            with torch.no_grad():
-                seen, pull = self._chain.up_to(self._encode(x), call)
+        chain = self._chain() if layer is not None else None
+        if chain is not None:
+            with torch.no_grad(), self._refusing(x):
+                seen, pull = chain.up_to(self._encode(x), call)
                 return _to_numpy(pull(cotangent(seen)))
-        z = self._encode(x).requires_grad_()
-        seen = self._to_probabilities(self._run(z), x) if call is None else self._up_to(z, call).flatten(1)
-        if not seen.requires_grad:  # nothing in this layer depends on the input
-            return np.zeros(z.shape, dtype=np.float32)
-        (gradient,) = torch.autograd.grad(seen, z, cotangent(seen.detach()), allow_unused=True, materialize_grads=True)
+        with torch.inference_mode(False), torch.enable_grad():
+            z = self._encode(x).clone().requires_grad_()
+            # The network gets a view of its own, because it may change its input in place.
+            seen = self._to_probabilities(self._call(z.view_as(z), x)) if call is None else self._up_to(z.view_as(z), x, call)
+            if not seen.requires_grad:  # nothing in this layer depends on the input
+                return np.zeros(z.shape, dtype=np.float32)
+            (gradient,) = torch.autograd.grad(seen, z, cotangent(seen.detach()), allow_unused=True, materialize_grads=True)
         return _to_numpy(gradient)
 
-    def with_zeroed(self, layer: str, neurons: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]], x: Rows) -> TorchModel:
+    def with_zeroed(self, layer: str, neurons: Sequence[int] | Ints, x: Rows) -> TorchModel:
         """The same network with these neurons of a layer silenced. `x`: any one row."""
-        mask = torch.ones(self.layers(x)[layer], device=self.device, dtype=self.dtype)
-        mask[torch.as_tensor(np.asarray(neurons, dtype=np.int64), device=self.device)] = 0
-        other = TorchModel(self.module, encoder=self.encoder, outputs=self._outputs, batch=self._batch, closed_form=False)
-        other._names, other._zeroed = self._names, {**self._zeroed, self._index(x, layer): mask}
+        call, count = self._index(x, layer), self.layers(x)[layer]
+        chosen = np.asarray(neurons, dtype=np.int64)
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < count):
+            raise ModelError(f"Layer '{layer}' has the neurons 0 to {count - 1}; asked to silence {chosen.tolist()}.")
+        mask = self._zeroed.get(call, torch.ones(count, device=self.device, dtype=self.dtype)).clone()
+        mask[torch.from_numpy(chosen).to(self.device)] = 0
+        other = TorchModel(self.module, encoder=self.encoder, outputs=self._outputs, batch=self._batch, closed_form=self._closed_form)
+        other._names, other._zeroed = self._names, {**self._zeroed, call: mask}
         return other
 
     # -- running --------------------------------------------------------------------------------------------
@@ -100,18 +113,35 @@ class TorchModel(Model):
     def _forward(self, x: Rows) -> Rows:
         self._look_at(x)
         with torch.inference_mode():
-            return _to_numpy(self._to_probabilities(self._run(self._encode(x)), x))
+            return _to_numpy(self._to_probabilities(self._run(x)))
+
+    def _parts(self, x: Rows) -> list[Rows]:
+        """The rows in batches; one empty batch when there are none, so that shapes are right all the same."""
+        return [x[start : start + self._batch] for start in range(0, max(len(x), 1), self._batch)]
 
     def _encode(self, x: Rows) -> Tensor:
+        if self.encoder is not None and x.shape[1] != len(self.encoder.spans):
+            raise ModelError(
+                f"The rows have {x.shape[1]} columns; the network's encoder takes {len(self.encoder.spans)}, one an attribute."
+            )
         rows = torch.from_numpy(np.require(x, np.float32, ["C", "W"])).to(self.device, self.dtype)
         return self.encoder(rows) if self.encoder is not None else rows
 
-    def _run(self, z: Tensor) -> Tensor:
-        if self.module.training:
-            self.module.eval()
-        if self._chain is not None and not torch.is_grad_enabled():
-            return self._chain.output(z)
-        with Watch(keep=False, zeroed=self._zeroed) if self._zeroed else nullcontext():
+    def _run(self, x: Rows, *, silence: bool = True) -> Tensor:
+        """The network's answer, by the shortest way that tells the truth."""
+        chain = self._chain()
+        if chain is not None:
+            with self._refusing(x):
+                return chain.output(self._encode(x))
+        with Watch(keep=False, zeroed=self._zeroed) if self._zeroed and silence else nullcontext():
+            return self._call(self._encode(x).clone(), x)
+
+    def _chain(self) -> Chain | None:
+        return Chain.of(self.module) if self._closed_form and not self._zeroed else None
+
+    def _call(self, z: Tensor, x: Rows) -> Tensor:
+        self._rest()
+        with self._refusing(x):
             output: object = self.module(z)
         if not isinstance(output, Tensor):
             raise ModelError(
@@ -120,16 +150,19 @@ class TorchModel(Model):
             )
         return output
 
-    def _up_to(self, z: Tensor, call: int) -> Tensor:
-        if self.module.training:
-            self.module.eval()
-        with Watch(until=call, keep=False, zeroed=self._zeroed) as watch, _stopping():
+    def _up_to(self, z: Tensor, x: Rows, call: int) -> Tensor:
+        self._rest()
+        with self._refusing(x), Watch(until=call, keep=False, zeroed=self._zeroed) as watch, _stopping():
             self.module(z)
         reached: Tensor = watch.outputs[0]
-        return reached
+        return reached.flatten(1)
 
-    def _to_probabilities(self, output: Tensor, x: Rows) -> Tensor:
-        self._look_at(x)
+    def _rest(self) -> None:
+        """Eval mode, also for a part that was put back into training."""
+        if any(part.training for part in self.module.modules()):
+            self.module.eval()
+
+    def _to_probabilities(self, output: Tensor) -> Tensor:
         if output.ndim == 2 and output.shape[1] == 1:
             output = output[:, 0]
         if self._outputs == "probabilities":
@@ -141,18 +174,13 @@ class TorchModel(Model):
     def _look_at(self, x: Rows) -> list[str]:
         """Names the layers, once, by running a row through the network."""
         if self._names is None:
-            self.module.eval()
-            if len(x) == 0:
-                return []
-            try:
-                self._names, ends_in_probabilities = layer_names(self.module, self._encode(x[:1]))
-            except RuntimeError as error:
-                width = self.encoder.width if self.encoder is not None else x.shape[1]
-                raise ModelError(
-                    f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder."
-                ) from error
+            self._rest()
+            row = x[:1] if len(x) else np.zeros((1, x.shape[1]), dtype=np.float32)
+            with torch.no_grad(), self._refusing(x):
+                names, ends_in_probabilities = layer_names(self.module, self._encode(row).clone())
             if self._outputs == "auto":
                 self._outputs = "probabilities" if ends_in_probabilities else "logits"
+            self._names = names
         return self._names
 
     def _index(self, x: Rows, layer: str) -> int:
@@ -160,6 +188,17 @@ class TorchModel(Model):
         if layer not in names:
             raise ModelError(f"The network has no hidden layer '{layer}'.{suggest(layer, names)}")
         return names.index(layer)
+
+    @contextmanager
+    def _refusing(self, x: Rows) -> Iterator[None]:
+        """What torch says of rows that a network cannot take, in words."""
+        try:
+            yield
+        except (RuntimeError, IndexError) as error:
+            width = self.encoder.width if self.encoder is not None else x.shape[1]
+            raise ModelError(
+                f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder."
+            ) from error
 
 
 def _to_numpy(values: Tensor) -> Rows:

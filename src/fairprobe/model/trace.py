@@ -1,6 +1,6 @@
 """Watching a network from inside: every non-linearity it calls, in order, whether as a module or as a function.
 
-A layer is one *call* of an activation function during the forward pass. That covers `nn.ReLU`, `F.relu`, `x.relu()`, and one
+A layer is one *call* of an activation function during the forward pass. That covers `nn.ReLU`, `F.relu`, `x.relu_()`, and one
 `nn.ReLU` that serves several layers, with nothing asked of the network's author.
 """
 
@@ -16,12 +16,17 @@ from torch.overrides import TorchFunctionMode
 
 _NAMES = [
     "celu",
+    "celu_",
     "elu",
+    "elu_",
     "gelu",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "leaky_relu",
+    "leaky_relu_",
     "logsigmoid",
     "mish",
     "prelu",
@@ -29,15 +34,32 @@ _NAMES = [
     "relu6",
     "relu_",
     "rrelu",
+    "rrelu_",
     "selu",
+    "selu_",
     "sigmoid",
+    "sigmoid_",
     "silu",
     "softplus",
+    "softshrink",
     "softsign",
     "tanh",
+    "tanh_",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
 ]
-ACTIVATIONS = frozenset(getattr(place, name) for name in _NAMES for place in (F, torch, Tensor) if hasattr(place, name))
-PROBABILITIES = frozenset({F.softmax, torch.softmax, Tensor.softmax, F.sigmoid, torch.sigmoid, Tensor.sigmoid})
+
+
+def _functions(*names: str) -> frozenset[Any]:
+    """The functions of these names, wherever torch has them."""
+    return frozenset(getattr(place, name) for name in names for place in (F, torch, Tensor) if hasattr(place, name))
+
+
+ACTIVATIONS = _functions(*_NAMES)
+PROBABILITIES = _functions("softmax", "sigmoid", "sigmoid_")
+LOG_PROBABILITIES = _functions("log_softmax", "logsigmoid")
+EXPONENTIALS = _functions("exp", "exp_")
 
 
 class Reached(Exception):  # noqa: N818  (a signal, not a failure)
@@ -45,33 +67,86 @@ class Reached(Exception):  # noqa: N818  (a signal, not a failure)
 
 
 class Watch(TorchFunctionMode):
-    """Runs a forward pass and keeps the output of each activation call; may stop at one, may silence neurons."""
+    """Runs a forward pass and keeps what each activation call answers; may stop at one, may silence neurons."""
 
     def __init__(self, *, until: int | None = None, keep: bool = True, zeroed: dict[int, Tensor] | None = None) -> None:
         super().__init__()
         self.outputs: list[Tensor] = []
         self.calls = 0
-        self.last_is_probability: Tensor | None = None
         self._until, self._keep, self._zeroed = until, keep, zeroed or {}
-        self.on_call: Callable[[str], None] | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func in PROBABILITIES:
-            self.last_is_probability = result
         if func not in ACTIVATIONS:
             return result
         call, self.calls = self.calls, self.calls + 1
         if call in self._zeroed:
-            result = result * self._zeroed[call].view(1, *result.shape[1:])
-        if self._keep:
-            self.outputs.append(result)
-        if self.on_call is not None:
-            self.on_call(func.__name__)
+            mask = self._zeroed[call].view(1, *result.shape[1:])
+            # A function that works in place is often called for its effect alone: then the effect must be silenced.
+            result = result.mul_(mask) if args and result is args[0] else result * mask
         if call == self._until:
             self.outputs = [result]
             raise Reached
+        if self._keep:
+            self.outputs.append(result.clone())  # the network may go on to change it in place
         return result
+
+
+class _Survey(TorchFunctionMode):
+    """Notes where activations are called, and which tensors are probabilities. Tensors are kept, so that no memory is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.path = [""]
+        self._leaves: set[str] = set()
+        self._last: list[Tensor] = []
+        self._probabilities: list[Tensor] = []
+        self._logs: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in PROBABILITIES or (func in EXPONENTIALS and _shares(args[0], self._logs)):
+            self._probabilities.append(result)
+        if func in LOG_PROBABILITIES:
+            self._logs.append(result)
+        if func in ACTIVATIONS:
+            self._name(func.__name__)
+            self._last = [result]
+        return result
+
+    def run(self, module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
+        self._leaves = {name for name, child in module.named_modules() if not any(child.children())}
+        hooks = []
+        for name, child in module.named_modules():
+            hooks += [child.register_forward_pre_hook(self._enter(name)), child.register_forward_hook(self._leave)]
+        try:
+            with self, torch.no_grad():
+                output = module(z)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not isinstance(output, Tensor):
+            return self.names, False
+        hidden = self.names[:-1] if _shares(output, self._last) else self.names
+        return hidden, _shares(output, self._probabilities)
+
+    def _enter(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.path.append(name)
+
+    def _leave(self, *_: Any) -> None:
+        self.path.pop()
+
+    def _name(self, function: str) -> None:
+        path = self.path[-1]
+        base = path if path and path in self._leaves else f"{path}.{function}".lstrip(".")
+        seen = sum(name.split("#")[0] == base for name in self.names)
+        self.names.append(f"{base}#{seen + 1}" if seen else base)
+
+
+def _shares(tensor: Tensor, others: list[Tensor]) -> bool:
+    """Whether a tensor is one of the others, or a view of one: the same numbers in another shape."""
+    return any(tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in others)
 
 
 def layer_names(module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
@@ -80,31 +155,4 @@ def layer_names(module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
     A layer is called after the module that computes it; a function inside a larger module adds its own name, a repeated
     call a number. A final sigmoid or the like is the output, no hidden layer.
     """
-    stack, names = [""], list[str]()
-    leaves = {name for name, child in module.named_modules() if not any(child.children())}
-
-    def enter(name: str) -> Callable[..., None]:
-        return lambda *_: stack.append(name)
-
-    def leave(*_: Any) -> None:
-        stack.pop()
-
-    def name_call(function: str) -> None:
-        path = stack[-1]
-        base = path if path and path in leaves else f"{path}.{function}".lstrip(".")
-        seen = sum(name.split("#")[0] == base for name in names)
-        names.append(f"{base}#{seen + 1}" if seen else base)
-
-    hooks = []
-    for name, child in module.named_modules():
-        hooks += [child.register_forward_pre_hook(enter(name)), child.register_forward_hook(leave)]
-    try:
-        with Watch() as watch, torch.no_grad():
-            watch.on_call = name_call
-            output = module(z)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if watch.outputs and watch.outputs[-1] is output:
-        names.pop()
-    return names, watch.last_is_probability is output
+    return _Survey().run(module, z)

@@ -33,6 +33,11 @@ class DenseNetwork(nn.Sequential):
         super().__init__(pieces)
         self.inputs, self.hidden, self.classes = inputs, tuple(hidden), classes
 
+    @property
+    def name(self) -> str:
+        """What the papers call it, or its layers."""
+        return {LFCN: "LFCN", HFCN: "HFCN"}.get(self.hidden, f"dense {'-'.join(map(str, self.hidden))}")
+
 
 def dense(domain: Domain, hidden: Sequence[int], *, classes: int = 2, seed: int = 0) -> DenseNetwork:
     """A fresh network for rows of this domain. The seed decides its weights and touches no other random number."""

@@ -46,14 +46,14 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
         raise ModelError(f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it.")
     encoder = Encoder(domain)
-    if about["inputs"] != encoder.width:
+    if about.get("inputs") != encoder.width:
         raise ModelError(
-            f"The network in {source} takes {about['inputs']} columns; this data has {encoder.width}. It was trained on other data."
+            f"The network in {source} takes {about.get('inputs')} columns; this data has {encoder.width}. It was trained on other data."
         )
     scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
-    network = DenseNetwork(scale, about["inputs"], about["hidden"], about["classes"])
     try:
+        network = DenseNetwork(scale, about["inputs"], about["hidden"], about["classes"])
         network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise StorageError(f"The weights in {source} do not fit their description: {error}") from error
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise StorageError(f"The network in {source} does not fit its description: {error}. Train it again.") from error
     return TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)

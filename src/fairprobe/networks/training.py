@@ -44,6 +44,7 @@ def train(
     if len(split.train) == 0 or len(split.validation) == 0:
         raise DataError(f"'{data.name}' has {len(data)} rows, too few to divide into training, validation and test.")
     encoder = Encoder(data.domain)
+    _check_fit(network, encoder.width, len(data.classes))
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
     def tensors(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Tensor, Tensor]:
@@ -72,6 +73,19 @@ def train(
                 break
     network.load_state_dict(best)
     return TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
+
+
+def _check_fit(network: nn.Module, width: int, classes: int) -> None:
+    """Asks one row of the network before a long training can fail on it."""
+    parameter = next(network.parameters(), torch.zeros(0))
+    try:
+        with torch.no_grad():
+            answer = network.eval()(torch.zeros(1, width, device=parameter.device))
+    except (RuntimeError, IndexError) as error:
+        raise ModelError(f"The network cannot take rows of {width} columns, which this data has for it: {error}.") from error
+    if not isinstance(answer, Tensor) or answer.shape != (1, classes):
+        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        raise ModelError(f"The data has {classes} classes; the network answers a row with {shape} instead of (1, {classes}) scores.")
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.interpret import GRID
-from fairprobe.metrics import Group, Pair, Rate, cpu_ms_per_1000_idis, gsr
+from fairprobe.metrics import Group, Pair, Rate, gsr, ms_per_1000_idis
 from fairprobe.networks import DenseNetwork
 from fairprobe.run.words import notes, verdict
 
@@ -79,7 +79,7 @@ def _model(audit: Audit) -> dict[str, Any]:
     network = audit.model.module
     layers = [{"name": layer.name, "neurons": layer.neurons} for layer in audit.interpretation.layers]
     return {
-        "network": type(network).__name__,
+        "network": network.name if isinstance(network, DenseNetwork) else type(network).__name__,
         "inputs": audit.model.encoder.width if audit.model.encoder else len(audit.data.domain),
         "layers": layers,
         "outputs": len(audit.data.classes),
@@ -140,7 +140,8 @@ def _generation(audit: Audit) -> dict[str, Any]:
         "stopped": how.stopped,
         "wall_seconds": how.wall_seconds,
         "cpu_seconds": how.cpu_seconds,
-        "cpu_ms_per_1000_idis": cpu_ms_per_1000_idis(how.cpu_seconds, idis),
+        "wall_ms_per_1000_idis": ms_per_1000_idis(how.wall_seconds, idis),
+        "cpu_ms_per_1000_idis": ms_per_1000_idis(how.cpu_seconds, idis),
     }
 
 

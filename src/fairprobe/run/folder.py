@@ -14,6 +14,7 @@ from typing import Any
 from fairprobe import networks
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.report import render
+from fairprobe.run.document import FORMAT
 from fairprobe.run.evidence import Audit
 from fairprobe.storage import write_text
 
@@ -86,7 +87,7 @@ def read_document(folder: Path | str) -> dict[str, Any]:
         raise StorageError(f"{folder} is no run folder: it has no {AUDIT}. Run `fairprobe audit … --out {folder}` first.") from error
     except (OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error
-    if not isinstance(body, dict) or "verdict" not in body:
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise StorageError(f"{path} is not an audit of fairprobe, or was written by another version. Run the audit again.")
     return body
 

@@ -21,7 +21,7 @@ def verdict(body: dict[str, Any]) -> str:
             f"No discrimination by {name} was found: no decision changed when only {name} changed, for "
             f"{common['samples']:,} possible people, "
             f"{people['samples']:,} people in the data and {body['generation']['tried']:,} instances searched. "
-            f"With 95 % confidence fewer than {_percent(common['high'])} of all possible people are affected."
+            f"With 95 % confidence at most {_percent(common['high'])} of all possible people are affected."
         )
     return (
         f"Changing nothing but {name} changes the network's decision for {_percent(people['estimate'])} of the "
@@ -83,8 +83,8 @@ def notes(body: dict[str, Any]) -> list[str]:
 def _percent(share: float) -> str:
     """As many digits as matter: 0.012 %, 1.2 %, 35.1 %."""
     value = 100 * share
-    if value == 0 or value == 100:
+    if value in (0, 100):
         return f"{value:.0f} %"
     if value >= 1:
         return f"{value:.1f} %"
-    return f"{value:.2g} %" if value >= 0.001 else "0.001 %"
+    return f"{value:.2g} %" if value >= 0.001 else "less than 0.001 %"

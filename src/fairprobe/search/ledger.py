@@ -9,6 +9,7 @@ cleared of repetitions on its own, and memory never holds more than one.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,10 +131,8 @@ class _Store:
                 yield self._waiting[0]
             return
         self._spill()
-        for number in range(FILES):
-            path = self._path(number)
-            if path.exists():
-                yield _unique(_read(path, self.dtype))
+        for path in self._files():
+            yield _unique(np.fromfile(path, dtype=self.dtype))
 
     def close(self) -> None:
         if self._folder is not None:
@@ -145,8 +144,6 @@ class _Store:
             self._rows = len(self._waiting[0])
 
     def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="fairprobe-")
         if not self._waiting:
             return
         records = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
@@ -154,24 +151,31 @@ class _Store:
         number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
         order = np.argsort(number, kind="stable")
         ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
+        sizes = self._sizes()
         try:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="fairprobe-")
             for file, some in enumerate(np.split(records[order], ends[:-1])):
                 if len(some):
                     with self._path(file).open("ab") as stream:
                         stream.write(some.tobytes())
         except OSError as error:
+            for path in self._files():  # back to what was whole; the records are still in memory
+                os.truncate(path, sizes.get(path, 0))
             raise StorageError(
-                f"The search cannot keep its records in {self._folder.name}: {error.strerror}. Free some space or set TMPDIR."
+                f"The search cannot keep its records in {tempfile.gettempdir()}: {error.strerror}. Free some space or set TMPDIR."
             ) from error
         self._waiting, self._rows = [], 0
+
+    def _files(self) -> list[Path]:
+        return sorted(Path(self._folder.name).iterdir()) if self._folder is not None else []
+
+    def _sizes(self) -> dict[Path, int]:
+        return {path: path.stat().st_size for path in self._files()}
 
     def _path(self, number: int) -> Path:
         assert self._folder is not None
         return Path(self._folder.name) / f"{number:02d}"
-
-
-def _read(path: Path, dtype: np.dtype[Any]) -> Records:
-    return np.fromfile(path, dtype=dtype)
 
 
 def _unique(records: Records) -> Records:
@@ -184,7 +188,7 @@ def _unique(records: Records) -> Records:
     repeated = np.zeros(len(key), dtype=bool)
     repeated[1:] = ordered[1:] == ordered[:-1]
     if "part" in (records.dtype.names or ()) and repeated.any():
-        repeated &= _confirmed(records["part"][order], ordered, repeated)
+        repeated = _confirmed(records["part"][order], ordered, repeated)
     return records[np.sort(order[~repeated])]
 
 
@@ -192,13 +196,13 @@ def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:
     """Of records sorted by their hash, those that repeat an earlier one of the same hash in full."""
     same = np.zeros(len(key), dtype=bool)
     same[1:] = (part[1:] == part[:-1]).all(axis=1)
+    confirmed = repeated & same
     if (repeated & ~same).any():  # different instances under one hash: look among all that share it
         clash = np.flatnonzero(np.isin(key, key[repeated & ~same]))
         _, first = np.unique(part[clash], axis=0, return_index=True)
-        same[clash] = True
-        same[clash[first]] = False
-        repeated[clash] = True
-    return same
+        confirmed[clash] = True
+        confirmed[clash[first]] = False
+    return confirmed
 
 
 def _drop_repeated_keys(ordered: Keys) -> Keys:

@@ -109,7 +109,7 @@ class _Run:
         walkers = Walkers(x, x, origin, np.ones(len(x), dtype=bool))
         found: list[Walkers] = []
         for step in range(self.global_iterations + 1):  # the row after the last move is judged too
-            verdict, _ = self.judge(walkers.x, walkers.origin, GLOBAL)
+            walkers.x, verdict, _ = self.judge(walkers.x, walkers.origin, GLOBAL)
             hit = verdict.is_discriminatory
             if hit.any():
                 found.append(Walkers(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], hit[hit]))
@@ -130,8 +130,7 @@ class _Run:
         is_idi = np.ones(len(walkers), dtype=bool)
         for step in range(self.local_iterations):
             walkers.step = step
-            candidate = self.method.local_step(self.world, walkers, rng)
-            verdict, keys = self.judge(candidate, walkers.origin, LOCAL)
+            candidate, verdict, keys = self.judge(self.method.local_step(self.world, walkers, rng), walkers.origin, LOCAL)
             accepted = verdict.is_discriminatory | self._accept_misses(is_idi, rng)
             x, x_other, key = home if self.method.on_miss == "back to seed" else (walkers.x, walkers.x_other, here)
             walkers.x = np.where(accepted[:, None], candidate, x)
@@ -150,9 +149,13 @@ class _Run:
             return ~is_idi | (rng.random(len(is_idi)) < ACCEPT_A_MISS)
         return np.zeros_like(is_idi)
 
-    def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Verdict, Keys]:
+    def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict, Keys]:
         """Judges, enters into the ledger, and ends the search when the budget is spent."""
         verdict = judge(self.world.domain, self.world.model, x)
+        shaky = verdict.is_discriminatory & verdict.is_tie
+        if shaky.any():  # the same instance, told of with sensitive values whose labels are certain
+            x = np.where(shaky[:, None], verdict.x_other, x)
+            verdict = judge(self.world.domain, self.world.model, x)
         keys = self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.budget.seconds is not None and self.clock.wall > self.budget.seconds:
             raise _Spent("seconds")
@@ -161,7 +164,7 @@ class _Run:
             if missing <= 0:
                 raise _Spent("wanted")
             self._count_again_at = self.ledger.idis_with_repetitions + missing
-        return verdict, keys
+        return x, verdict, keys
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         empty = np.empty((0, len(self.world.domain)), dtype=np.float32)
