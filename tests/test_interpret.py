@@ -389,7 +389,7 @@ def test_the_other_layers_of_the_census_network_have_the_areas_of_the_calibratio
 def test_about_one_in_a_hundred_uniform_people_is_discriminated_by_the_census_network() -> None:
     rate = dm_rs(census_domain(), census_network(), rng=np.random.default_rng(0))
     assert rate.estimate == pytest.approx(0.010, abs=0.0015)
-    assert rate.low < 0.0107 < rate.high
+    assert rate.low < 0.0102 < rate.high  # of 3,000,000 drawn and judged in plain numpy
 
 
 def test_silencing_the_biased_neurons_of_the_census_network_lowers_discrimination(census: NeuronBias) -> None:

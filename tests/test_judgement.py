@@ -226,6 +226,8 @@ def test_a_counterpart_that_the_constraints_forbid_is_no_evidence() -> None:
 def test_a_row_that_itself_breaks_the_constraints_is_no_evidence() -> None:
     domain = table_domain(4, 3, only_grown_ups_have_value_two())
     assert not only(domain, from_table([[0.1, 0.1, 0.9]] * 4), 0, 2).is_discriminatory[0]
+    assert not only(domain, from_table([[0.1, 0.9, 0.9]] * 4), 0, 2).is_discriminatory[0]  # though the others differ
+    assert only(domain, from_table([[0.1, 0.9, 0.9]] * 4), 2, 2).is_discriminatory[0]
 
 
 def test_the_counterpart_shown_is_one_that_the_constraints_allow() -> None:

@@ -332,6 +332,17 @@ def test_a_group_needs_fifty_people() -> None:
     assert groups(50) == ["a"]
 
 
+def test_the_groups_are_ordered_by_what_is_certain_about_them() -> None:
+    # Of a 60 people are all affected, of c 1,000 with 950: fewer in a hundred, but 94 at least; of d 50 with 20, near the average of 0.31.
+    x = np.array([(0, 0, 1)] * 60 + [(2, 0, 1)] * 950 + [(2, 0, 2)] * 50 + [(3, 0, 1)] * 20 + [(3, 0, 2)] * 30 + [(1, 0, 3)] * 2200)
+    model = Model(lambda x: np.where((x[:, 0] == 1) | ((x[:, 0] >= 2) & (x[:, 2] == 2)), 0.0, x[:, 1]))
+    found = people(DEPARTMENTS, model, x.astype(np.float32))
+    assert found.everybody == Rate(1030, 3310)
+    assert [(group.value, group.rate) for group in found.groups] == [("1", Rate(1030, 1030)), ("a", Rate(60, 60)), ("c", Rate(950, 1000))]
+    assert [group.rate.low for group in found.groups] == sorted((group.rate.low for group in found.groups), reverse=True)
+    assert Rate(20, 50).estimate > found.everybody.estimate > Rate(20, 50).low  # so d is not among them
+
+
 def test_nobody_at_all_is_no_error() -> None:
     for x in (staff()[:0], np.array([[0, 9, 1]], dtype=np.float32)):
         found = people(DEPARTMENTS, boss(), x, favourable=1)

@@ -815,8 +815,8 @@ def test_every_row_of_the_domain_has_exactly_one_one_in_each_group() -> None:
 
 
 def test_a_code_that_names_no_category_leaves_its_group_empty() -> None:
-    encoded = Encoder(coloured())(torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0]]))
-    assert encoded.tolist() == [[7, 0, 0, 0, 1, 0, 1, 0, 0], [7, 0, 0, 0, 1, 0, 0, 0, 1]]
+    encoded = Encoder(coloured())(torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 1.0, 1.0]]))
+    assert encoded.tolist() == [[7, 0, 0, 0, 1, 0, 1, 0, 0], [7, 0, 0, 0, 1, 0, 0, 0, 1], [7, 0, 0, 0, 1, 0, 1, 0, 0]]
 
 
 def test_without_one_hot_attributes_the_encoder_does_nothing() -> None:

@@ -71,7 +71,7 @@ class Findings:
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=size)
         else:
-            with _reading(self.path), pq.ParquetFile(self.path) as file:
+            with _reading(self.path), pq.ParquetFile(self.path, page_checksum_verification=True) as file:
                 yield from file.iter_batches(batch_size=size)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -107,7 +107,7 @@ class Findings:
         if self.table is not None:
             return self.table
         with _reading(self.path):
-            return pq.read_table(self.path)
+            return pq.read_table(self.path, page_checksum_verification=True)
 
     # -- making, saving, loading ----------------------------------------------------------------------------
 
@@ -207,6 +207,6 @@ def _phase_codes(batch: pa.RecordBatch) -> Any:
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -46,9 +46,9 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
         raise ModelError(f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it.")
     encoder = Encoder(domain)
-    if about.get("inputs") != encoder.width:
+    if about.get("inputs", encoder.width) != encoder.width:
         raise ModelError(
-            f"The network in {source} takes {about.get('inputs')} columns; this data has {encoder.width}. It was trained on other data."
+            f"The network in {source} takes {about['inputs']} columns; this data has {encoder.width}. It was trained on other data."
         )
     scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
     try:
