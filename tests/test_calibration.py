@@ -18,7 +18,7 @@ from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from fairprobe.search.methods.neuronfair import MODES, Mode
 from tests.helpers import CENSUS_BOUNDS, assets, census_domain, census_network, census_rows
 
-ATTRIBUTE = {"gender": 8, "race": 7, "age": 0}  # its column
+ATTRIBUTE = {"gender": 8, "race": 7}  # its column
 
 
 @cache
@@ -69,11 +69,11 @@ def test_the_global_phase_finds_as_many_as_measured() -> None:
     assert 700 <= np.mean(counts) <= 760
 
 
-@pytest.mark.parametrize("sensitive", ["gender", "race", "age"])
+@pytest.mark.parametrize("sensitive", ["gender", "race"])
 def test_revert_finds_as_many_as_measured_and_most_of_what_it_tries(sensitive: str) -> None:
     findings = found(sensitive, "revert")
-    assert len(findings) >= {"gender": 300_000, "race": 350_000, "age": 500_000}[sensitive]
-    assert gsr(len(findings), findings.generation.tried) >= {"gender": 0.70, "race": 0.72, "age": 0.82}[sensitive]
+    assert len(findings) >= {"gender": 300_000, "race": 350_000}[sensitive]
+    assert gsr(len(findings), findings.generation.tried) >= {"gender": 0.70, "race": 0.72}[sensitive]
     assert findings.generation.stopped == "complete"
 
 
@@ -83,7 +83,7 @@ def test_paper_finds_fewer_than_walk_and_walk_fewer_than_revert() -> None:
     assert paper < walk < revert
 
 
-@pytest.mark.parametrize(("sensitive", "mode"), [*(("gender", mode) for mode in MODES), ("race", "revert"), ("age", "revert")])
+@pytest.mark.parametrize(("sensitive", "mode"), [*(("gender", mode) for mode in MODES), ("race", "revert")])
 def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, mode: Mode) -> None:
     findings = found(sensitive, mode)
     x, other = findings.x, findings.x_other
@@ -102,7 +102,8 @@ def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, 
         low, high = np.array(list(CENSUS_BOUNDS.values())).T
         assert (rows >= low).all()
         assert (rows <= high).all()
-    assert len(np.unique(x[:, rest], axis=0)) == len(x)
+    people = np.ascontiguousarray(x[:, rest].astype(np.uint8)).view("V12")[:, 0]  # every code is below 100
+    assert len(np.unique(people)) == len(x)
 
 
 def test_no_finding_is_a_matter_of_rounding() -> None:

@@ -416,11 +416,11 @@ def test_a_real_process_prints_json_on_standard_output_and_nothing_else(trained:
 
 
 def test_a_real_process_answers_a_mistake_with_a_sentence_and_2(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "fairprobe", "audit", "meps", "--sensitive", "gender"]
+    words = [sys.executable, "-m", "fairprobe", "datasets", "fetch", "adult"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=environment(tmp_path), check=False)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "fairprobe datasets fetch meps" in done.stderr
+    assert "Only meps can" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -525,7 +525,7 @@ def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM]], ids=["int", "term", "both"])
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGTERM]], ids=["one", "two"])
 def test_a_signal_before_the_search_ends_with_130_and_leaves_nothing(
     start: Any, tmp_path: Path, elsewhere: Path, signals: list[signal.Signals]
 ) -> None:

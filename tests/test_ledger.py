@@ -62,10 +62,24 @@ def draw(domain: Domain, sizes: list[int], *, seed: int, people: int = 40) -> li
         x[:, domain.sensitive_columns] = domain.sensitive_values[rng.integers(0, domain.value_count, size)]
         other = x.copy()
         other[:, domain.sensitive_columns] = domain.sensitive_values[(domain.own_value(x) + 1) % domain.value_count]
-        numbers = rng.random((3, size)).astype(np.float32)
-        verdict = Verdict(guilty[chosen], other, rng.integers(0, 2, size), rng.integers(0, 2, size), *numbers, np.zeros(size, dtype=bool))
+        verdict = Verdict(
+            is_discriminatory=guilty[chosen],
+            x_other=other,
+            label=rng.integers(0, 2, size),
+            label_other=rng.integers(0, 2, size),
+            probability=rng.random(size, dtype=np.float32),
+            probability_other=rng.random(size, dtype=np.float32),
+            gap=rng.random(size, dtype=np.float32),
+            is_tie=np.zeros(size, dtype=bool),
+        )
         steps.append(Step(x, verdict, rng.integers(0, 1000, size), GLOBAL if number == 0 else LOCAL))
     return steps
+
+
+def guilty_of(x: Rows) -> Verdict:
+    """Every row discriminatory, with nothing else to tell."""
+    label, number = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.float32)
+    return Verdict(np.ones(len(x), dtype=bool), x, label, label, number, number, number, np.zeros(len(x), dtype=bool))
 
 
 def fill(domain: Domain, steps: list[Step], limit: int) -> Ledger:
@@ -173,14 +187,7 @@ def test_zero_and_minus_zero_are_one_person() -> None:
     domain = DOMAINS["real values"]
     (step,) = draw(domain, [2], seed=0)
     x = np.array([[0.0, 1, 2], [-0.0, 1, 2]], dtype=np.float32)
-    verdict = Verdict(
-        np.ones(2, dtype=bool),
-        x,
-        step.verdict.label,
-        step.verdict.label_other,
-        *([np.zeros(2, dtype=np.float32)] * 3),
-        np.zeros(2, dtype=bool),
-    )
+    verdict = guilty_of(x)
     for limit in LIMITS:
         ledger = fill(domain, [Step(x, verdict, step.origin, GLOBAL)], limit)
         assert ledger.count_found() == ledger.count_tried() == 1
@@ -241,9 +248,7 @@ def test_an_empty_ledger_has_nothing() -> None:
 def test_neighbours_in_the_widest_attribute_allowed_are_two_people_and_come_back_unchanged() -> None:
     domain = Domain((Attribute(name="wide", low=-(2**24), high=2**24), GENDER), sensitive=("gender",))
     x = np.array([[2**24, 1], [2**24 - 1, 1], [-(2**24), 1], [1 - 2**24, 1]], dtype=np.float32)
-    label = np.zeros(4, dtype=np.int64)
-    verdict = Verdict(np.ones(4, dtype=bool), x, label, label, *([np.zeros(4, dtype=np.float32)] * 3), np.zeros(4, dtype=bool))
-    step = Step(x, verdict, np.arange(4), GLOBAL)
+    step = Step(x, guilty_of(x), np.arange(4), GLOBAL)
     agree(domain, [step], limit=10**9)
 
 

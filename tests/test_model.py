@@ -305,6 +305,21 @@ def test_logits_and_probabilities_are_told_apart_and_the_output_is_no_hidden_lay
     assert list(model.layers(x)) == ["tanh"]
 
 
+BOTH_COLUMNS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cat": lambda s: torch.cat([1 - torch.sigmoid(s), torch.sigmoid(s)], dim=1),
+    "stack": lambda s: torch.stack([1 - torch.sigmoid(s[:, 0]), torch.sigmoid(s[:, 0])], dim=1),
+    "columns of a softmax": lambda s: torch.softmax(torch.cat([-s, s], dim=1) / 2, dim=1)[:, [0, 1]],
+}
+
+
+@pytest.mark.parametrize("end", list(BOTH_COLUMNS.values()), ids=list(BOTH_COLUMNS))
+def test_two_columns_that_add_up_to_one_are_probabilities_however_they_were_put_together(end: Callable[[Tensor], Tensor]) -> None:
+    module = seeded(lambda: Ending(1, end))
+    assert isinstance(module, Ending)
+    x = rows(40)
+    assert TorchModel(module).probabilities(x)[:, 1] == pytest.approx(torch.sigmoid(module.scores(x))[:, 0].numpy(), abs=1e-5)
+
+
 @both_ways
 def test_a_sequential_that_ends_in_a_sigmoid_has_one_hidden_layer(closed_form: bool) -> None:
     x = rows()
@@ -583,9 +598,8 @@ class Rescaling(nn.Module):
         self.inner, self.out = nn.Linear(WIDTH, 4), nn.Linear(4, 2)
 
     def forward(self, z: Tensor) -> Tensor:
-        if not z.requires_grad:
-            z /= 10
-        answer: Tensor = self.out(torch.relu(self.inner(z)))
+        z /= 10
+        answer: Tensor = self.out(torch.tanh(self.inner(z)))
         return answer
 
 
@@ -599,6 +613,17 @@ def test_no_network_changes_the_rows_of_the_caller(make: Callable[[], nn.Module]
     assert (model.probabilities(x) == first).all()
     model.activations(x)
     assert (x == before).all()
+
+
+def test_the_gradient_of_a_network_that_changes_its_input_in_place_is_that_of_finite_differences() -> None:
+    module = seeded(Rescaling).double()
+    assert isinstance(module, Rescaling)
+    x = rows(6)
+    model = TorchModel(module)
+    gradient = model.gradient(torch.ones_like, x, layer="tanh")
+    assert gradient == pytest.approx(differences(lambda z: torch.tanh(module.inner(z / 10)).sum(dim=1), x), abs=1e-5)
+    of_output = model.gradient(lambda p: 2 * p, x)
+    assert of_output == pytest.approx(differences(lambda z: (torch.softmax(module(z.clone()), dim=1) ** 2).sum(dim=1), x), abs=1e-5)
 
 
 def test_rows_of_any_number_type_and_memory_order_are_taken() -> None:
@@ -644,6 +669,7 @@ def test_silencing_neurons_is_the_same_as_cutting_their_wires() -> None:
     # The gradient does not pass through what is silent, and the original stays what it was.
     flows = silenced.gradient(torch.ones_like, x, layer="3")
     assert flows == pytest.approx(TorchModel(cut).gradient(torch.ones_like, x, layer="3"), abs=1e-6)
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(TorchModel(cut).gradient(lambda p: 2 * p, x), abs=1e-6)
     assert model.probabilities(x) == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
 
 
@@ -695,6 +721,23 @@ def test_a_silenced_activation_in_place_is_silent_for_the_rest_of_the_network() 
     with torch.no_grad():
         constant = torch.softmax(module.out.bias, dim=0).numpy()
     assert silenced.probabilities(x) == pytest.approx(np.tile(constant, (len(x), 1)), abs=1e-6)
+
+
+def test_a_silenced_network_with_activations_in_place_has_the_gradient_of_its_cut_wires() -> None:
+    module = seeded(
+        lambda: nn.Sequential(nn.Linear(WIDTH, 6), nn.ReLU(inplace=True), nn.Linear(6, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
+    )
+    assert isinstance(module, nn.Sequential)
+    x = rows()
+    cut = copy.deepcopy(module)
+    with torch.no_grad():
+        following = cut[2]
+        assert isinstance(following, nn.Linear)
+        following.weight[:, [0, 3]] = 0
+    silenced, expected = TorchModel(module).with_zeroed("1", [0, 3], x), TorchModel(cut)
+    assert silenced.probabilities(x) == pytest.approx(expected.probabilities(x), abs=1e-6)
+    assert silenced.gradient(torch.ones_like, x, layer="3") == pytest.approx(expected.gradient(torch.ones_like, x, layer="3"), abs=1e-6)
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(expected.gradient(lambda p: 2 * p, x), abs=1e-6)
 
 
 def test_an_unknown_layer_or_neuron_is_refused_with_the_known_ones() -> None:
@@ -815,8 +858,8 @@ def test_every_row_of_the_domain_has_exactly_one_one_in_each_group() -> None:
 
 
 def test_a_code_that_names_no_category_leaves_its_group_empty() -> None:
-    encoded = Encoder(coloured())(torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 1.0, 1.0]]))
-    assert encoded.tolist() == [[7, 0, 0, 0, 1, 0, 1, 0, 0], [7, 0, 0, 0, 1, 0, 0, 0, 1], [7, 0, 0, 0, 1, 0, 1, 0, 0]]
+    encoded = Encoder(coloured())(torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 0.0, 1.0]]))
+    assert encoded.tolist() == [[7, 0, 0, 0, 1, 0, 1, 0, 0], [7, 0, 0, 0, 1, 0, 0, 0, 1], [7, 0, 0, 0, 0, 0, 1, 0, 0]]
 
 
 def test_without_one_hot_attributes_the_encoder_does_nothing() -> None:

@@ -73,6 +73,12 @@ def document(done: Audit) -> dict[str, Any]:
     return done.to_dict()
 
 
+@pytest.fixture(scope="module")
+def other() -> Audit:
+    """An audit with another seed."""
+    return run_audit(seed=1)
+
+
 @pytest.fixture
 def run(done: Audit, tmp_path: Path) -> Path:
     fp.save(done, tmp_path / "run")
@@ -225,10 +231,10 @@ def test_the_same_seed_gives_the_same_document_but_for_the_times(document: dict[
     assert without_times(run_audit().to_dict()) == without_times(document)
 
 
-def test_another_seed_gives_another_document_that_says_so(document: dict[str, Any]) -> None:
-    other = run_audit(seed=1).to_dict()
-    assert other["seed"] == 1
-    assert other["generation"]["tried"] != document["generation"]["tried"]
+def test_another_seed_gives_another_document_that_says_so(document: dict[str, Any], other: Audit) -> None:
+    body = other.to_dict()
+    assert body["seed"] == 1
+    assert body["generation"]["tried"] != document["generation"]["tried"]
 
 
 def test_training_is_repeatable_too() -> None:
@@ -560,9 +566,8 @@ def test_an_existing_run_is_not_touched_unless_allowed(run: Path, done: Audit) -
     assert [path.name for path in run.parent.iterdir()] == ["run"]
 
 
-def test_a_run_that_may_be_replaced_is_replaced_whole(run: Path) -> None:
+def test_a_run_that_may_be_replaced_is_replaced_whole(run: Path, other: Audit) -> None:
     (run / "left-over.txt").write_text("from the older run")
-    other = run_audit(seed=1)
     fp.save(other, run, overwrite=True)
     assert files_in(run) == FILES
     assert read_document(run)["seed"] == 1
@@ -595,10 +600,12 @@ def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(done: Audit, tmp_
     assert (tmp_path / "run").read_text() == "a file"
 
 
-def test_a_run_that_appeared_meanwhile_is_not_replaced_and_nothing_is_lost(done: Audit, tmp_path: Path, temporary: Path) -> None:
+def test_a_run_that_appeared_meanwhile_is_not_replaced_and_nothing_is_lost(
+    done: Audit, other: Audit, tmp_path: Path, temporary: Path
+) -> None:
     place = tmp_path / "runs" / "run"
     with RunFolder(place) as late:
-        fp.save(run_audit(seed=1), place)  # somebody else was faster
+        fp.save(other, place)  # somebody else was faster
         with pytest.raises(FairprobeError) as caught:
             late.fill(done)
     assert read_document(place)["seed"] == 1
@@ -660,10 +667,9 @@ def test_a_failure_in_the_middle_leaves_no_folder(done: Audit, tmp_path: Path, m
 @pytest.mark.parametrize("error", [full, crash])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failure_in_the_middle_leaves_an_existing_run_as_it_was(
-    run: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path, step: str, error: Callable[..., NoReturn]
+    run: Path, other: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path, step: str, error: Callable[..., NoReturn]
 ) -> None:
     before = content_of(run)
-    other = run_audit(seed=1, budget=Budget(seeds=10, local_iterations=5))
     with failing(monkeypatch, step, error), pytest.raises((RuntimeError, StorageError)):
         fp.save(other, run, overwrite=True)
     assert content_of(run) == before
@@ -743,7 +749,7 @@ def test_the_message_of_a_full_disk_reads_well(done: Audit, tmp_path: Path, monk
 
 
 def test_a_move_that_fails_half_way_puts_the_older_run_back(
-    run: Path, done: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path
+    run: Path, other: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
     before, real = content_of(run), Path.rename
 
@@ -752,7 +758,6 @@ def test_a_move_that_fails_half_way_puts_the_older_run_back(
             full()
         return real(path, target)
 
-    other = run_audit(seed=1, budget=Budget(seeds=10, local_iterations=5))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", rename)
         with pytest.raises(StorageError) as caught:

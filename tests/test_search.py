@@ -317,12 +317,16 @@ def test_a_finding_names_its_seed_and_a_seed_has_at_most_one_global_finding(resu
     assert set(frame["origin"]) == set(first)  # whatever the local phase found, it found around a global finding
 
 
-def test_a_seed_that_is_discriminatory_itself_is_found_as_it_is(result: Result) -> None:
-    at_once = np.flatnonzero(judge(result.case.domain, result.case.model, result.seeds).is_discriminatory)
+def test_a_seed_that_is_discriminatory_itself_is_among_the_findings(result: Result) -> None:
+    domain = result.case.domain
+    at_once = np.flatnonzero(judge(domain, result.case.model, result.seeds).is_discriminatory)
     assert 0 < len(at_once) < len(result.seeds)
     assert result.findings.count("global") > len(at_once)  # the global phase moved others there
-    people = {tuple(row) for row in result.findings.x.tolist()}
-    assert {tuple(row) for row in result.seeds[at_once].tolist()} <= people
+    # A real value may have been brought onto the search's fine grid; everything else is as it was.
+    near = np.array([attribute.grain / 1000 if attribute.kind == "real" else 0 for attribute in domain.attributes])[domain.other_columns]
+    people = result.findings.x[:, domain.other_columns]
+    for seed in result.seeds[at_once][:, domain.other_columns]:
+        assert (np.abs(people - seed) <= near).all(axis=1).any(), seed
 
 
 def test_tried_counts_at_least_the_findings_and_judged_at_least_the_tried(result: Result) -> None:
@@ -395,35 +399,43 @@ def deaf(domain: Domain, *, classes: int, seed: int) -> nn.Sequential:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(case: str, method: str, seed: int) -> None:
+def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(case: str, method: str) -> None:
     domain = case_of(case).domain
-    for network in (deaf(domain, classes=2, seed=seed), deaf(domain, classes=3, seed=seed + 100)):
-        innocent = Case(domain, network)
-        assert len(np.unique(plain_probabilities(innocent, domain.sample(300, rng=np.random.default_rng(0))).argmax(axis=1))) > 1
-        found = find(innocent, method, seed=seed, seeds=40, local=30).findings
+    for classes, seed in ((2, 0), (3, 1)):
+        found = find(Case(domain, deaf(domain, classes=classes, seed=seed)), method, seed=seed, seeds=15, local=30).findings
         assert len(found) == 0
-        assert found.generation.tried > 40
+        assert found.generation.tried > 15
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
-def test_large_weights_do_not_turn_rounding_into_discrimination(method: str, scale: float) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_no_random_network_that_ignores_the_sensitive_attributes_is_ever_accused(case: str) -> None:
+    domain = case_of(case).domain
+    rows = domain.sample(1001, rng=np.random.default_rng(0))
+    for seed in range(20):
+        innocent = Case(domain, deaf(domain, classes=2 + seed % 3, seed=seed))
+        assert not judge(domain, innocent.model, rows).is_discriminatory.any()
+        assert len(np.unique(plain_probabilities(innocent, rows).argmax(axis=1))) > 1
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
+def test_large_weights_do_not_turn_rounding_into_discrimination(scale: float) -> None:
     domain = Domain((*integers("abcdefghijk", 40), GENDER, Attribute(name="race", low=0, high=4)), sensitive=("gender", "race"))
-    for seed in range(3):
+    for seed in range(5):
         network = blind(domain, hidden=(64, 32, 16), seed=seed)
+        rows = domain.sample(501, rng=np.random.default_rng(seed))
         with torch.no_grad():
             for piece in network:
                 if isinstance(piece, nn.Linear):
                     piece.weight.mul_(scale ** (1 / 4))
                     piece.bias.mul_(scale ** (1 / 4))
-            rows = torch.from_numpy(domain.sample(501, rng=np.random.default_rng(seed)))
-            score = network(rows)
+            score = network(torch.from_numpy(rows))
             last = network[-1]
             assert isinstance(last, nn.Linear)
             last.bias[1] -= (score[:, 1] - score[:, 0]).median()  # one of the rows is now a tie, or next to one
-        found = find(Case(domain, network), method, seed=seed, seeds=40, local=30).findings
-        assert len(found) == 0
+        for closed_form in (True, False):
+            model = TorchModel(network, closed_form=closed_form)
+            assert not judge(domain, model, rows).is_discriminatory.any()
+        assert len(find(Case(domain, network), "neuronfair revert", seed=seed, seeds=10, local=10).findings) == 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -634,7 +646,7 @@ def test_everything_judged_lies_inside_the_domain_not_only_what_is_found(monkeyp
         for method in METHODS:
             spy = Spy()
             monkeypatch.setattr(loop, "judge", spy)
-            find(case_of(name), method, seeds=20, local=20)
+            find(case_of(name), method, seeds=10, local=10)
             domain = case_of(name).domain
             domain.require_inside(spy.rows)
             assert domain.satisfies(spy.rows).all(), (name, method)

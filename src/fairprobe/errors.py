@@ -15,6 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairprobe.findings import Findings
 
 __all__ = ["DataError", "DomainError", "FairprobeError", "InputError", "ModelError", "SettingError", "StorageError"]
 
@@ -22,7 +26,12 @@ SHOWN = 30  # known names listed in a message
 
 
 class FairprobeError(Exception):
-    """The root: catch this to catch everything that fairprobe raises on purpose."""
+    """The root: catch this to catch everything that fairprobe raises on purpose.
+
+    `findings` holds what a search had found when an error ended it.
+    """
+
+    findings: Findings | None = None
 
 
 class InputError(FairprobeError, ValueError):

@@ -34,7 +34,7 @@ BATCH = 262_144
 class Generation:
     """How findings came about. `tried`: different instances; `judged`: with repetitions.
 
-    `stopped`: what ended the search, "complete", "seconds", "wanted" or "interrupted".
+    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed".
     """
 
     method: str

@@ -62,6 +62,15 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     return Verdict(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Verdict)))
 
 
+def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tuple[Rows, Verdict]:
+    """The same instances and verdicts, discriminatory ties told of with a sensitive value whose label is certain."""
+    shaky = verdict.is_discriminatory & verdict.is_tie
+    if not shaky.any():
+        return x, verdict
+    x = np.where(shaky[:, None], verdict.x_other, x)
+    return x, judge(domain, model, x)
+
+
 def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     n, v = len(x), domain.value_count
     every = domain.counterparts(x).reshape(n * v, -1)  # (N·V, A): V rows in turn for each row of x

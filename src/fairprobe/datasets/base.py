@@ -64,8 +64,9 @@ class Dataset:
         domain = self.domain.with_sensitive(sensitive)
         for name in domain.sensitive:
             codes = self.x[:, domain.index(name)]
-            if len(np.unique(codes)) < 2:
-                only = domain[name].describe(float(codes[0]))
+            known = np.unique(codes[(codes >= domain[name].low) & (codes <= domain[name].high)])
+            if len(known) < 2:
+                only = domain[name].describe(float(known[0])) if len(known) else "not known"
                 raise DataError(
                     f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other groups are empty, so nothing can be "
                     "compared. Add rows of another group."

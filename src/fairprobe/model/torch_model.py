@@ -46,6 +46,7 @@ class TorchModel(Model):
         self._closed_form = closed_form
         self._names: list[str] | None = None
         self._zeroed: dict[int, Tensor] = {}
+        self.trained_on: tuple[str, int] | None = None  # the data set and the seed of its split, where fairprobe trained it
         parameter = next(module.parameters(), None)
         self.device = parameter.device if parameter is not None else torch.device("cpu")
         self.dtype = parameter.dtype if parameter is not None else torch.float32

@@ -24,6 +24,8 @@ def save(model: TorchModel, folder: Path | str) -> None:
     target = Path(folder)
     network = model.module
     about: dict[str, Any] = {"network": type(network).__name__, "encoded": model.encoder is not None}
+    if model.trained_on is not None:
+        about["trained_on"] = {"dataset": model.trained_on[0], "seed": model.trained_on[1]}
     if isinstance(network, DenseNetwork):
         about |= {"inputs": network.inputs, "hidden": list(network.hidden), "classes": network.classes}
     try:
@@ -56,4 +58,7 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
         network.load_state_dict(weights)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(f"The network in {source} does not fit its description: {error}. Train it again.") from error
-    return TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
+    model = TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
+    if isinstance(trained_on := about.get("trained_on"), dict):
+        model.trained_on = (str(trained_on.get("dataset")), int(trained_on.get("seed", -1)))
+    return model

@@ -72,7 +72,9 @@ def train(
             if waited >= how.patience:
                 break
     network.load_state_dict(best)
-    return TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
+    model = TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
+    model.trained_on = (data.name, seed)
+    return model
 
 
 def _check_fit(network: nn.Module, width: int, classes: int) -> None:

@@ -88,7 +88,7 @@ def _model(audit: Audit) -> dict[str, Any]:
         "accuracy_low": audit.accuracy.low,
         "accuracy_high": audit.accuracy.high,
         "accuracy_rows": audit.accuracy.samples,
-        "trained_here": isinstance(network, DenseNetwork),
+        "trained_here": audit.model.trained_on == (audit.data.name, audit.seed),
         "majority": audit.majority,
         "constant": audit.is_constant,
     }

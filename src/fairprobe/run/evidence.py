@@ -24,7 +24,7 @@ from fairprobe.model import Encoder, Model, TorchModel, one_thread
 from fairprobe.report import render
 from fairprobe.run.document import document
 from fairprobe.search import Budget, NeuronFair, Progress, choose_seeds, search
-from fairprobe.search.methods.neuronfair import Mode
+from fairprobe.search.methods.neuronfair import MODES, Mode
 from fairprobe.storage import write_text
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ def audit(
         raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
     if method not in METHODS:
         raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
+    if mode not in MODES:
+        raise SettingError(f"The local mode must be one of {', '.join(MODES)}; got '{mode}'.")
+    if seed < 0:
+        raise SettingError(f"The seed must not be negative; got {seed}.")
+    if samples < 1:
+        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     budget = budget or Budget()
     data = data.with_sensitive(sensitive)
     domain = data.domain
@@ -103,6 +109,9 @@ def audit(
     rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
 
     tell("Checking the network", 0, 1, "")
+    answers = network.probabilities(data.x[:1]).shape[1]
+    if answers != len(data.classes):
+        raise ModelError(f"The network knows {answers} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
     labels = network.labels(data.x)
     test = data.split(seed).test
     accuracy = Rate(int((labels[test] == data.y[test]).sum()), len(test))
@@ -139,7 +148,7 @@ def audit(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         accuracy=accuracy,
         majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
-        is_constant=len(np.unique(labels)) == 1 and common.hits == 0,
+        is_constant=len(np.unique(labels)) == 1 and common.hits == 0 and len(findings) == 0,
         outside=domain.outside(data.x),
         interpretation=bias,
         ablation=causal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from fairprobe import networks
-from fairprobe.errors import SettingError, StorageError
+from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
 from fairprobe.run.evidence import Audit
@@ -25,21 +26,29 @@ class RunFolder:
     """A folder in the making. Opening it finds out at once whether it can be written; leaving it without `fill` removes it."""
 
     def __init__(self, folder: Path | str, *, overwrite: bool = False) -> None:
-        self.folder = Path(folder)
+        self.folder, self._overwrite = Path(folder), overwrite
+        try:
+            self.folder = self.folder.resolve()
+            self._check_place()
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self._staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:50]}.", dir=self.folder.parent))
+        except OSError as error:
+            if isinstance(error, FairprobeError):
+                raise
+            raise StorageError(f"Cannot write {self.folder}: {error.strerror}. Choose another place, or make this one writable.") from error
+
+    def _check_place(self) -> None:
         if self.folder.exists() and not self.folder.is_dir():
             raise SettingError(f"{self.folder} is a file; name a folder for the run.")
         if self.folder.is_dir() and any(self.folder.iterdir()):
-            if not overwrite:
+            if not self._overwrite:
                 raise SettingError(f"{self.folder} exists and is not empty. Name another folder, or allow it to be replaced (--overwrite).")
-            if not (self.folder / AUDIT).exists():
-                raise SettingError(f"{self.folder} holds something that is no fairprobe run, and is not replaced. Name another folder.")
-        try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self._staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.", dir=self.folder.parent))
-        except OSError as error:
-            raise StorageError(
-                f"Cannot write to {self.folder.parent}: {error.strerror}. Choose another place, or make this one writable."
-            ) from error
+            try:
+                read_document(self.folder)
+            except StorageError as error:
+                raise SettingError(
+                    f"{self.folder} holds something that is no fairprobe run of this version, and is not replaced. Name another folder."
+                ) from error
 
     @property
     def findings(self) -> Path:
@@ -51,25 +60,40 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         shutil.rmtree(self._staging, ignore_errors=True)
+        found = error.findings if isinstance(error, FairprobeError) else None
+        if isinstance(error, FairprobeError) and found:
+            with suppress(OSError):
+                place = found.save(Path(tempfile.mkdtemp(prefix="fairprobe-rescued-")) / FINDINGS)
+                raise type(error)(f"{error} The {len(found):,} findings until then are in {place}.") from error
 
     def fill(self, audit: Audit, *, command: str = "") -> Audit:
         """Writes the audit and gives the folder its name. If that fails, the audit is kept in a temporary folder that the error names."""
         try:
-            _write(audit, self._staging, command)
+            for step in _steps(audit, self._staging, command):
+                step()
             self._take_place()
         except OSError as error:
-            raise StorageError(f"Cannot write {self.folder}: {error.strerror or error}{_rescue(audit, command)}") from error
+            told = str(error) if isinstance(error, FairprobeError) else f"Cannot write {self.folder}: {error.strerror or error}"
+            told = told.replace(str(self._staging), str(self.folder)).rstrip(".")
+            raise StorageError(f"{told}. {_rescue(audit, command)}") from error
         return replace(audit, findings=replace(audit.findings, table=None, path=self.folder / FINDINGS))
 
     def _take_place(self) -> None:
         self._staging.chmod(0o755)
-        if not self.folder.exists():
-            self._staging.rename(self.folder)
+        if not self.folder.exists() or not any(self.folder.iterdir()):
+            self._staging.replace(self.folder)
             return
-        old = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.old.", dir=self.folder.parent))
+        if not self._overwrite:
+            raise StorageError(f"{self.folder} was filled by somebody else meanwhile, and is not replaced")
+        old = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:50]}.old.", dir=self.folder.parent))
         self.folder.rename(old / "run")
-        self._staging.rename(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+        try:
+            self._staging.rename(self.folder)
+        except OSError:
+            (old / "run").rename(self.folder)
+            raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
@@ -92,19 +116,36 @@ def read_document(folder: Path | str) -> dict[str, Any]:
     return body
 
 
-def _write(audit: Audit, folder: Path, command: str) -> None:
-    if audit.findings.path != folder / FINDINGS:
-        audit.findings.save(folder / FINDINGS)
-    networks.save(audit.model, folder / MODEL)
+def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object]]:
+    """What is to be written, the findings first: they cannot be measured again in a moment."""
+
+    def findings() -> None:
+        if audit.findings.path != folder / FINDINGS:
+            audit.findings.save(folder / FINDINGS)
+
     body = audit.to_dict() | {"command": command}
-    write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    write_text(folder / REPORT, render(body))
+    return [
+        findings,
+        lambda: write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
+        lambda: networks.save(audit.model, folder / MODEL),
+        lambda: write_text(folder / REPORT, render(body)),
+    ]
 
 
 def _rescue(audit: Audit, command: str) -> str:
-    """Tries the system's temporary folder; a sentence about how that went."""
-    with suppress(OSError):
+    """Tries the system's temporary folder, part by part; a sentence about how that went."""
+    failed = 0
+    try:
         place = Path(tempfile.mkdtemp(prefix="fairprobe-rescued-"))
-        _write(audit, place, command)
-        return f". Nothing is lost: the whole run is in {place}."
-    return ", and neither can a temporary folder be written. The findings are still in memory: `audit.findings.save(...)`."
+        findings, *others = _steps(audit, place, command)
+        findings()
+    except OSError:
+        return "Neither can a temporary folder be written. The findings are still in memory: `audit.findings.save(...)`."
+    for step in others:
+        try:
+            step()
+        except OSError:
+            failed += 1
+    if failed:
+        return f"What could be kept, the findings among it, is in {place}."
+    return f"Nothing is lost: the whole run is in {place}."

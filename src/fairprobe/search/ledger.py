@@ -125,14 +125,17 @@ class _Store:
                 self._spill()
 
     def unique(self) -> Iterator[Records]:
+        """All records once, a part at a time. Nothing is written for it, so a full disk is no obstacle."""
+        self._compact()
+        waiting = self._waiting[0] if self._waiting else np.empty(0, dtype=self.dtype)
         if self._folder is None:
-            self._compact()
-            if self._rows:
-                yield self._waiting[0]
+            if len(waiting):
+                yield waiting
             return
-        self._spill()
-        for path in self._files():
-            yield _unique(np.fromfile(path, dtype=self.dtype))
+        for number, some in enumerate(_divided(waiting)):
+            path = self._path(number)
+            written = np.fromfile(path, dtype=self.dtype) if path.exists() else some[:0]
+            yield _unique(np.concatenate([written, some]))
 
     def close(self) -> None:
         if self._folder is not None:
@@ -147,15 +150,11 @@ class _Store:
         if not self._waiting:
             return
         records = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
-        # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication spreads them.
-        number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
-        order = np.argsort(number, kind="stable")
-        ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
         sizes = self._sizes()
         try:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="fairprobe-")
-            for file, some in enumerate(np.split(records[order], ends[:-1])):
+            for file, some in enumerate(_divided(records)):
                 if len(some):
                     with self._path(file).open("ab") as stream:
                         stream.write(some.tobytes())
@@ -176,6 +175,15 @@ class _Store:
     def _path(self, number: int) -> Path:
         assert self._folder is not None
         return Path(self._folder.name) / f"{number:02d}"
+
+
+def _divided(records: Records) -> list[Records]:
+    """The records of each of the `FILES`: equal keys are in the same one."""
+    # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication spreads them.
+    number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
+    order = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
+    return np.split(records[order], ends[:-1])
 
 
 def _unique(records: Records) -> Records:

@@ -9,7 +9,7 @@ Seeds are worked on in chunks, each with a random generator of its own, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Keys, Mask, Rows
 from fairprobe.domain import Domain
-from fairprobe.errors import DomainError, ModelError
-from fairprobe.findings import Findings, Generation
-from fairprobe.judgement import Verdict, judge
+from fairprobe.errors import DomainError, FairprobeError, ModelError
+from fairprobe.findings import Findings, Generation, check_names
+from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
@@ -47,7 +47,8 @@ def search(
 ) -> Findings:
     """Searches from `seeds` (rows inside the domain) and returns every IDI once.
 
-    An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped` says so. With `save_to` the findings are
+    An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped` says so. An error on the way
+    carries what was found until then as `error.findings`. With `save_to` the findings are
     streamed to that Parquet file, and memory stays flat however many there are.
     """
     if method.needs_gradients and not isinstance(model, TorchModel):
@@ -55,6 +56,7 @@ def search(
             f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. "
             "Wrap the nn.Module in fairprobe.TorchModel."
         )
+    check_names(domain)
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
         raise DomainError(f"{int((~domain.satisfies(seeds)).sum())} seeds break the domain's constraints. Leave them out.")
@@ -63,16 +65,11 @@ def search(
         with one_thread():
             stopped = run.all_chunks(seeds, rng)
         return run.findings(stopped, save_to)
+    except FairprobeError as error:  # a network that fails, a full disk: what was found before is not lost with it
+        error.findings = run.findings("failed", None)
+        raise
     finally:
         run.ledger.close()
-
-
-@dataclass
-class _Course:
-    """Where the search is, for whoever watches."""
-
-    done: int = 0
-    total: int = 0
 
 
 class _Run:
@@ -86,18 +83,18 @@ class _Run:
         self.local_iterations = method.local_iterations if budget.local_iterations is None else budget.local_iterations
         self.ledger = Ledger(domain)
         self.clock = Clock()
-        self.course = _Course(total=seeds * (self.global_iterations + self.local_iterations))
         self.seeds = seeds
+        self._chunk = slice(0, 0)  # the seeds being worked on
         self._count_again_at = budget.wanted or 0
 
     def all_chunks(self, seeds: Rows, rng: np.random.Generator) -> str:
         """Works through the seeds; returns what ended the search."""
         try:
             for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
+                self._chunk = chunk
                 starts = self.global_phase(seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng)
                 if len(starts) and self.local_iterations:
                     self.local_phase(starts, own_rng)
-                self.course.done = chunk.stop * (self.global_iterations + self.local_iterations)
         except _Spent as spent:
             return str(spent)
         except KeyboardInterrupt:
@@ -106,21 +103,21 @@ class _Run:
 
     def global_phase(self, x: Rows, origin: Ints, rng: np.random.Generator) -> Walkers:
         """Moves seeds until they are discriminatory; returns these, each once."""
-        walkers = Walkers(x, x, origin, np.ones(len(x), dtype=bool))
+        walkers = Walkers(x, x, origin, x, np.ones(len(x), dtype=bool))
         found: list[Walkers] = []
         for step in range(self.global_iterations + 1):  # the row after the last move is judged too
             walkers.x, verdict, _ = self.judge(walkers.x, walkers.origin, GLOBAL)
             hit = verdict.is_discriminatory
             if hit.any():
-                found.append(Walkers(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], hit[hit]))
+                found.append(Walkers(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], walkers.seed[hit], hit[hit]))
             walkers.x_other = verdict.x_other
             walkers.keep(~hit)
-            self.tell("global", done=len(x), in_chunk=step)
+            self.tell("global", step)
             if len(walkers) == 0:
                 break
             if step < self.global_iterations:
                 walkers.step = step
-                walkers.x = self.method.global_step(self.world, walkers, rng)
+                walkers.x = self.world.moves.snap(self.method.global_step(self.world, walkers, rng), walkers.seed)
         return self._each_once(found)
 
     def local_phase(self, walkers: Walkers, rng: np.random.Generator) -> None:
@@ -130,7 +127,8 @@ class _Run:
         is_idi = np.ones(len(walkers), dtype=bool)
         for step in range(self.local_iterations):
             walkers.step = step
-            candidate, verdict, keys = self.judge(self.method.local_step(self.world, walkers, rng), walkers.origin, LOCAL)
+            candidate = self.world.moves.snap(self.method.local_step(self.world, walkers, rng), walkers.seed)
+            candidate, verdict, keys = self.judge(candidate, walkers.origin, LOCAL)
             accepted = verdict.is_discriminatory | self._accept_misses(is_idi, rng)
             x, x_other, key = home if self.method.on_miss == "back to seed" else (walkers.x, walkers.x_other, here)
             walkers.x = np.where(accepted[:, None], candidate, x)
@@ -139,7 +137,7 @@ class _Run:
             walkers.moved, here = key != here, key  # a step against a bound leads nowhere
             is_idi = np.where(accepted, verdict.is_discriminatory, is_idi)
             if step % 16 == 0:
-                self.tell("local", done=len(walkers), in_chunk=step)
+                self.tell("local", self.global_iterations + step)
 
     def _accept_misses(self, is_idi: Mask, rng: np.random.Generator) -> Mask:
         """Which walkers would go on from a step that is no IDI."""
@@ -151,11 +149,7 @@ class _Run:
 
     def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict, Keys]:
         """Judges, enters into the ledger, and ends the search when the budget is spent."""
-        verdict = judge(self.world.domain, self.world.model, x)
-        shaky = verdict.is_discriminatory & verdict.is_tie
-        if shaky.any():  # the same instance, told of with sensitive values whose labels are certain
-            x = np.where(shaky[:, None], verdict.x_other, x)
-            verdict = judge(self.world.domain, self.world.model, x)
+        x, verdict = without_ties(self.world.domain, self.world.model, x, judge(self.world.domain, self.world.model, x))
         keys = self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.budget.seconds is not None and self.clock.wall > self.budget.seconds:
             raise _Spent("seconds")
@@ -167,22 +161,22 @@ class _Run:
         return x, verdict, keys
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
+        """One walker for each different row among these."""
         empty = np.empty((0, len(self.world.domain)), dtype=np.float32)
-        parts = found or [Walkers(empty, empty, np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))]
-        x = np.concatenate([part.x for part in parts])
-        _, first = np.unique(self.world.domain.key(x), return_index=True)
-        kept = np.sort(first)
-        x_other, origin = np.concatenate([part.x_other for part in parts]), np.concatenate([part.origin for part in parts])
-        return Walkers(x[kept], x_other[kept], origin[kept], np.ones(len(kept), dtype=bool))
+        parts = [Walkers(empty, empty, np.empty(0, dtype=np.int64), empty, np.empty(0, dtype=bool)), *found]
+        names = ("x", "x_other", "origin", "seed", "moved")
+        every = Walkers(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        first = np.zeros(len(every), dtype=bool)
+        first[np.unique(self.world.domain.key(every.x), return_index=True)[1]] = True
+        every.keep(first)
+        return every
 
-    def tell(self, phase: str, *, done: int, in_chunk: int) -> None:
+    def tell(self, phase: str, step: int) -> None:
+        """Tells whoever watches: the seeds of earlier chunks are done, those of this one have done `step` steps."""
         if self.progress is not None:
-            before = in_chunk + (self.global_iterations if phase == "local" else 0)
-            self.progress(
-                Progress(
-                    phase, min(self.course.done + done * before, self.course.total), self.course.total, self.ledger.idis_with_repetitions
-                )
-            )
+            steps = self.global_iterations + self.local_iterations
+            done = self._chunk.start * steps + (self._chunk.stop - self._chunk.start) * step
+            self.progress(Progress(phase, done, self.seeds * steps, self.ledger.idis_with_repetitions))
 
     def findings(self, stopped: str, save_to: Path | None) -> Findings:
         tried = self.ledger.count_tried()

@@ -15,6 +15,7 @@ from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
 from fairprobe.model import Encoder
 
+GRID = 1024  # parts of a grain that real values lie on
 TRIES = 8  # to satisfy constraints with a part of a move before giving it up
 
 
@@ -31,8 +32,21 @@ class Moves:
         self._plain = np.array([a for a in self.columns if a not in one_hot], dtype=np.int64)
         self._plain_at = np.array([spans[a][0] for a in self._plain], dtype=np.int64)
         self._groups = [(a, *spans[a]) for a in self.columns.tolist() if a in one_hot]
+        group_columns = [column for _, start, width in self._groups for column in range(start, start + width)]
+        self._movable = np.array(sorted([*self._plain_at.tolist(), *group_columns]), dtype=np.int64)
+        self._real = np.array([a for a in range(len(domain)) if domain.attributes[a].kind == "real"], dtype=np.int64)
         self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
         self._stride = domain.grain * np.float32(step)
+
+    def snap(self, x: Rows, anchor: Rows) -> Rows:
+        """Real values at fine, whole distances from those of `anchor`: a step there and back leads to the same number, not to its neighbour."""
+        if len(self._real) == 0:
+            return x
+        at, unit = anchor[:, self._real].astype(np.float64), self.domain.grain[self._real].astype(np.float64) / GRID
+        snapped = x.copy()
+        snapped[:, self._real] = at + np.rint((x[:, self._real] - at) / unit) * unit
+        snapped = self.domain.clip(snapped)
+        return np.where(self.domain.satisfies(snapped)[:, None], snapped, x) if self.domain.constraints else snapped
 
     def effect(self, x: Rows, *gradients: Rows) -> Rows:
         """(N, movable attributes) how much one step of each attribute changes the objective, to first order; summed over gradients."""
@@ -51,7 +65,7 @@ class Moves:
 
     def ascend(self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
         """One step of every attribute along `direction`, or of those in `mask` (N, A). No direction at all: a random one."""
-        flat = ~direction.any(axis=1)
+        flat = ~direction[:, self._movable].any(axis=1)
         if flat.any():
             direction = direction.copy()
             direction[flat] = rng.integers(-1, 2, (int(flat.sum()), direction.shape[1])).astype(np.float32)

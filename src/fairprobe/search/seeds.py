@@ -10,10 +10,14 @@ from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 
 CLUSTERS = 4
+ROUNDS = 20  # of drawing more people than the data has, until the domain is taken to have no more
 
 
 def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS) -> Rows:
-    """`n` different rows, clipped into the domain, round-robin from k-means clusters; what the data lacks is drawn from the domain."""
+    """`n` different rows, clipped into the domain, round-robin from k-means clusters.
+
+    What the data lacks is drawn from the domain; a domain with fewer people than that gives all it has.
+    """
     inside = domain.clip(x)
     inside = inside[domain.satisfies(inside)]
     if len(inside) == 0:
@@ -30,6 +34,10 @@ def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, c
     _, starts, sizes = np.unique(cluster[order], return_index=True, return_counts=True)
     place = np.arange(len(rows)) - np.repeat(starts, sizes)
     seeds = rows[order[np.argsort(place, kind="stable")[:n]]]
-    if len(seeds) < n:
-        seeds = np.concatenate([seeds, domain.sample(n - len(seeds), rng=rng)])
+    for _ in range(ROUNDS):
+        if len(seeds) == n:
+            break
+        more = np.concatenate([seeds, domain.sample(max(1024, n - len(seeds)), rng=rng)])
+        _, first = np.unique(domain.key(more), return_index=True)
+        seeds = more[np.sort(first)][:n]
     return seeds

@@ -29,12 +29,13 @@ class World:
 class Walkers:
     """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker along the first axis.
 
-    `moved` tells which rows have changed since the method last saw them, `step` counts the steps of this phase.
+    `seed` is the row that each started from, `origin` its number. `moved` tells which rows have changed since the method last saw them, `step` counts the steps of this phase.
     """
 
     x: Rows
     x_other: Rows
     origin: Ints
+    seed: Rows
     moved: Mask
     step: int = 0
     memory: dict[str, np.ndarray[Any, np.dtype[Any]]] = field(default_factory=dict)
@@ -44,7 +45,8 @@ class Walkers:
 
     def keep(self, rows: Mask) -> None:
         """Lets the other walkers go."""
-        self.x, self.x_other, self.origin, self.moved = self.x[rows], self.x_other[rows], self.origin[rows], self.moved[rows]
+        self.x, self.x_other, self.seed = self.x[rows], self.x_other[rows], self.seed[rows]
+        self.origin, self.moved = self.origin[rows], self.moved[rows]
         self.memory = {name: value[rows] for name, value in self.memory.items()}
 
 

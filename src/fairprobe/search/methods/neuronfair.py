@@ -59,6 +59,10 @@ class NeuronFair(Method):
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise SettingError(f"NeuronFair's local mode must be one of {', '.join(MODES)}; got '{self.mode}'.")
+        if min(self.global_redraw, self.local_redraw) < 1:
+            raise SettingError(f"Random neurons are redrawn every 1 or more steps; got {self.global_redraw} and {self.local_redraw}.")
+        if not 0 <= self.random_share <= 1:
+            raise SettingError(f"The share of random neurons must lie between 0 and 1; got {self.random_share}.")
 
     @property
     def on_miss(self) -> Miss:
