@@ -55,6 +55,8 @@ class Domain:
     constraints: tuple[Constraint, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.sensitive, str):
+            object.__setattr__(self, "sensitive", (self.sensitive,))
         if not self.attributes:
             raise DomainError("A domain needs at least one attribute.")
         if len(set(self.names)) != len(self.names):
@@ -324,6 +326,7 @@ class Domain:
         if self.exact_keys:
             return np.asarray((x - self._origin).astype(np.uint64) @ self._key_weights, dtype=np.uint64)
         bits = np.ascontiguousarray(x + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0 turns -0.0 into 0.0
+        bits ^= bits >> np.uint64(23)  # small numbers end in 23 zeros; without this only 41 bits of the key would differ
         mixed: Keys = bits @ self._key_weights
         mixed ^= mixed >> np.uint64(29)
         return np.asarray(mixed * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)

@@ -9,7 +9,7 @@ DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the 
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import nan
 
 import numpy as np
 
@@ -98,11 +98,9 @@ def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
 
 
 def generation_diversity(ours: Rows, theirs: Rows, radius: float) -> float:
-    """GD: above 1, our findings reach more of theirs than theirs of ours. Infinite when they reach none, NaN when neither does."""
+    """GD: above 1, our findings reach more of theirs than theirs of ours. NaN when neither reaches the other."""
     forward, backward = coverage_rate(theirs, ours, radius), coverage_rate(ours, theirs, radius)
-    if backward == 0:
-        return inf if forward > 0 else nan
-    return forward / backward
+    return forward / backward if backward > 0 else nan
 
 
 def _unit(x: Rows) -> Floats:

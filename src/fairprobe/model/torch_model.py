@@ -90,8 +90,8 @@ class TorchModel(Model):
                 return _to_numpy(pull(cotangent(seen)))
         with torch.inference_mode(False), torch.enable_grad():
             z = self._encode(x).clone().requires_grad_()
-            # The network gets a view of its own, because it may change its input in place.
-            seen = self._to_probabilities(self._call(z.view_as(z), x)) if call is None else self._up_to(z.view_as(z), x, call)
+            # The network gets a copy of its own, because it may change its input in place.
+            seen = self._to_probabilities(self._call(z.clone(), x)) if call is None else self._up_to(z.clone(), x, call)
             if not seen.requires_grad:  # nothing in this layer depends on the input
                 return np.zeros(z.shape, dtype=np.float32)
             (gradient,) = torch.autograd.grad(seen, z, cotangent(seen.detach()), allow_unused=True, materialize_grads=True)
@@ -134,15 +134,14 @@ class TorchModel(Model):
         if chain is not None:
             with self._refusing(x):
                 return chain.output(self._encode(x))
-        with Watch(keep=False, zeroed=self._zeroed) if self._zeroed and silence else nullcontext():
-            return self._call(self._encode(x).clone(), x)
+        return self._call(self._encode(x).clone(), x, silence=silence)
 
     def _chain(self) -> Chain | None:
         return Chain.of(self.module) if self._closed_form and not self._zeroed else None
 
-    def _call(self, z: Tensor, x: Rows) -> Tensor:
+    def _call(self, z: Tensor, x: Rows, *, silence: bool = True) -> Tensor:
         self._rest()
-        with self._refusing(x):
+        with self._refusing(x), Watch(keep=False, zeroed=self._zeroed) if self._zeroed and silence else nullcontext():
             output: object = self.module(z)
         if not isinstance(output, Tensor):
             raise ModelError(
@@ -195,6 +194,8 @@ class TorchModel(Model):
         """What torch says of rows that a network cannot take, in words."""
         try:
             yield
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, IndexError) as error:
             width = self.encoder.width if self.encoder is not None else x.shape[1]
             raise ModelError(

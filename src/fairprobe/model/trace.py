@@ -83,7 +83,12 @@ class Watch(TorchFunctionMode):
         if call in self._zeroed:
             mask = self._zeroed[call].view(1, *result.shape[1:])
             # A function that works in place is often called for its effect alone: then the effect must be silenced.
-            result = result.mul_(mask) if args and result is args[0] else result * mask
+            if args and result is args[0]:
+                result.data.mul_(mask)  # past autograd, which is told by the hook
+                if result.requires_grad:
+                    result.register_hook(lambda gradient: gradient * mask)
+            else:
+                result = result * mask
         if call == self._until:
             self.outputs = [result]
             raise Reached
@@ -129,7 +134,9 @@ class _Survey(TorchFunctionMode):
         if not isinstance(output, Tensor):
             return self.names, False
         hidden = self.names[:-1] if _shares(output, self._last) else self.names
-        return hidden, _shares(output, self._probabilities)
+        # Columns that are no logits by any chance: not negative, and adding up to one.
+        whole = output.ndim == 2 and output.shape[1] > 1 and bool((output >= 0).all() and ((output.sum(dim=1) - 1).abs() < 1e-5).all())
+        return hidden, whole or _shares(output, self._probabilities)
 
     def _enter(self, name: str) -> Callable[..., None]:
         return lambda *_: self.path.append(name)

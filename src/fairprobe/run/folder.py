@@ -35,7 +35,9 @@ class RunFolder:
         except OSError as error:
             if isinstance(error, FairprobeError):
                 raise
-            raise StorageError(f"Cannot write {self.folder}: {error.strerror}. Choose another place, or make this one writable.") from error
+            raise StorageError(
+                f"Cannot write to {self.folder}: {error.strerror}. Choose another place, or make this one writable."
+            ) from error
 
     def _check_place(self) -> None:
         if self.folder.exists() and not self.folder.is_dir():

@@ -164,8 +164,13 @@ class _Run:
         """One walker for each different row among these."""
         empty = np.empty((0, len(self.world.domain)), dtype=np.float32)
         parts = [Walkers(empty, empty, np.empty(0, dtype=np.int64), empty, np.empty(0, dtype=bool)), *found]
-        names = ("x", "x_other", "origin", "seed", "moved")
-        every = Walkers(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        every = Walkers(
+            x=np.concatenate([part.x for part in parts]),
+            x_other=np.concatenate([part.x_other for part in parts]),
+            origin=np.concatenate([part.origin for part in parts]),
+            seed=np.concatenate([part.seed for part in parts]),
+            moved=np.concatenate([part.moved for part in parts]),
+        )
         first = np.zeros(len(every), dtype=bool)
         first[np.unique(self.world.domain.key(every.x), return_index=True)[1]] = True
         every.keep(first)

@@ -39,7 +39,7 @@ class Moves:
         self._stride = domain.grain * np.float32(step)
 
     def snap(self, x: Rows, anchor: Rows) -> Rows:
-        """Real values at fine, whole distances from those of `anchor`: a step there and back leads to the same number, not to its neighbour."""
+        """Real values at whole distances from those of `anchor`, on a fine grid: there and back is the same number, not its neighbour."""
         if len(self._real) == 0:
             return x
         at, unit = anchor[:, self._real].astype(np.float64), self.domain.grain[self._real].astype(np.float64) / GRID

@@ -29,7 +29,8 @@ class World:
 class Walkers:
     """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker along the first axis.
 
-    `seed` is the row that each started from, `origin` its number. `moved` tells which rows have changed since the method last saw them, `step` counts the steps of this phase.
+    `seed` is the row that each started from, `origin` its number. `moved` tells which rows have changed since the method last saw
+    them, `step` counts the steps of this phase.
     """
 
     x: Rows
