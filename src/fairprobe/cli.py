@@ -83,14 +83,14 @@ def audit(
         limit = _limit(fail_over)
         names = [name.strip() for name in sensitive.split(",") if name.strip()]
         folder = out or Path("runs") / "-".join([dataset, *names])
-        from fairprobe import datasets, networks, run, search
+        from fairprobe import datasets, run, search
 
         budget = search.Budget(
             seeds=seeds, global_iterations=global_iterations, local_iterations=local_iterations, seconds=seconds, wanted=wanted
         )
         data = datasets.load(dataset, **({"coding": coding} if coding else {})).with_sensitive(names)
         with run.RunFolder(folder, overwrite=overwrite) as staged, _progress(show=not (quiet or as_json)) as tell:
-            chosen = networks.load(model / "model", data.domain) if model else run.train(data, kind=network, seed=seed, progress=tell)
+            chosen = run.trained_before(model, data) if model else run.train(data, kind=network, seed=seed, progress=tell)
             done = run.audit(
                 data,
                 chosen,
@@ -107,7 +107,9 @@ def audit(
         body = run.read_document(folder)
         _show(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
-            errors.print(f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.", highlight=False)
+            errors.print(
+                f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.", highlight=False, soft_wrap=True
+            )
             raise typer.Exit(INTERRUPTED)
         if limit is not None and limit(body):
             errors.print(f"More than --fail-over {fail_over} allows.", highlight=False)
@@ -179,6 +181,7 @@ class _Stop:
     """A wish to stop. Work asks for it at moments when nothing can be lost; whoever wishes three times is let go at once."""
 
     asked = 0
+    granted = False
 
     @classmethod
     def ask(cls, *_: Any) -> None:
@@ -189,8 +192,8 @@ class _Stop:
     @classmethod
     def here(cls) -> None:
         """Stops here if that was wished."""
-        if cls.asked == 1:
-            cls.asked += 1  # once is enough: what follows only puts away what was found
+        if cls.asked and not cls.granted:
+            cls.granted = True  # once is enough: what follows only puts away what was found
             raise KeyboardInterrupt
 
 
@@ -201,10 +204,10 @@ def _kindly() -> Iterator[None]:
         yield
     except FairprobeError as error:
         errors.print("[bold red]Error:[/bold red] ", end="")
-        errors.print(str(error), markup=False, highlight=False)
+        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
-        errors.print("Interrupted before anything was found; nothing was written.")
+        errors.print("Interrupted; nothing was written.")
         raise typer.Exit(INTERRUPTED) from interrupt
 
 

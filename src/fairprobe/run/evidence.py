@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
 METHODS = ("neuronfair",)
 NETWORKS = ("auto", "lfcn", "hfcn")
+MODEL = "model"  # the network's folder within a run
 WIDE = 100  # columns; from here on the paper uses its heavier network
 
 
@@ -94,8 +95,7 @@ def audit(
         raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
     if mode not in MODES:
         raise SettingError(f"The local mode must be one of {', '.join(MODES)}; got '{mode}'.")
-    if seed < 0:
-        raise SettingError(f"The seed must not be negative; got {seed}.")
+    _check_seed(seed)
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     budget = budget or Budget()
@@ -163,6 +163,7 @@ def audit(
 
 def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None) -> TorchModel:
     """A network of the papers, trained on the data: "lfcn", "hfcn", or "auto" for the one the paper used for data of this width."""
+    _check_seed(seed)
     if kind not in NETWORKS:
         raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
     wide = Encoder(data.domain).width > WIDE
@@ -172,9 +173,22 @@ def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage
     return networks.train(fresh, data, seed=seed, progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"))
 
 
+def trained_before(folder: Path, data: Dataset) -> TorchModel:
+    """The network of an earlier run on the same data set."""
+    model = networks.load(folder / MODEL, data.domain)
+    if model.trained_on is not None and model.trained_on[0] != data.name:
+        raise ModelError(f"The network in {folder} was trained on other data ('{model.trained_on[0]}', not '{data.name}').")
+    return model
+
+
 def versions() -> dict[str, str]:
     """What the numbers depend on."""
     return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
 
 
 def _white_box(model: Model | nn.Module) -> TorchModel:

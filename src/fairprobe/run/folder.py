@@ -16,10 +16,10 @@ from fairprobe import networks
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
-from fairprobe.run.evidence import Audit
+from fairprobe.run.evidence import MODEL, Audit
 from fairprobe.storage import write_text
 
-AUDIT, FINDINGS, REPORT, MODEL = "audit.json", "findings.parquet", "report.html", "model"
+AUDIT, FINDINGS, REPORT = "audit.json", "findings.parquet", "report.html"
 
 
 class RunFolder:
@@ -28,10 +28,10 @@ class RunFolder:
     def __init__(self, folder: Path | str, *, overwrite: bool = False) -> None:
         self.folder, self._overwrite = Path(folder), overwrite
         try:
-            self.folder = self.folder.resolve()
+            self._place = self.folder.resolve()
             self._check_place()
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self._staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:50]}.", dir=self.folder.parent))
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            self._staging = Path(tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.", dir=self._place.parent))
         except OSError as error:
             if isinstance(error, FairprobeError):
                 raise
@@ -82,17 +82,17 @@ class RunFolder:
 
     def _take_place(self) -> None:
         self._staging.chmod(0o755)
-        if not self.folder.exists() or not any(self.folder.iterdir()):
-            self._staging.replace(self.folder)
+        if not self._place.exists() or not any(self._place.iterdir()):
+            self._staging.replace(self._place)
             return
         if not self._overwrite:
             raise StorageError(f"{self.folder} was filled by somebody else meanwhile, and is not replaced")
-        old = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:50]}.old.", dir=self.folder.parent))
-        self.folder.rename(old / "run")
+        old = Path(tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.old.", dir=self._place.parent))
+        self._place.rename(old / "run")
         try:
-            self._staging.rename(self.folder)
+            self._staging.rename(self._place)
         except OSError:
-            (old / "run").rename(self.folder)
+            (old / "run").rename(self._place)
             raise
         finally:
             shutil.rmtree(old, ignore_errors=True)
