@@ -166,7 +166,7 @@ def test_seconds_and_wanted_end_a_search(trained: Path) -> None:
 # -- exit codes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("limit", "code"), [("0", 1), ("1000000", 0), ("0%", 1), ("100%", 0), ("0.0001%", 1), ("1e9", 0)])
+@pytest.mark.parametrize(("limit", "code"), [("0", 1), ("1e9", 0), ("0%", 1), ("100%", 0)])
 def test_fail_over_decides_the_exit_code_and_the_run_is_written_all_the_same(trained: Path, limit: str, code: int) -> None:
     answer = ask(*AUDIT, "--model", trained, "--out", "run", "--quiet", "--fail-over", limit)
     assert answer.code == code

@@ -194,9 +194,14 @@ class Result:
         return self.findings.to_pandas()
 
 
+@cache
+def seeds_in(domain: Domain, n: int) -> Rows:
+    return choose_seeds(domain, domain.sample(400, rng=np.random.default_rng(1)), n, rng=np.random.default_rng(2))
+
+
 def find(case: Case, method: str, *, seed: int = 7, seeds: int = 60, local: int = 60) -> Result:
     data = case.domain.sample(400, rng=np.random.default_rng(1))
-    starts = choose_seeds(case.domain, data, seeds, rng=np.random.default_rng(2))
+    starts = seeds_in(case.domain, seeds)
     model = case.model
     how = METHODS[method](case.domain, model, data)
     rng = np.random.default_rng(seed)
@@ -411,7 +416,7 @@ def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(case: 
 def test_no_random_network_that_ignores_the_sensitive_attributes_is_ever_accused(case: str) -> None:
     domain = case_of(case).domain
     rows = domain.sample(1001, rng=np.random.default_rng(0))
-    for seed in range(20):
+    for seed in range(9):
         innocent = Case(domain, deaf(domain, classes=2 + seed % 3, seed=seed))
         assert not judge(domain, innocent.model, rows).is_discriminatory.any()
         assert len(np.unique(plain_probabilities(innocent, rows).argmax(axis=1))) > 1
@@ -420,7 +425,7 @@ def test_no_random_network_that_ignores_the_sensitive_attributes_is_ever_accused
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
 def test_large_weights_do_not_turn_rounding_into_discrimination(scale: float) -> None:
     domain = Domain((*integers("abcdefghijk", 40), GENDER, Attribute(name="race", low=0, high=4)), sensitive=("gender", "race"))
-    for seed in range(5):
+    for seed in range(3):
         network = blind(domain, hidden=(64, 32, 16), seed=seed)
         rows = domain.sample(501, rng=np.random.default_rng(seed))
         with torch.no_grad():
@@ -608,7 +613,7 @@ def ready(request: pytest.FixtureRequest) -> Ready:
     case = case_of("one-hot")
     data = case.domain.sample(400, rng=np.random.default_rng(1))
     model = case.model
-    seeds = choose_seeds(case.domain, data, 40, rng=np.random.default_rng(2))
+    seeds = seeds_in(case.domain, 40)
     return Ready(case, model, METHODS[request.param](case.domain, model, data), seeds)
 
 
@@ -767,7 +772,7 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     monkeypatch.setattr(WatchedLedger, "peak", 0)
     monkeypatch.setattr(WatchedLedger, "spilled", False)
     data = case_of(case).domain.sample(400, rng=np.random.default_rng(1))
-    seeds = choose_seeds(case_of(case).domain, data, 60, rng=np.random.default_rng(2))
+    seeds = seeds_in(case_of(case).domain, 60)
     model = case_of(case).model
     how = METHODS["neuronfair revert"](case_of(case).domain, model, data)
     path = tmp_path / "findings.parquet"

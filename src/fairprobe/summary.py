@@ -79,7 +79,7 @@ def _groups(body: dict[str, Any]) -> Table:
 
 
 def _pair(pair: dict[str, Any]) -> RenderableType:
-    table = Table(title="Two people who differ in nothing else", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "one", "the other"):
         table.add_column(name, style="bold" if not name else "")
     for name, (mine, other) in pair["sensitive"].items():
@@ -87,4 +87,4 @@ def _pair(pair: dict[str, Any]) -> RenderableType:
     decisions = [f"{pair['label']} ({pair['probability']:.0%})", f"{pair['label_other']} ({pair['probability_other']:.0%})"]
     table.add_row("decision", *(Text(decision) for decision in decisions))
     shared = ", ".join(f"{name} {value}" for name, value in pair["shared"].items())
-    return Group(table, Text.assemble(("Both: ", "bold"), shared))
+    return Group(Text("Two people who differ in nothing else", style="italic"), table, Text.assemble(("Both: ", "bold"), shared))
