@@ -15,10 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fairprobe.findings import Findings
+from typing import Any
 
 __all__ = ["DataError", "DomainError", "FairprobeError", "InputError", "ModelError", "SettingError", "StorageError"]
 
@@ -31,7 +28,7 @@ class FairprobeError(Exception):
     `findings` holds what a search had found when an error ended it.
     """
 
-    findings: Findings | None = None
+    findings: Any = None  # Findings, which this room must not know
 
 
 class InputError(FairprobeError, ValueError):
