@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -14,11 +15,19 @@ from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import gsr
+from fairprobe.model import one_thread
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from fairprobe.search.methods.neuronfair import MODES, Mode
 from tests.helpers import CENSUS_BOUNDS, assets, census_domain, census_network, census_rows
 
 ATTRIBUTE = {"gender": 8, "race": 7}  # its column
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core() -> Iterator[None]:
+    """Networks this small are faster on one core, much faster on a busy machine."""
+    with one_thread():
+        yield
 
 
 @cache

@@ -26,7 +26,7 @@ from fairprobe.domain import Domain
 from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict, judge
-from fairprobe.model import Model
+from fairprobe.model import Model, one_thread
 from fairprobe.run import read_document
 from fairprobe.search import loop
 
@@ -57,6 +57,13 @@ def ask(*words: str | Path) -> Answer:
 
 def files_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core() -> Iterator[None]:
+    """Networks this small are faster on one core, much faster on a busy machine."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -538,6 +545,29 @@ def test_a_signal_before_the_search_ends_with_130_and_leaves_nothing(
     assert "Traceback" not in answer.err
     assert answer.out == ""
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+WHILE_FETCHING = """
+import pathlib, sys, time
+from fairprobe import datasets
+from fairprobe.cli import main
+come, _ = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
+def slow(*args, **options):
+    come.touch()
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        time.sleep(0.02)
+    return come
+datasets.fetch_meps = slow
+main()
+"""
+
+
+def test_a_request_to_terminate_ends_a_download_too(start: Any) -> None:
+    answer = start(WHILE_FETCHING, "datasets", "fetch", "meps").interrupt(signal.SIGTERM)
+    assert answer.code == 130, answer
+    assert "MEPS is in" not in answer.out
+    assert "Traceback" not in answer.err
 
 
 def test_reading_a_broken_run_from_python_raises_what_the_command_line_says(elsewhere: Path) -> None:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.findings import PROVENANCE, Findings, check_names
 from fairprobe.interpret import neuron_bias
-from fairprobe.model import TorchModel
+from fairprobe.model import TorchModel, one_thread
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from tests.helpers import everybody, planted, tiny_domain
 
@@ -34,6 +34,13 @@ def find(domain: Domain, *, seed: int = 0, save_to: Path | None = None, bias: fl
     method = NeuronFair(layer=neuron_bias(domain, model, x).most_biased)
     seeds = choose_seeds(domain, x, 30, rng=rng)
     return search(domain, model, method, seeds, Budget(local_iterations=30), rng=rng, save_to=save_to)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core() -> Iterator[None]:
+    """Networks this small are faster on one core, much faster on a busy machine."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")

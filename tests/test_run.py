@@ -28,11 +28,11 @@ from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DataError, DomainError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
-from fairprobe.judgement import judge
-from fairprobe.model import Model, TorchModel
+from fairprobe.judgement import Verdict, judge
+from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.run import Audit, RunFolder, read_document
 from fairprobe.run import folder as folder_module
-from fairprobe.search import Budget
+from fairprobe.search import Budget, loop
 from tests.helpers import blind, linear, merit, planted
 
 FILES = {"audit.json", "findings.parquet", "report.html", "model/model.safetensors", "model/model.json"}
@@ -61,6 +61,13 @@ DATA = people()
 def run_audit(network: nn.Module | Model | None = None, **options: Any) -> Audit:
     how: dict[str, Any] = {"budget": SMALL, "samples": 2000} | options
     return fp.audit(DATA, planted(DOMAIN, bias=4, cut=CUT) if network is None else network, "gender", **how)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core() -> Iterator[None]:
+    """Networks this small are faster on one core, much faster on a busy machine."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -767,6 +774,68 @@ def test_a_move_that_fails_half_way_puts_the_older_run_back(
     assert files_in(rescued_in(str(caught.value))) == FILES
 
 
+def somewhere_below(folder: Path) -> list[dict[str, bytes]]:
+    """The content of every folder that holds a document."""
+    return [content_of(path.parent) for path in folder.rglob("audit.json")]
+
+
+def test_a_disk_that_fails_at_every_move_never_costs_the_older_run(
+    run: Path, other: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    before, real = content_of(run), Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        return full() if Path(target) == run else real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(StorageError):
+            fp.save(other, run, overwrite=True)
+    assert before in somewhere_below(run.parent), "the older run was deleted"
+
+
+def test_an_interrupt_between_the_two_moves_never_costs_the_older_run(
+    run: Path, other: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    before, real = content_of(run), Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        if Path(target) == run and path.name != "run":
+            raise KeyboardInterrupt
+        return real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(KeyboardInterrupt):
+            fp.save(other, run, overwrite=True)
+    assert before in somewhere_below(run.parent), "the older run was deleted"
+
+
+@pytest.mark.parametrize("kind", [ModelError, StorageError])
+def test_an_error_that_ends_a_search_names_the_place_of_what_was_found_before(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, kind: type[FairprobeError]
+) -> None:
+    calls: list[int] = []
+
+    def fail(domain: Domain, model: Model, x: Rows) -> Verdict:
+        calls.append(len(x))
+        if len(calls) > 60:
+            raise kind("Something broke.")
+        return judge(domain, model, x)
+
+    def stream() -> None:
+        with RunFolder(tmp_path / "run") as staged:
+            staged.fill(run_audit(findings_to=staged.findings))
+
+    monkeypatch.setattr(loop, "judge", fail)
+    with pytest.raises(kind, match="Something broke") as caught:
+        stream()
+    match = re.search(r"(/\S+\.parquet)", str(caught.value))
+    assert match is not None, f"no place is named: {caught.value}"
+    assert len(Findings.load(match[1], DOMAIN)) > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["system-tmp"]
+
+
 # -- places that cannot be written ---------------------------------------------------------------------------------------
 
 
@@ -894,3 +963,13 @@ def test_a_network_for_rows_of_another_width_is_refused(saved_network: Path) -> 
 
 def test_an_untouched_network_is_read(saved_network: Path) -> None:
     assert neuron_bias(DOMAIN, networks.load(saved_network, DOMAIN), DATA.x).layers
+
+
+def test_a_plain_module_on_one_hot_data_gets_the_encoder_of_its_domain() -> None:
+    domain = Domain(
+        (Attribute(name="job", kind="categorical", categories=("a", "b", "c"), one_hot=True), Attribute(name="g", low=0, high=1))
+    )
+    x = domain.sample(200, rng=np.random.default_rng(0))
+    data = Dataset(name="toy", domain=domain, x=x, y=(x[:, 0] == 1).astype(np.int64), classes=("no", "yes"))
+    audit = fp.audit(data, nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), "g", budget=SMALL, samples=50)
+    assert audit.to_dict()["model"]["inputs"] == 4

@@ -15,7 +15,7 @@ import torch
 
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
-from fairprobe.domain import Outside
+from fairprobe.domain import Domain, Outside
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
@@ -104,7 +104,7 @@ def audit(
     check_names(domain)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
-    network = _white_box(model)
+    network = _white_box(model, domain)
     tell = progress or (lambda *_: None)
     rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
 
@@ -191,11 +191,12 @@ def _check_seed(seed: int) -> None:
         raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
 
 
-def _white_box(model: Model | nn.Module) -> TorchModel:
+def _white_box(model: Model | nn.Module, domain: Domain) -> TorchModel:
     if isinstance(model, TorchModel):
         return model
     if isinstance(model, torch.nn.Module):
-        return TorchModel(model)
+        encoder = Encoder(domain)
+        return TorchModel(model, encoder=None if encoder.is_identity else encoder)
     raise ModelError(
         "NeuronFair looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
     )

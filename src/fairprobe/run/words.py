@@ -57,12 +57,12 @@ def notes(body: dict[str, Any]) -> list[str]:
     if data["constraints"]:
         said.append(f"Generated people obey these rules: {', '.join(data['constraints'])}.")
     held_out = (
-        "rows that the network did not see in training"
+        "rows that the network did not see in training."
         if model["trained_here"]
-        else "a fifth of the rows; whether the network saw them in training is not known here"
+        else "rows, a fifth of the data. Whether the network saw them in training is not known here."
     )
     said.append(
-        f"The accuracy of {_percent(model['accuracy'])} was measured on {model['accuracy_rows']:,} {held_out}. "
+        f"The accuracy of {_percent(model['accuracy'])} was measured on {model['accuracy_rows']:,} {held_out} "
         "Always giving the commonest answer would reach "
         f"{_percent(model['majority'])}. The papers report accuracy on training data."
     )
