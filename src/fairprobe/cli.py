@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,7 +140,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
 
         entries = catalogue()
         if as_json:
-            sys.stdout.write(json.dumps([vars(entry) for entry in entries], indent=1, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps([vars(entry) for entry in entries], indent=1) + "\n")
         else:
             output.print(datasets_table(entries))
 
@@ -171,23 +172,30 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """The entry point: Ctrl-C and a request to terminate are asked for, not thrown, so that they keep what was found."""
+    """The entry point."""
     signal.signal(signal.SIGINT, _Stop.ask)
     signal.signal(signal.SIGTERM, _Stop.ask)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows few characters shows a question mark for the others
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()
 
 
 class _Stop:
-    """A wish to stop. Work asks for it at moments when nothing can be lost; whoever wishes three times is let go at once."""
+    """Ctrl-C, or a request to terminate. During an audit it is a wish, granted at the next moment when nothing can be lost.
+
+    Whoever wishes three times is let go at once.
+    """
 
     asked = 0
     granted = False
+    is_wish = False
 
     @classmethod
     def ask(cls, *_: Any) -> None:
         cls.asked += 1
-        if cls.asked == 3:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not cls.is_wish or cls.asked >= 3:
+            raise KeyboardInterrupt
 
     @classmethod
     def here(cls) -> None:
@@ -219,6 +227,7 @@ def _progress(*, show: bool) -> Iterator[OnStage]:
     columns = SpinnerColumn(), TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[note]:<36}"), TimeElapsedColumn()
     with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
+        _Stop.is_wish = True
 
         def tell(stage: str, done: int, total: int, note: str) -> None:
             _Stop.here()
@@ -228,12 +237,15 @@ def _progress(*, show: bool) -> Iterator[OnStage]:
                 tasks[stage] = bar.add_task(stage, total=total, note=note)
             bar.update(tasks[stage], completed=done, total=total, note=note)
 
-        yield tell
+        try:
+            yield tell
+        finally:
+            _Stop.is_wish = False
 
 
 def _show(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(body, indent=1) + "\n")
     elif not quiet:
         from fairprobe.summary import summary
 

@@ -9,6 +9,7 @@ DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import nan
 
 import numpy as np
@@ -37,13 +38,22 @@ def ms_per_1000_idis(seconds: float, idis: int) -> float | None:
     return seconds * 1e6 / idis if idis else None
 
 
-def dm_rs(domain: Domain, model: Model, *, rng: np.random.Generator, samples: int = SAMPLES) -> Rate:
+def dm_rs(
+    domain: Domain,
+    model: Model,
+    *,
+    rng: np.random.Generator,
+    samples: int = SAMPLES,
+    progress: Callable[[int, int], None] | None = None,
+) -> Rate:
     """How many of `samples` uniform instances are discriminatory."""
     hits = 0
     with one_thread():
         for start in range(0, samples, SAMPLES):
             drawn = domain.sample(min(SAMPLES, samples - start), rng=rng)
             hits += int(judge(domain, model, drawn).is_discriminatory.sum())
+            if progress is not None:
+                progress(start + len(drawn), samples)
     return Rate(hits, samples)
 
 

@@ -122,8 +122,9 @@ def audit(
         )
         tell("Silencing biased neurons", 0, 1, "")
         causal = ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rngs["ablation"])
-        tell("Sampling the domain", 0, 1, "")
-        common = dm_rs(domain, network, rng=rngs["domain"], samples=samples)
+        common = dm_rs(
+            domain, network, rng=rngs["domain"], samples=samples, progress=lambda done, total: tell("Sampling the domain", done, total, "")
+        )
         tell("Asking for everybody in the data", 0, 1, "")
         affected = people(domain, network, data.x, favourable=data.favourable)
         seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])

@@ -14,6 +14,7 @@ from typing import Any
 
 from fairprobe import networks
 from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.findings import Findings
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
 from fairprobe.run.evidence import MODEL, Audit
@@ -62,11 +63,10 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         shutil.rmtree(self._staging, ignore_errors=True)
-        found = error.findings if isinstance(error, FairprobeError) else None
-        if isinstance(error, FairprobeError) and found:
-            with suppress(OSError):
-                place = found.save(Path(tempfile.mkdtemp(prefix="fairprobe-rescued-")) / FINDINGS)
-                raise type(error)(f"{error} The {len(found):,} findings until then are in {place}.") from error
+        if isinstance(error, FairprobeError) and error.findings:
+            told = type(error)(f"{error} {_kept(error.findings)}")
+            told.findings = error.findings
+            raise told from error
 
     def fill(self, audit: Audit, *, command: str = "") -> Audit:
         """Writes the audit and gives the folder its name. If that fails, the audit is kept in a temporary folder that the error names."""
@@ -88,14 +88,16 @@ class RunFolder:
         if not self._overwrite:
             raise StorageError(f"{self.folder} was filled by somebody else meanwhile, and is not replaced")
         old = Path(tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.old.", dir=self._place.parent))
-        self._place.rename(old / "run")
         try:
+            self._place.rename(old / "run")
             self._staging.rename(self._place)
-        except OSError:
-            (old / "run").rename(self._place)
+        except BaseException:
+            if (old / "run").exists() and not self._place.exists():
+                (old / "run").rename(self._place)
+            with suppress(OSError):
+                old.rmdir()  # only if it is empty: an older run that could not be moved back stays there
             raise
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
@@ -132,6 +134,15 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
         lambda: networks.save(audit.model, folder / MODEL),
         lambda: write_text(folder / REPORT, render(body)),
     ]
+
+
+def _kept(findings: Findings) -> str:
+    """Saves what a failed search had found; a sentence about where."""
+    try:
+        place = findings.save(Path(tempfile.mkdtemp(prefix="fairprobe-rescued-")) / FINDINGS)
+    except OSError:
+        return "What was found until then could not be written anywhere."
+    return f"The {len(findings):,} findings until then are in {place}."
 
 
 def _rescue(audit: Audit, command: str) -> str:

@@ -10,7 +10,7 @@ from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 
 CLUSTERS = 4
-ROUNDS = 20  # of drawing more people than the data has, until the domain is taken to have no more
+ROUNDS = 20  # of drawing that bring nobody new, until the domain is taken to have no more people
 
 
 def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS) -> Rows:
@@ -34,10 +34,10 @@ def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, c
     _, starts, sizes = np.unique(cluster[order], return_index=True, return_counts=True)
     place = np.arange(len(rows)) - np.repeat(starts, sizes)
     seeds = rows[order[np.argsort(place, kind="stable")[:n]]]
-    for _ in range(ROUNDS):
-        if len(seeds) == n:
-            break
+    idle = 0
+    while len(seeds) < n and idle < ROUNDS:
         more = np.concatenate([seeds, domain.sample(max(1024, n - len(seeds)), rng=rng)])
         _, first = np.unique(domain.key(more), return_index=True)
+        idle = 0 if len(first) > len(seeds) else idle + 1
         seeds = more[np.sort(first)][:n]
     return seeds
