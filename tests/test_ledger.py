@@ -206,23 +206,6 @@ def test_no_order_of_steps_and_no_limit_makes_a_difference(name: str, sizes: lis
     agree(DOMAINS[name], draw(DOMAINS[name], sizes, seed=seed, people=people), limit)
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_only_what_is_counted_is_entered(limit: int) -> None:
-    domain = DOMAINS["narrow, exact keys"]
-    steps = draw(domain, [100, 100], seed=4)
-    ledger = Ledger(domain, limit=limit)
-    counted = np.arange(100) % 3 == 0
-    kept = []
-    for step in steps:
-        keys = ledger.add(step.x, step.verdict, origin=step.origin, phase=step.phase, counted=counted)
-        np.testing.assert_array_equal(keys, domain.key(step.x))  # of all rows, counted or not
-        kept.append(Step(step.x[counted], step.verdict[counted], step.origin[counted], step.phase))
-    tried, found = by_hand(domain, kept)
-    assert ledger.count_tried() == len(tried)
-    assert in_ledger(domain, ledger) == found
-    ledger.close()
-
-
 def test_reading_twice_gives_the_same_and_more_can_be_entered_between() -> None:
     domain = DOMAINS["hashed keys"]
     steps = draw(domain, [40, 40, 40], seed=5)

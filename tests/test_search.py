@@ -831,8 +831,8 @@ class WatchedLedger(Ledger):
     def __init__(self, domain: Domain) -> None:
         super().__init__(domain, limit=self.limit)
 
-    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int, counted: Mask | None = None) -> Ints:  # type: ignore[override]
-        keys = super().add(x, verdict, origin=origin, phase=phase, counted=counted)
+    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> Ints:  # type: ignore[override]
+        keys = super().add(x, verdict, origin=origin, phase=phase)
         for store in (self._found, self._tried):
             WatchedLedger.peak = max(WatchedLedger.peak, sum(len(records) for records in store._waiting))
             WatchedLedger.spilled |= store._folder is not None

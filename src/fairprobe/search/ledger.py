@@ -28,7 +28,6 @@ FILES = 64
 LIMIT = 1_000_000  # records in memory, of the instances tried and of those found
 BATCH = 250_000  # records handed out at once
 GLOBAL, LOCAL = 0, 1
-PHASES = ("global", "local")
 
 
 class Ledger:
@@ -56,17 +55,17 @@ class Ledger:
             limit,
         )
 
-    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int, counted: Mask | None = None) -> Keys:
-        """Enters the rows that a step tried (those `counted`) and, of these, the discriminatory ones. Returns all rows' keys."""
+    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> Keys:
+        """Enters the rows that a step tried and, of these, the discriminatory ones. Returns the rows' keys."""
         keys = self.domain.key(x)
-        is_idi = verdict.is_discriminatory if counted is None else verdict.is_discriminatory & counted
+        is_idi = verdict.is_discriminatory
         found = self._records(self._found, x, keys, is_idi)
         found["x"] = self.domain.pack(x[is_idi])
         found["other"] = self.domain.pack(verdict.x_other[is_idi], self.domain.sensitive_columns)
         for name in ("label", "label_other", "probability", "probability_other", "gap"):
             found[name] = getattr(verdict, name)[is_idi]
         found["origin"], found["phase"] = origin[is_idi], phase
-        tried = self._records(self._tried, x, keys, counted)
+        tried = self._records(self._tried, x, keys, None)
         self._found.add(found)
         self._tried.add(tried)
         return keys
