@@ -20,6 +20,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Keys, Mask, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import StorageError
+from fairprobe.findings import PHASES
 from fairprobe.judgement import Verdict
 
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -27,7 +28,7 @@ Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 FILES = 64
 LIMIT = 1_000_000  # records in memory, of the instances tried and of those found
 BATCH = 250_000  # records handed out at once
-GLOBAL, LOCAL = 0, 1
+GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 
 
 class Ledger:
