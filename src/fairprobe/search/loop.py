@@ -123,18 +123,16 @@ class _Run:
     def local_phase(self, walkers: Walkers, rng: np.random.Generator) -> None:
         """Walks around the IDIs."""
         here = self.world.domain.key(walkers.x)
-        home = walkers.x, walkers.x_other, here
         is_idi = np.ones(len(walkers), dtype=bool)
         for step in range(self.local_iterations):
             walkers.step = step
             candidate = self.world.moves.snap(self.method.local_step(self.world, walkers, rng), walkers.seed)
             candidate, verdict, keys = self.judge(candidate, walkers.origin, LOCAL)
             accepted = verdict.is_discriminatory | self._accept_misses(is_idi, rng)
-            x, x_other, key = home if self.method.on_miss == "back to seed" else (walkers.x, walkers.x_other, here)
-            walkers.x = np.where(accepted[:, None], candidate, x)
-            walkers.x_other = np.where(accepted[:, None], verdict.x_other, x_other)
-            key = np.where(accepted, keys, key)
-            walkers.moved, here = key != here, key  # a step against a bound leads nowhere
+            walkers.x = np.where(accepted[:, None], candidate, walkers.x)
+            walkers.x_other = np.where(accepted[:, None], verdict.x_other, walkers.x_other)
+            walkers.moved = accepted & (keys != here)  # a step against a bound leads nowhere
+            here = np.where(accepted, keys, here)
             is_idi = np.where(accepted, verdict.is_discriminatory, is_idi)
             if step % 16 == 0:
                 self.tell("local", self.global_iterations + step)

@@ -13,7 +13,7 @@ from fairprobe.domain import Domain
 from fairprobe.model import Model
 from fairprobe.search.moves import Moves
 
-Miss = Literal["go on", "back to last", "back to seed", "walk"]
+Miss = Literal["go on", "back to last", "walk"]
 
 
 @dataclass(frozen=True)
