@@ -135,7 +135,7 @@ def in_ledger(domain: Domain, ledger: Ledger) -> dict[tuple[float, ...], tuple[A
     return found
 
 
-def agree(domain: Domain, steps: list[Step], limit: int) -> None:
+def check_agrees(domain: Domain, steps: list[Step], limit: int) -> None:
     ledger = fill(domain, steps, limit)
     try:
         tried, found = by_hand(domain, steps)
@@ -154,13 +154,13 @@ def agree(domain: Domain, steps: list[Step], limit: int) -> None:
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_the_ledger_is_a_dictionary_of_first_occurrences_in_memory_and_in_files(name: str, limit: int) -> None:
-    agree(DOMAINS[name], draw(DOMAINS[name], [30, 0, 1, 200, 50, 3, 300], seed=1), limit)
+    check_agrees(DOMAINS[name], draw(DOMAINS[name], [30, 0, 1, 200, 50, 3, 300], seed=1), limit)
 
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_many_small_steps_are_entered_as_exactly_as_few_large_ones(name: str) -> None:
     domain = DOMAINS[name]
-    agree(domain, draw(domain, [2] * 400, seed=2, people=300), limit=50)
+    check_agrees(domain, draw(domain, [2] * 400, seed=2, people=300), limit=50)
 
 
 def constant(_: Domain, x: Rows) -> Keys:
@@ -179,7 +179,7 @@ def test_people_whose_hashes_collide_are_told_apart(
     name: str, key: Callable[[Domain, Rows], Keys], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Domain, "key", key)
-    agree(DOMAINS[name], draw(DOMAINS[name], [30, 1, 200, 50, 300], seed=3), limit)
+    check_agrees(DOMAINS[name], draw(DOMAINS[name], [30, 1, 200, 50, 300], seed=3), limit)
 
 
 def test_zero_and_minus_zero_are_one_person() -> None:
@@ -202,7 +202,7 @@ def test_zero_and_minus_zero_are_one_person() -> None:
     seed=st.integers(0, 2**16),
 )
 def test_no_order_of_steps_and_no_limit_makes_a_difference(name: str, sizes: list[int], limit: int, people: int, seed: int) -> None:
-    agree(DOMAINS[name], draw(DOMAINS[name], sizes, seed=seed, people=people), limit)
+    check_agrees(DOMAINS[name], draw(DOMAINS[name], sizes, seed=seed, people=people), limit)
 
 
 def test_reading_twice_gives_the_same_and_more_can_be_entered_between() -> None:
@@ -231,12 +231,12 @@ def test_neighbours_in_the_widest_attribute_allowed_are_two_people_and_come_back
     domain = Domain((Attribute(name="wide", low=-(2**24), high=2**24), GENDER), sensitive=("gender",))
     x = np.array([[2**24, 1], [2**24 - 1, 1], [-(2**24), 1], [1 - 2**24, 1]], dtype=np.float32)
     step = Step(x, guilty_of(x), np.arange(4), GLOBAL)
-    agree(domain, [step], limit=10**9)
+    check_agrees(domain, [step], limit=10**9)
 
 
 def test_an_attribute_of_one_value_after_others_that_fill_64_bits_is_no_obstacle() -> None:
     domain = Domain((*integers("abcd", 0, 2**16 - 1), Attribute(name="same", low=4, high=4), GENDER), sensitive=("gender",))
-    agree(domain, draw(domain, [50, 50], seed=6), limit=10**9)
+    check_agrees(domain, draw(domain, [50, 50], seed=6), limit=10**9)
 
 
 # -- memory and files ----------------------------------------------------------------------------------------------------

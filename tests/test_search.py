@@ -907,7 +907,7 @@ def people_of(findings: Findings) -> set[tuple[float, ...]]:
     return {tuple(row) for row in findings.x.tolist()}
 
 
-def whoever_is_interrupted(findings: Findings, whole: Findings) -> None:
+def check_interrupted(findings: Findings, whole: Findings) -> None:
     """What an interrupted search owes: it says so, and all that it found until then is there."""
     assert findings.generation.stopped == "interrupted"
     assert 0 < len(findings) <= len(whole)
@@ -925,20 +925,20 @@ def test_an_interrupt_while_progress_is_shown_keeps_what_was_found(ready: Ready)
 
     interrupted = ready(Budget(local_iterations=100), progress=stop)
     assert interrupted.count("local") > 0
-    whoever_is_interrupted(interrupted, ready(Budget(local_iterations=100)))
+    check_interrupted(interrupted, ready(Budget(local_iterations=100)))
 
 
 def test_an_interrupt_inside_the_network_keeps_what_was_found(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ready(Budget(local_iterations=100))
     monkeypatch.setattr(loop, "judge", Spy(fail_after=70, error=KeyboardInterrupt()))
-    whoever_is_interrupted(ready(Budget(local_iterations=100)), whole)
+    check_interrupted(ready(Budget(local_iterations=100)), whole)
 
 
 def test_an_interrupt_keeps_what_was_found_in_the_file_too(ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ready(Budget(local_iterations=100))
     monkeypatch.setattr(loop, "judge", Spy(fail_after=70, error=KeyboardInterrupt()))
     ready(Budget(local_iterations=100), save_to=tmp_path / "f.parquet")
-    whoever_is_interrupted(Findings.load(tmp_path / "f.parquet", ready.case.domain), whole)
+    check_interrupted(Findings.load(tmp_path / "f.parquet", ready.case.domain), whole)
 
 
 def test_an_interrupt_before_the_first_answer_gives_no_findings_but_no_error(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:

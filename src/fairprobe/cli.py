@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -108,13 +108,9 @@ def audit(
         body = run.read_document(folder)
         _show(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
-            errors.print(
-                f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.", highlight=False, soft_wrap=True
-            )
-            raise typer.Exit(INTERRUPTED)
+            _end(INTERRUPTED, f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.")
         if limit is not None and limit(body):
-            errors.print(f"More than --fail-over {fail_over} allows.", highlight=False)
-            raise typer.Exit(OVER)
+            _end(OVER, f"More than --fail-over {fail_over} allows.")
 
 
 @app.command()
@@ -251,6 +247,11 @@ def _show(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> 
 
         output.print(summary(body))
         output.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def _end(code: int, why: str) -> NoReturn:
+    errors.print(why, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
 
 
 def _limit(text: str | None) -> Any:

@@ -15,7 +15,7 @@ import torch
 
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
-from fairprobe.domain import Domain, Outside
+from fairprobe.domain import Outside
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
@@ -89,42 +89,28 @@ def audit(
     keeps what was found. Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is "refuse".
     `findings_to` streams the findings to a file.
     """
-    if outside not in ("clip", "refuse"):
-        raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
-    if method not in METHODS:
-        raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
-    if mode not in MODES:
-        raise SettingError(f"The local mode must be one of {', '.join(MODES)}; got '{mode}'.")
-    _check_seed(seed)
-    if samples < 1:
-        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
+    _check_settings(method, mode, outside, samples, seed)
     budget = budget or Budget()
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
-    network = _white_box(model, domain)
     tell = progress or (lambda *_: None)
     rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
 
-    tell("Checking the network", 0, 1, "")
-    answers = network.probabilities(data.x[:1]).shape[1]
-    if answers != len(data.classes):
-        raise ModelError(f"The network knows {answers} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
-    labels = network.labels(data.x)
-    test = data.split(seed).test
-    accuracy = Rate(int((labels[test] == data.y[test]).sum()), len(test))
+    def within(stage: str) -> Callable[[int, int], None]:
+        return lambda done, total: tell(stage, done, total, "")
 
+    tell("Checking the network", 0, 1, "")
+    network = _white_box(model, data)
+    labels, test = network.labels(data.x), data.split(seed).test
     with one_thread():
-        bias = neuron_bias(
-            domain, network, data.x[domain.comparable(data.x)], progress=lambda done, total: tell("Looking at the neurons", done, total, "")
-        )
+        known = data.x[domain.comparable(data.x)]
+        bias = neuron_bias(domain, network, known, progress=within("Looking at the neurons"))
         tell("Silencing biased neurons", 0, 1, "")
         causal = ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rngs["ablation"])
-        common = dm_rs(
-            domain, network, rng=rngs["domain"], samples=samples, progress=lambda done, total: tell("Sampling the domain", done, total, "")
-        )
+        common = dm_rs(domain, network, rng=rngs["domain"], samples=samples, progress=within("Sampling the domain"))
         tell("Asking for everybody in the data", 0, 1, "")
         affected = people(domain, network, data.x, favourable=data.favourable)
         seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
@@ -132,22 +118,14 @@ def audit(
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
-    findings = search(
-        domain,
-        network,
-        NeuronFair(layer=bias.most_biased, mode=mode),
-        seeds,
-        budget,
-        rng=rngs["search"],
-        progress=watch,
-        save_to=findings_to,
-    )
+    how = NeuronFair(layer=bias.most_biased, mode=mode)
+    findings = search(domain, network, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
     return Audit(
         data=data,
         model=network,
         seed=seed,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        accuracy=accuracy,
+        accuracy=Rate(int((labels[test] == data.y[test]).sum()), len(test)),
         majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
         is_constant=len(np.unique(labels)) == 1 and common.hits == 0 and len(findings) == 0,
         outside=domain.outside(data.x),
@@ -187,17 +165,34 @@ def versions() -> dict[str, str]:
     return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
 
 
+def _check_settings(method: str, mode: str, outside: str, samples: int, seed: int) -> None:
+    """Refuses what cannot be done before any work is done."""
+    if method not in METHODS:
+        raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
+    if mode not in MODES:
+        raise SettingError(f"The local mode must be one of {', '.join(MODES)}; got '{mode}'.")
+    if outside not in ("clip", "refuse"):
+        raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
+    if samples < 1:
+        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
+    _check_seed(seed)
+
+
 def _check_seed(seed: int) -> None:
     if not 0 <= seed < 2**63:
         raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
 
 
-def _white_box(model: Model | nn.Module, domain: Domain) -> TorchModel:
-    if isinstance(model, TorchModel):
-        return model
+def _white_box(model: Model | nn.Module, data: Dataset) -> TorchModel:
+    """The model as one that can be looked into, and that answers for the classes of the data."""
     if isinstance(model, torch.nn.Module):
-        encoder = Encoder(domain)
-        return TorchModel(model, encoder=None if encoder.is_identity else encoder)
-    raise ModelError(
-        "NeuronFair looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
-    )
+        encoder = Encoder(data.domain)
+        model = TorchModel(model, encoder=None if encoder.is_identity else encoder)
+    if not isinstance(model, TorchModel):
+        raise ModelError(
+            "NeuronFair looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
+        )
+    answers = model.probabilities(data.x[:1]).shape[1]
+    if answers != len(data.classes):
+        raise ModelError(f"The network knows {answers} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
+    return model
