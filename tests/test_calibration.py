@@ -17,7 +17,7 @@ from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import gsr
 from fairprobe.model import one_thread
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
-from fairprobe.search.methods.neuronfair import MODES, Mode
+from fairprobe.search.methods.neuronfair import VARIANTS, Variant
 from tests.helpers import CENSUS_BOUNDS, assets, census_domain, census_network, census_rows
 
 ATTRIBUTE = {"gender": 8, "race": 7}  # its column
@@ -46,17 +46,17 @@ def plain_labels(x: Rows) -> Ints:
 
 
 @cache
-def method(sensitive: str, mode: Mode) -> NeuronFair:
+def method(sensitive: str, variant: Variant) -> NeuronFair:
     rows, _ = census_rows()
-    return NeuronFair(layer=neuron_bias(census_domain(sensitive), census_network(), rows).most_biased, mode=mode)
+    return NeuronFair(layer=neuron_bias(census_domain(sensitive), census_network(), rows).most_biased, variant=variant)
 
 
 @cache
-def found(sensitive: str, mode: Mode) -> Findings:
+def found(sensitive: str, variant: Variant) -> Findings:
     """From 1,000 seeds, 1,000 local steps around each global finding."""
     domain = census_domain(sensitive)
     seeds = choose_seeds(domain, census_rows()[0], 1000, rng=np.random.default_rng(0))
-    return search(domain, census_network(), method(sensitive, mode), seeds, rng=np.random.default_rng(0))
+    return search(domain, census_network(), method(sensitive, variant), seeds, rng=np.random.default_rng(0))
 
 
 def global_idis(draw: int) -> int:
@@ -87,14 +87,14 @@ def test_revert_finds_as_many_as_measured_and_most_of_what_it_tries(sensitive: s
 
 
 def test_paper_finds_fewer_than_walk_and_walk_fewer_than_revert() -> None:
-    paper, walk, revert = (len(found("gender", mode)) for mode in ("paper", "walk", "revert"))
+    paper, walk, revert = (len(found("gender", variant)) for variant in ("paper", "walk", "revert"))
     assert 25_000 <= paper <= 60_000
     assert paper < walk < revert
 
 
-@pytest.mark.parametrize(("sensitive", "mode"), [*(("gender", mode) for mode in MODES), ("race", "revert")])
-def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, mode: Mode) -> None:
-    findings = found(sensitive, mode)
+@pytest.mark.parametrize(("sensitive", "variant"), [*(("gender", variant) for variant in VARIANTS), ("race", "revert")])
+def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, variant: Variant) -> None:
+    findings = found(sensitive, variant)
     x, other = findings.x, findings.x_other
     assert len(x) == len(other) == len(findings) > 25_000
     frame = findings.to_pandas()

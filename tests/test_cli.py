@@ -29,6 +29,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.model import Model, one_thread
 from fairprobe.run import read_document
 from fairprobe.search import loop
+from fairprobe.search.catalogue import VARIANTS
 
 FILES = {"audit.json", "findings.parquet", "report.html", "model/model.safetensors", "model/model.json"}
 SMALL = ["--seeds", "50", "--local-iterations", "50", "--samples", "2000"]
@@ -151,14 +152,47 @@ def test_a_run_is_replaced_only_when_asked(trained: Path) -> None:
     assert read_document("run")["seed"] == 3
 
 
-@pytest.mark.parametrize("mode", ["walk"])
-def test_the_budget_and_the_mode_of_the_command_are_those_of_the_search(trained: Path, mode: str) -> None:
-    ask("audit", "german", "--sensitive", "age", "--model", trained, "--out", "run", "-q", "--mode", mode, "--seeds", "20",
+@pytest.mark.parametrize("variant", ["walk"])
+def test_the_budget_and_the_mode_of_the_command_are_those_of_the_search(trained: Path, variant: str) -> None:
+    ask("audit", "german", "--sensitive", "age", "--model", trained, "--out", "run", "-q", "--variant", variant, "--seeds", "20",
         "--global-iterations", "7", "--local-iterations", "9", "--samples", "123", "--seed", "5")  # fmt: skip
     body = read_document("run")
     how = body["generation"]
-    assert (how["mode"], how["seeds"], how["global_iterations"], how["local_iterations"]) == (mode, 20, 7, 9)
+    assert (how["variant"], how["seeds"], how["global_iterations"], how["local_iterations"]) == (variant, 20, 7, 9)
     assert (body["dm_rs"]["samples"], body["seed"], body["sensitive"]) == (123, 5, ["age"])
+
+
+@pytest.mark.parametrize(("method", "variant"), [(name, variants[-1] if variants else None) for name, variants in VARIANTS.items()])
+def test_every_method_can_be_named_with_its_variants(trained: Path, method: str, variant: str | None) -> None:
+    tiny = ["--seeds", "10", "--local-iterations", "5", "--samples", "500", "--seconds", "2", "--method", method]
+    which = ["--variant", variant] if variant else []
+    answer = ask("audit", "german", "--sensitive", "gender", "--model", trained, "--out", "run", "--json", *tiny, *which)
+    assert answer.code == 0, answer
+    found = json.loads(answer.out)["generation"]
+    assert (found["method"], found["variant"]) == (method, variant or "")
+    assert ask("show", "run").code == 0
+
+
+def test_themis_is_given_its_error_and_shows_its_scores(trained: Path) -> None:
+    words = ["audit", "german", "--sensitive", "gender", "--model", str(trained), "--out", "run", "--samples", "500"]
+    answer = ask(*words, "--method", "themis", "--error", "0.05", "--fail-over", "0%")
+    assert answer.code == 1
+    body = read_document("run")
+    assert body["generation"]["scores"]["error"] == 0.05
+    assert body["generation"]["settings"] == {"error": 0.05}
+    assert "Causal score of Themis" in answer.out
+    assert "Group score of Themis" in answer.out
+    assert "fp.search.Themis(error=0.05)" in Path("run/report.html").read_text(encoding="utf-8")
+
+
+def test_help_names_every_method_and_each_ones_variants_the_default_first() -> None:
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", ask("audit", "--help").out).split())
+    names, variants = (text.rpartition(f"--{option} ")[2].partition("[default")[0] for option in ("method", "variant"))
+    for method, known in VARIANTS.items():
+        assert method in names
+        if known:
+            told = re.sub(r"\([^)]*\)", "", variants.partition(f"{method}: ")[2].partition(".")[0])
+            assert tuple(word.strip() for word in told.split(",")) == known
 
 
 def test_seconds_and_wanted_end_a_search(trained: Path) -> None:
@@ -194,7 +228,15 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no attribute": (["audit", "german", "--sensitive", " , "], "at least one sensitive attribute"),
     "an attribute twice": (["audit", "german", "--sensitive", "gender,gender"], "named twice"),
     "an unknown network": ([*AUDIT, "--network", "huge"], "no network 'huge'"),
-    "an unknown mode": ([*AUDIT, "--model", "TRAINED", "--mode", "jump"], "revert, walk, paper; got 'jump'"),
+    "an unknown method": ([*AUDIT, "--method", "adff"], "no method 'adff'. Did you mean 'adf'"),
+    "an unknown variant": ([*AUDIT, "--variant", "jump"], "revert, walk, paper; got 'jump'"),
+    "a variant of another method": ([*AUDIT, "--method", "eidig", "--variant", "walk"], "one of 5, inf; got 'walk'"),
+    "a variant where there is none": ([*AUDIT, "--method", "themis", "--variant", "walk"], "'themis' has no variants; got 'walk'"),
+    "an error for another method": ([*AUDIT, "--method", "random", "--error", "0.1"], "--error is how well Themis is to know its score"),
+    "an error by default": ([*AUDIT, "--error", "0.1"], "the method 'neuronfair' has none"),
+    "an error of nothing": ([*AUDIT, "--method", "themis", "--error", "0"], "between 0 and 1, such as 0.01; got 0"),
+    "an error that is no number": ([*AUDIT, "--method", "themis", "--error", "nan"], "got nan"),
+    "a run of a black box as network": ([*AUDIT, "--model", "blackbox"], "a run of a black box does not keep the model"),
     "an unknown coding": (["audit", "compas", "--sensitive", "race", "--coding", "odd"], "no coding 'odd'"),
     "a coding where there is none": ([*AUDIT, "--coding", "free"], "no option 'coding'"),
     "negative seeds": (["audit", "german", "--sensitive", "gender", "--seeds", "-5"], "seeds must be at least 1; got -5"),
@@ -239,7 +281,8 @@ def test_a_mistake_is_answered_with_a_sentence_exit_code_2_and_nothing_written(
 ) -> None:
     monkeypatch.setenv("FAIRPROBE_CACHE", str(elsewhere / "cache"))
     (elsewhere / "file").write_text("a file")
-    for name, text in (("full", None), ("foreign", '{"auditReportVersion": 2}'), ("short", '{"format": 1, "verd')):
+    texts = {"full": None, "foreign": '{"auditReportVersion": 2}', "short": '{"format": 2, "verd', "blackbox": '{"format": 2}'}
+    for name, text in texts.items():
         (elsewhere / name).mkdir()
         (elsewhere / name / ("audit.json" if text else "thesis.tex")).write_text(text or "years of work")
     before = sorted(str(path) for path in elsewhere.rglob("*"))

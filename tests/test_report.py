@@ -22,7 +22,19 @@ from hypothesis import strategies as st
 
 from fairprobe.report import formats, render, sentences
 from fairprobe.report.network_picture import DOTS, picture
-from tests.test_report_documents import KINDS, Document, bare, constant, document, interrupted, many_values, multi_class, nothing_found
+from tests.test_report_documents import (
+    KINDS,
+    Document,
+    bare,
+    black_box,
+    constant,
+    document,
+    interrupted,
+    many_values,
+    multi_class,
+    nothing_found,
+    themis,
+)
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 # Markup, quotes, mathematics, our own slots and sentinel colours, a template, a back-reference, wide characters, a very long word.
@@ -287,14 +299,113 @@ def test_every_neuron_is_a_dot_and_every_biased_one_has_a_ring() -> None:
 
 
 def test_the_picture_stays_inside_its_frame() -> None:
-    for make in KINDS:
-        svg = picture(make(), says="").svg
+    for body in (make() for make in KINDS):
+        if body["interpretation"] is None:
+            continue
+        svg = picture(body, says="").svg
         found = re.search(r'viewBox="0 (\S+) (\S+) (\S+)"', svg)
         assert found
         top, width, height = (float(number) for number in found.groups())
         for x, y in re.findall(r"M([\d.]+) (-?[\d.]+)h", svg):
             assert 0 < float(x) < width
             assert top < float(y) < top + height
+
+
+# -- black boxes, and methods --------------------------------------------------------------------------------------------
+
+
+def test_a_black_box_has_no_neurons_no_network_and_says_so() -> None:
+    html, text = rendered(black_box), parsed(black_box).text
+    assert 'id="inside"' not in html
+    assert not re.search(r"neuron|network|AUC|hidden|parameters", text, re.IGNORECASE)
+    assert "RandomForestClassifier, a black box" in text
+    assert "The run folder does not keep the model" in text
+    assert "model/" not in text
+    assert "whom the model answers differently" in text
+    assert "...  # your model" in parsed(black_box).code[-1]
+
+
+@pytest.mark.parametrize("method", sentences.SEARCHES)
+def test_every_method_is_told_in_a_sentence_without_gaps(method: str) -> None:
+    body = document()
+    body["generation"] |= {"method": method}
+    said = sentences.searched(body)
+    assert "{" not in said
+    assert said.endswith(".")
+    assert ("1,000 people" in said) == (method != "themis")
+    assert ("1,000 steps" in said) == (method not in ("themis", "symbgen"))
+    assert ("starts from" in said) == (method not in ("themis", "aequitas"))
+
+
+def test_a_method_of_the_users_own_is_told_in_general_words() -> None:
+    body = document()
+    body["generation"] |= {"method": "mine"}
+    page = read(body)
+    assert "a method of the user’s own" in page.text
+    assert "method=...,  # your own: 'mine'" in page.code[-1]
+    compile(page.code[-1], "the lines that repeat the audit", "exec")
+
+
+def test_where_people_come_from_is_true_for_the_method() -> None:
+    assert "starts at people in the data" in parsed(document).text
+    assert "from seed 764" in parsed(document).text
+    assert "from start 764" in parsed(black_box).text
+    assert "Found as draw 764." in parsed(themis).text
+    for make in (black_box, themis):
+        assert "people in the data and changes" not in parsed(make).text
+        assert "draws people at random from everything the attributes allow" in parsed(make).text
+
+
+def test_the_scores_of_themis_are_shown_with_their_intervals() -> None:
+    text = parsed(themis).text
+    for number in ("131,072 people", "4.5 %", "4.4 % to 4.7 %", "12.3 %", "10.0 % to 15.0 %", "99 % interval", "2.0 percentage points"):
+        assert number in text, number
+    assert "local phase" not in text.replace("has no local phase", "").replace("global or local", "")
+    assert 'id="scores"' not in rendered(black_box)
+
+
+def test_a_group_score_that_may_be_nothing_is_said_to_be_so() -> None:
+    body = themis()
+    body["generation"]["scores"]["group_low"] = 0.0
+    assert "may be chance" in read(body).text.partition("Group score")[2].partition("striking pairs")[0]
+    assert "may be chance" not in parsed(themis).text.partition("Group score")[2].partition("striking pairs")[0]
+
+
+def test_a_score_that_was_never_measured_is_not_shown() -> None:
+    for nothing in ({"draws": 0}, {"causal": None}):
+        body = themis()
+        body["generation"]["scores"] |= nothing
+        assert 'id="scores"' not in render(body)
+
+
+REPEATED: dict[str, tuple[Document, str]] = {
+    "a name": ({"method": "adf", "variant": "walk"}, "method='adf',\n    variant='walk',"),
+    "a name without variants": ({"method": "random", "variant": ""}, "method='random',\n    budget="),
+    "settings": ({"method": "themis", "variant": "", "settings": {"error": 0.02}}, "method=fp.search.Themis(error=0.02),\n    samples="),
+    "settings and a variant": (
+        {"method": "aequitas", "variant": "semi", "settings": {"learning": 0.1}},
+        "method=fp.search.Aequitas(variant='semi', learning=0.1),",
+    ),
+    "rows": ({"method": "symbgen", "variant": "", "settings": {"queue": 9}}, "method=fp.search.SymbGen(x=data.x, queue=9),"),
+    "a layer": (
+        {"settings": {"random_share": 0.5}},
+        "method=fp.search.NeuronFair(layer=..., variant='revert', random_share=0.5),",
+    ),
+    "no global steps": (
+        {"method": "aequitas", "global_iterations": 0, "local_iterations": 0},
+        "budget=fp.Budget(seeds=1000, local_iterations=0),",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_the_lines_that_repeat_the_audit_name_its_method(what: str) -> None:
+    changes, lines = REPEATED[what]
+    body = document()
+    body["generation"] |= changes
+    code = read(body).code[-1]
+    assert lines in code
+    compile(code, "the lines that repeat the audit", "exec")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def document() -> Document:
     """An audit that found something, complete as `audit.json` is."""
     first, second = layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2), layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255)
     return {
-        "format": 1,
+        "format": 2,
         "created": "2026-11-15T23:11:38+00:00",
         "dataset": "adult",
         "sensitive": ["gender"],
@@ -104,7 +104,8 @@ def document() -> Document:
         },
         "generation": {
             "method": "neuronfair",
-            "mode": "revert",
+            "variant": "revert",
+            "settings": {},
             "seeds": 1000,
             "global_iterations": 40,
             "local_iterations": 1000,
@@ -118,6 +119,7 @@ def document() -> Document:
             "wall_seconds": 3.1358,
             "cpu_seconds": 3.1301,
             "cpu_ms_per_1000_idis": 7.5524,
+            "scores": {},
         },
         "dm_rs": rate(2261, 50000, 0.0434, 0.0471),
         "people": {
@@ -193,7 +195,43 @@ def many_values() -> Document:
     return body
 
 
-KINDS: list[Callable[[], Document]] = [document, nothing_found, constant, interrupted, multi_class, bare, many_values]
+def black_box() -> Document:
+    """A model that could only be asked, by a method that only asks."""
+    body = document()
+    body["model"] |= {"network": "RandomForestClassifier", "layers": [], "parameters": None, "trained_here": False}
+    body["interpretation"] = None
+    body["generation"] |= {"method": "aequitas", "variant": "full", "global_iterations": 0}
+    del body["command"]
+    return body | {"verdict": "Changing nothing but gender changes the model's decision for 9.2 % of the 48,842 people in the data."}
+
+
+def themis() -> Document:
+    """A method that measures scores of its own."""
+    body = black_box()
+    scores = {"causal": 0.0453, "causal_low": 0.0437, "causal_high": 0.0469, "group": 0.123, "group_low": 0.1, "group_high": 0.15}
+    body["generation"] |= {
+        "method": "themis",
+        "variant": "",
+        "settings": {"error": 0.02},
+        "global_idis": body["generation"]["idis"],
+        "local_idis": 0,
+        "local_iterations": 0,
+        "scores": scores | {"confidence": 0.99, "error": 0.02, "draws": 131072},
+    }
+    return body
+
+
+KINDS: list[Callable[[], Document]] = [
+    document,
+    nothing_found,
+    constant,
+    interrupted,
+    multi_class,
+    bare,
+    many_values,
+    black_box,
+    themis,
+]
 
 
 @pytest.mark.parametrize("make", KINDS)

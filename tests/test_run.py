@@ -32,7 +32,8 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.run import Audit, RunFolder, read_document
 from fairprobe.run import folder as folder_module
-from fairprobe.search import Budget, loop
+from fairprobe.search import ADF, Budget, Themis, loop
+from fairprobe.search.catalogue import VARIANTS
 from tests.helpers import blind, linear, merit, planted
 
 FILES = {"audit.json", "findings.parquet", "report.html", "model/model.safetensors", "model/model.json"}
@@ -120,7 +121,7 @@ FIELDS: dict[str, Any] = {
     },
     "generation": {
         "method": str,
-        "mode": str,
+        "variant": str,
         "seeds": int,
         "tried": int,
         "idis": int,
@@ -162,7 +163,7 @@ def test_the_counts_of_the_document_agree_with_each_other(document: dict[str, An
     assert found["gsr"] == found["idis"] / found["tried"]
     assert found["seeds"] == 40
     assert found["cpu_ms_per_1000_idis"] == pytest.approx(found["cpu_seconds"] * 1e6 / found["idis"])
-    assert (found["method"], found["mode"], found["stopped"]) == ("neuronfair", "revert", "complete")
+    assert (found["method"], found["variant"], found["stopped"]) == ("neuronfair", "revert", "complete")
     assert 0 < found["spread"] < 1
     rate = document["dm_rs"]
     assert rate["samples"] == 2000
@@ -198,6 +199,7 @@ def test_the_layers_are_those_of_the_network_and_the_most_biased_is_one_of_them(
     assert inside["auc"] == best["auc"] > 0
     assert best["biased"] == len(best["biased_neurons"]) > 0
     assert inside["ablation"]["biased_zeroed"] < inside["ablation"]["before"]
+    assert done.interpretation is not None
     assert done.interpretation.auc == inside["auc"]
 
 
@@ -248,10 +250,48 @@ def test_several_sensitive_attributes_are_audited_in_all_their_combinations() ->
     assert all(set(pair["sensitive"]) == {"gender", "race"} for pair in body["pairs"])
 
 
-@pytest.mark.parametrize("mode", ["revert", "walk", "paper"])
-def test_every_mode_can_be_audited_and_is_named(mode: str) -> None:
-    body = run_audit(mode=mode, budget=Budget(seeds=10, local_iterations=5)).to_dict()
-    assert body["generation"]["mode"] == mode
+@pytest.mark.parametrize("variant", ["revert", "walk", "paper"])
+def test_every_mode_can_be_audited_and_is_named(variant: str) -> None:
+    body = run_audit(variant=variant, budget=Budget(seeds=10, local_iterations=5)).to_dict()
+    assert body["generation"]["variant"] == variant
+
+
+@pytest.mark.parametrize("method", [name for name in VARIANTS if name != "neuronfair"])
+def test_every_method_audits_a_network_by_name_and_interprets_it(method: str) -> None:
+    body = run_audit(method=method, budget=Budget(seeds=10, local_iterations=5, seconds=3)).to_dict()
+    assert body["generation"]["method"] == method
+    assert body["generation"]["variant"] == (VARIANTS[method] or ("",))[0]
+    assert body["generation"]["settings"] == {}
+    assert body["generation"]["idis"] > 0
+    assert body["interpretation"]["most_biased"]
+    assert "network's decision" in body["verdict"]
+    assert json.loads(json.dumps(body, allow_nan=False)) == body
+
+
+def test_a_method_may_be_an_object_and_what_is_special_about_it_is_kept() -> None:
+    audit = run_audit(method=ADF(variant="walk", step=2.0), budget=Budget(seeds=10, local_iterations=5))
+    found = audit.to_dict()["generation"]
+    assert (found["method"], found["variant"], found["settings"]) == ("adf", "walk", {"step": 2.0})
+
+
+def test_the_scores_of_themis_agree_with_the_findings_the_sampled_rate_and_the_words() -> None:
+    body = run_audit(method=Themis(error=0.05)).to_dict()
+    scores = body["generation"]["scores"]
+    assert scores["causal_low"] <= scores["causal"] <= scores["causal_high"] <= scores["causal"] + 0.05
+    assert scores["group_low"] <= scores["group"] <= scores["group_high"]
+    assert scores["causal_low"] <= body["dm_rs"]["estimate"] <= scores["causal_high"]
+    assert body["generation"]["settings"] == {"error": 0.05}
+    assert f"{100 * scores['causal']:.1f} % (99 % interval" in body["verdict"]
+    assert any(f"{scores['draws']:,} draws" in note for note in body["notes"])
+
+
+def test_a_score_that_is_no_number_does_not_break_the_document() -> None:
+    audit = run_audit(method="themis", budget=Budget(seeds=5))
+    audit.findings.generation.scores.update({"causal": float("nan"), "draws": float(np.float32(3))})
+    body = audit.to_dict()
+    assert body["generation"]["scores"]["causal"] is None
+    assert "Themis' own draws" not in body["verdict"]
+    json.dumps(body, allow_nan=False)
 
 
 def test_a_plain_module_and_a_wrapped_one_give_the_same_audit(document: dict[str, Any]) -> None:
@@ -362,16 +402,26 @@ def only_women() -> Rows:
     return x
 
 
+NO_MODEL: Any = "model.pkl"
 REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
     "an unknown attribute": (lambda: fp.audit(DATA, planted(DOMAIN), "gendr"), DomainError, "Did you mean 'gender'"),
     "no attribute": (lambda: fp.audit(DATA, planted(DOMAIN), ()), DomainError, "at least one sensitive attribute"),
     "an attribute twice": (lambda: fp.audit(DATA, planted(DOMAIN), ("race", "race")), DomainError, "named twice"),
     "every attribute": (lambda: fp.audit(DATA, planted(DOMAIN), DOMAIN.names), DomainError, "."),
     "an unknown method": (lambda: run_audit(method="magic"), SettingError, "no method 'magic'.*neuronfair"),
-    "an unknown mode": (lambda: run_audit(mode="jump"), SettingError, "revert, walk, paper; got 'jump'"),
+    "an unknown variant": (lambda: run_audit(variant="jump"), SettingError, "revert, walk, paper; got 'jump'"),
     "a negative seed": (lambda: run_audit(seed=-1), SettingError, "seed"),
     "no sample": (lambda: run_audit(samples=0), SettingError, "samples"),
     "a negative sample": (lambda: run_audit(samples=-5), SettingError, "samples"),
+    "a variant of another method": (lambda: run_audit(method="adf", variant="paper"), SettingError, "seed, walk; got 'paper'"),
+    "a variant where there is none": (lambda: run_audit(method="themis", variant="fast"), SettingError, "has no variants; got 'fast'"),
+    "a variant beside a method": (lambda: run_audit(method=ADF(), variant="walk"), SettingError, "goes with a method's name"),
+    "a method that is none": (lambda: run_audit(method=ADF), SettingError, r"such as fairprobe\.search\.ADF\(\); got <class"),
+    "a model that is none": (
+        lambda: run_audit(NO_MODEL),
+        ModelError,
+        "function from rows to probabilities; got str",
+    ),
     "a black box": (lambda: run_audit(Model(lambda x: np.full(len(x), 0.5))), ModelError, r"black box.*fairprobe\.TorchModel"),
     "an empty group": (
         lambda: fp.audit(table(x=only_women()), planted(DOMAIN), "gender"),
@@ -430,7 +480,7 @@ def test_a_group_that_is_only_missing_values_is_no_group() -> None:
 def test_an_unknown_mode_is_refused_before_any_work_is_done() -> None:
     stages: list[str] = []
     with pytest.raises(SettingError):
-        run_audit(mode="jump", progress=lambda stage, *_: stages.append(stage))
+        run_audit(variant="jump", progress=lambda stage, *_: stages.append(stage))
     assert stages == []
 
 
@@ -505,6 +555,7 @@ def test_the_network_of_a_run_answers_as_the_one_that_was_audited(tmp_path: Path
 
 
 def test_a_network_of_the_users_own_keeps_its_weights(run: Path, done: Audit) -> None:
+    assert isinstance(done.model, TorchModel)
     weights = load_file(run / "model" / "model.safetensors")
     assert {name: value.tolist() for name, value in weights.items()} == {
         name: value.tolist() for name, value in done.model.module.state_dict().items()

@@ -18,7 +18,8 @@ from rich.console import Console
 from fairprobe.errors import FairprobeError, SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.run.evidence import OnStage
+    from fairprobe.run.models import OnStage
+    from fairprobe.search import Method
 
 OK, OVER, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     name="fairprobe",
     help="Find the people a neural network treats unfairly, and the neurons that do it.\n\n"
     "Start with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the packaged census data, audits it, "
-    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows, 2 bad input, 130 interrupted.",
+    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows or a failed job, 2 bad input, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,6 +42,19 @@ output = Console()
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
+Network = Annotated[str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")]
+FailOver = Annotated[str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")]
+
+# The methods and their variants, each one's default first. Written out, for `--help` does not wait for what knows them; a test compares.
+METHODS = (
+    "How to search. Looking into the network: neuronfair, adf, eidig. Only asking it: aequitas, symbgen, themis, random (the control)."
+)
+VARIANTS = (
+    "The method's variant. neuronfair: revert (finds most), walk (the authors' code), paper (as printed). adf: seed, walk. eidig: 5, inf. "
+    "aequitas: full, semi, random. The others have none."
+)
+OWN = "the method's own"
+
 
 @app.command()
 def audit(
@@ -48,25 +62,21 @@ def audit(
     sensitive: Annotated[str, typer.Option(help="The sensitive attribute; several with commas mean all their combinations: gender,age.")],
     out: Annotated[Path | None, typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
-    network: Annotated[
-        str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")
-    ] = "auto",
+    network: Network = "auto",
     model: Annotated[Path | None, typer.Option(help="Do not train: audit the network of this earlier run folder.")] = None,
     coding: Annotated[str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")] = None,
-    mode: Annotated[
-        str, typer.Option(help="The local search: revert (finds most), walk (the authors' code), paper (as printed).")
-    ] = "revert",
-    seeds: Annotated[int, typer.Option(help="How many rows the search starts from.")] = 1000,
-    global_iterations: Annotated[int | None, typer.Option(help="Steps of each seed towards a first finding.", show_default="40")] = None,
-    local_iterations: Annotated[int | None, typer.Option(help="Steps around each first finding.", show_default="1000")] = None,
+    method: Annotated[str, typer.Option(help=METHODS)] = "neuronfair",
+    variant: Annotated[str | None, typer.Option(help=VARIANTS, show_default="the method's first")] = None,
+    error: Annotated[float | None, typer.Option(help="Themis only: how well its score is to be known.", show_default="0.002")] = None,
+    seeds: Annotated[int, typer.Option(help="How many rows the search starts from. Themis draws its own people and ignores it.")] = 1000,
+    global_iterations: Annotated[int | None, typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN)] = None,
+    local_iterations: Annotated[int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop the search after so many seconds.")] = None,
     wanted: Annotated[int | None, typer.Option(help="Stop the search with so many different findings.")] = None,
     outside: Annotated[str, typer.Option(help="Rows outside the domain: clip them where the search starts, or refuse the data.")] = "clip",
     samples: Annotated[int, typer.Option(help="Possible people drawn to measure how common discrimination is.")] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
-    fail_over: Annotated[
-        str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")
-    ] = None,
+    fail_over: FailOver = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -79,6 +89,8 @@ def audit(
       fairprobe audit german --sensitive gender,age --out runs/german --seed 7
 
       fairprobe audit bank --sensitive age --seconds 10 --fail-over 5%
+
+      fairprobe audit german --sensitive gender --method themis --error 0.01
     """
     with _kindly():
         limit = _limit(fail_over)
@@ -89,6 +101,7 @@ def audit(
         budget = search.Budget(
             seeds=seeds, global_iterations=global_iterations, local_iterations=local_iterations, seconds=seconds, wanted=wanted
         )
+        searching = _method(method, variant, error)
         data = datasets.load(dataset, **({"coding": coding} if coding else {})).with_sensitive(names)
         with run.RunFolder(folder, overwrite=overwrite) as staged, _progress(show=not (quiet or as_json)) as tell:
             chosen = run.trained_before(model, data) if model else run.train(data, kind=network, seed=seed, progress=tell)
@@ -96,7 +109,8 @@ def audit(
                 data,
                 chosen,
                 names,
-                mode=mode,  # type: ignore[arg-type]  # checked by the method itself
+                method=searching,
+                variant=variant,
                 budget=budget,
                 outside=outside,  # type: ignore[arg-type]
                 samples=samples,
@@ -155,6 +169,75 @@ def fetch(
         errors.print(TERMS, highlight=False)
         path = fetch_meps(progress=None if quiet else lambda line: errors.print(line, highlight=False))
         output.print(f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False)
+
+
+@app.command()
+def experiments(as_json: AsJson = False) -> None:
+    """List the experiments of the papers that can be run again."""
+    with _kindly():
+        from fairprobe.experiments.catalogue import EXPERIMENTS
+        from fairprobe.summary import experiments_table
+
+        entries = [{"name": one.name, "title": one.title, "about": one.about, "quick": one.quick} for one in EXPERIMENTS.values()]
+        if as_json:
+            sys.stdout.write(json.dumps(entries, indent=1) + "\n")
+        else:
+            output.print(experiments_table(entries))
+
+
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help="An experiment, as 'fairprobe experiments' lists them: neuronfair-table4.")],
+    scale: Annotated[str, typer.Option(help="quick (minutes) or full (the paper's scale).")] = "quick",
+    repeats: Annotated[int, typer.Option(help="How often each search is repeated, with other seeds.")] = 5,
+    workers: Annotated[int | None, typer.Option(help="Processes on this machine, one thread each.", show_default="one a core")] = None,
+    cluster: Annotated[str | None, typer.Option(help="The address of a Ray cluster to run on instead: auto, local, HOST:PORT.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for tables and finished jobs; experiments may share it.")] = Path("experiments"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, times excepted.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of a paper again, and set our numbers beside the paper's: a table as Markdown, CSV and HTML.
+
+    Finished jobs are kept: run the same command again after an interruption, and it goes on where it stopped. On a cluster, start Ray with
+    'ray start --head' and give its address.
+
+    Examples:
+
+      fairprobe experiment neuronfair-table4
+
+      fairprobe experiment neuronfair-table4 --scale full --workers 2 --out results
+    """
+    with _kindly():
+        from os import cpu_count
+
+        from fairprobe.experiments import catalogue
+
+        if workers is not None and cluster is not None:
+            raise SettingError("Give --workers for processes on this machine or --cluster for a Ray cluster, not both.")
+        try:
+            with _progress(show=not quiet) as tell:
+                done = catalogue.experiment(
+                    name,
+                    out,
+                    scale=scale,
+                    repeats=repeats,
+                    seed=seed,
+                    workers=(cpu_count() or 1) if workers is None else workers,
+                    cluster=cluster,
+                    progress=lambda at: tell("Running jobs", at.done, at.total, catalogue.told(at)),
+                )
+        except KeyboardInterrupt:
+            _end(INTERRUPTED, f"Interrupted: the jobs that were finished are in {out}. Run the same command again to go on.")
+        for job, why in done.failures.items():
+            errors.print(f"Failed: {job}: {why}", markup=False, highlight=False, soft_wrap=True)
+        if not quiet:
+            for path in done.paths:
+                output.print(f"Wrote {path}", highlight=False, soft_wrap=True)
+        if done.failures:
+            _end(
+                OVER,
+                f"{len(done.failures)} of {done.jobs} jobs failed; their errors are in {out / 'jobs'}. Run again to repeat only those.",
+            )
 
 
 @app.callback(invoke_without_command=True)
@@ -252,6 +335,20 @@ def _show(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> 
 def _end(code: int, why: str) -> NoReturn:
     errors.print(why, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(code)
+
+
+def _method(name: str, variant: str | None, error: float | None) -> str | Method:
+    """The method as `audit` takes it, refused before a network is trained for nothing."""
+    from fairprobe.search.catalogue import check_method, method_named
+
+    check_method(name, variant)
+    if error is None:
+        return name
+    if name != "themis":
+        raise SettingError(
+            f"--error is how well Themis is to know its score; the method '{name}' has none. Leave it out, or --method themis."
+        )
+    return method_named(name, error=error)
 
 
 def _limit(text: str | None) -> Any:

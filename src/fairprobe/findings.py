@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,11 @@ BATCH = 262_144
 class Generation:
     """How findings came about. `tried`: different instances; `judged`: with repetitions.
 
-    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed".
+    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed". `scores`: what the method measured itself.
     """
 
     method: str
-    mode: str
+    variant: str
     seeds: int
     global_iterations: int
     local_iterations: int
@@ -47,6 +47,7 @@ class Generation:
     stopped: str
     wall_seconds: float
     cpu_seconds: float
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,11 @@ def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
     other = domain.unpack(records["other"], domain.sensitive_columns)
     columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE)]
     arrays = []
-    for field, values in zip(schema, columns, strict=True):
-        if field.name == "phase":
+    for column, values in zip(schema, columns, strict=True):
+        if column.name == "phase":
             arrays.append(pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int8)), pa.array(PHASES)))
         else:
-            arrays.append(pa.array(np.ascontiguousarray(values).astype(field.type.to_pandas_dtype())))
+            arrays.append(pa.array(np.ascontiguousarray(values).astype(column.type.to_pandas_dtype())))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -10,6 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from fairprobe.report.sentences import scores as themis_scores
+
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
 
@@ -41,27 +43,63 @@ def datasets_table(entries: Sequence[Entry]) -> RenderableType:
     return Group(table, Text(), origins)
 
 
+def experiments_table(entries: Sequence[dict[str, str]]) -> RenderableType:
+    """The experiments that can be run again."""
+    table = Table(title="Experiments", title_justify="left", box=None, padding=(0, 2, 1, 0))
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it does")
+    for entry in entries:
+        table.add_row(Text(entry["name"], style="bold"), Text(f"{entry['title']}.\n{entry['about']} Quick: {entry['quick']}"))
+    return Group(table, Text("Run one with: fairprobe experiment NAME [--scale quick|full] [--workers N | --cluster ADDRESS]"))
+
+
 def _numbers(body: dict[str, Any]) -> Table:
-    model, found, common, inside = body["model"], body["generation"], body["dm_rs"], body["interpretation"]
-    layer = next(layer for layer in inside["layers"] if layer["name"] == inside["most_biased"])
+    model, found, common = body["model"], body["generation"], body["dm_rs"]
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
+    variant = f", variant {found['variant']}" if found["variant"] else ""
+    rows_of_accuracy = "held-out data" if model["trained_here"] else "a fifth of the data"
+    phases = "" if found["method"] == "themis" else f" ({found['global_idis']:,} global, {found['local_idis']:,} local)"
     rows = {
         "People in the data affected": f"{body['people']['hits']:,} of {body['people']['samples']:,}  {_interval(body['people'])}",
         "Possible people affected (DM-RS)": f"{common['hits']:,} of {common['samples']:,} sampled  {_interval(common)}",
-        "Cases found by the search": f"{found['idis']:,} different ({found['global_idis']:,} global, {found['local_idis']:,} local); "
-        f"success rate {found['gsr']:.1%}, which is no population rate",
-        "Most biased layer": f"{layer['name']}: AUC {layer['auc']:.3f}, {layer['biased']} of {layer['neurons']} neurons biased",
-        "Silencing these neurons": f"DM-RS {inside['ablation']['before']:.2%} → {inside['ablation']['biased_zeroed']:.2%} "
-        f"(as many random ones: {inside['ablation']['random_zeroed']:.2%})",
-        "Accuracy on held-out data": f"{model['accuracy']:.1%} of {model['accuracy_rows']:,} rows (commonest answer: "
+        "Cases found by the search": f"{found['idis']:,} different{phases}; success rate {found['gsr']:.1%}, which is no population rate",
+        **_scores(body),
+        **_inside(body["interpretation"]),
+        f"Accuracy on {rows_of_accuracy}": f"{model['accuracy']:.1%} of {model['accuracy_rows']:,} rows (commonest answer: "
         f"{model['majority']:.1%})",
-        "Time of the search": f"{found['wall_seconds']:.1f} s, seed {body['seed']}",
+        "Time of the search": f"{found['wall_seconds']:.1f} s with {found['method']}{variant}, seed {body['seed']}",
     }
     for name, value in rows.items():
         table.add_row(name, Text(value))
     return table
+
+
+def _inside(inside: dict[str, Any] | None) -> dict[str, str]:
+    if inside is None:
+        return {"Inside the model": "cannot be seen: a black box can only be asked"}
+    layer = next(layer for layer in inside["layers"] if layer["name"] == inside["most_biased"])
+    return {
+        "Most biased layer": f"{layer['name']}: AUC {layer['auc']:.3f}, {layer['biased']} of {layer['neurons']} neurons biased",
+        "Silencing these neurons": f"DM-RS {inside['ablation']['before']:.2%} → {inside['ablation']['biased_zeroed']:.2%} "
+        f"(as many random ones: {inside['ablation']['random_zeroed']:.2%})",
+    }
+
+
+def _scores(body: dict[str, Any]) -> dict[str, str]:
+    """What Themis measured: the share of possible people once more, and the widest difference between groups."""
+    scores = themis_scores(body)
+    if scores is None:
+        return {}
+    told = {
+        name: f"{scores[name]:.2%} ({100 * scores['confidence']:g} % interval {scores[f'{name}_low']:.2%} to {scores[f'{name}_high']:.2%})"
+        for name in ("causal", "group")
+    }
+    return {
+        "Causal score of Themis": f"{told['causal']}, {scores['draws']:,} draws; the share of possible people, measured anew",
+        "Group score of Themis": f"{told['group']}; the widest difference between groups",
+    }
 
 
 def _interval(rate: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from fairprobe.metrics.generation import coverage_rate, dm_rs, generation_diversity, gsr, ms_per_1000_idis, spread
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
-from fairprobe.metrics.rates import Rate
+from fairprobe.rates import Rate
 
 __all__ = [
     "Advantage",

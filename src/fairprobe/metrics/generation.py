@@ -19,8 +19,8 @@ from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
-from fairprobe.metrics.rates import Rate
 from fairprobe.model import Model, one_thread
+from fairprobe.rates import Rate
 
 BINS = 1024  # of a real attribute's range, for `spread`
 SAMPLES = 50_000

@@ -112,6 +112,18 @@ def rates_table(groups: Sequence[dict[str, Any]], *, everybody: dict[str, Any] |
     return Table(("group", "people", "affected", "share", "interval"), cells)
 
 
+def scores_table(document: dict[str, Any]) -> Table | None:
+    """What Themis measured, with intervals."""
+    scores = sentences.scores(document)
+    if scores is None:
+        return None
+    rows = [
+        (name, percent(scores[name]), interval({"low": scores[f"{name}_low"], "high": scores[f"{name}_high"]}))
+        for name in ("causal", "group")
+    ]
+    return Table(("score", "measured", f"{level(scores['confidence'])} interval"), rows)
+
+
 def _rate_bar(label: str, rate: dict[str, Any]) -> Bar:
     return Bar(label, percent(rate["estimate"]), rate["estimate"], f" ({count(rate['samples'])})", rate["low"], rate["high"])
 

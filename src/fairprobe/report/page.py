@@ -12,6 +12,17 @@ from fairprobe.report.network_picture import shade_names
 from fairprobe.report.plots import STYLED_LAYERS, LineStyle, curve_styles
 from fairprobe.report.svg import MARK, MUTED, coloured
 
+CLASSES = {  # in fairprobe.search
+    "neuronfair": "NeuronFair",
+    "adf": "ADF",
+    "eidig": "EIDIG",
+    "aequitas": "Aequitas",
+    "symbgen": "SymbGen",
+    "themis": "Themis",
+    "random": "RandomWalk",
+}
+NEEDED = {"neuronfair": "layer=...", "symbgen": "x=data.x"}  # what they cannot be made without
+
 
 @dataclass(frozen=True)
 class Card:
@@ -38,6 +49,22 @@ def page(document: dict[str, Any]) -> dict[str, Any]:
         "values_table": figures.rates_table(document["people"]["values"]),
         "people_figures": figures.people_figures(document),
         "groups": figures.groups_figure(document),
+        **(_inside(document) if document["interpretation"] else {}),
+        "noun": sentences.noun(document),
+        "scores": sentences.scores(document),
+        "scores_table": figures.scores_table(document),
+        "searched": sentences.searched(document),
+        "phases": sentences.phases(document),
+        "whose_pairs": sentences.whose_pairs(document),
+        "origin_noun": sentences.WITHOUT_SEEDS.get(document["generation"]["method"], "seed"),
+        "origins": [sentences.origin(document, pair) for pair in document["pairs"]],
+        "python": _python(document),
+    }
+
+
+def _inside(document: dict[str, Any]) -> dict[str, Any]:
+    """What only a network has."""
+    return {
         "reaction": sentences.reaction(document),
         "picture": figures.network_figure(document),
         "shades": shade_names(),
@@ -45,7 +72,6 @@ def page(document: dict[str, Any]) -> dict[str, Any]:
         "legend": _legend(document["interpretation"]),
         "ablation": sentences.ablation(document),
         "ablation_figures": figures.ablation_figures(document),
-        "python": _python(document),
     }
 
 
@@ -92,26 +118,49 @@ def _python(document: dict[str, Any]) -> str:
     """The lines that repeat the audit in the run folder."""
     found, data = document["generation"], document["dataset"]
     load = f"fp.datasets.load({data!r})" if document["data"]["source"] else "...  # your own data, as it was"
-    kept = (
-        "fp.networks.load('model', data.domain)" if document["model"]["trained_here"] else "...  # your network; its weights are in model/"
-    )
-    budget = ", ".join(f"{name}={found[name]!r}" for name in ("seeds", "global_iterations", "local_iterations"))
     return "\n".join(
         (
             "import fairprobe as fp",
             "",
             f"data = {load}",
-            f"model = {kept}",
+            f"model = {_kept(document)}",
             "audit = fp.audit(",
             "    data,",
             "    model,",
             f"    sensitive={document['sensitive']!r},",
-            f"    method={found['method']!r},",
-            f"    mode={found['mode']!r},",
-            f"    budget=fp.Budget({budget}),",
+            *_method(found),
+            *_budget(found),
             f"    samples={document['dm_rs']['samples']!r},",
             f"    seed={document['seed']!r},",
             ")",
             "audit.report('report-again.html')",
         )
     )
+
+
+def _kept(document: dict[str, Any]) -> str:
+    if document["interpretation"] is None:
+        return "...  # your model"
+    if document["model"]["trained_here"]:
+        return "fp.networks.load('model', data.domain)"
+    return "...  # your network; its weights are in model/"
+
+
+def _method(found: dict[str, Any]) -> list[str]:
+    """By name, unless something about it was changed."""
+    if found["method"] not in sentences.SEARCHES:
+        return [f"    method=...,  # your own: {found['method']!r}"]
+    variant = [f"variant={found['variant']!r}"] if found["variant"] else []
+    if not found["settings"]:
+        return [f"    {argument}," for argument in (f"method={found['method']!r}", *variant)]
+    needed = [NEEDED[found["method"]]] if found["method"] in NEEDED else []
+    changed = [f"{name}={value!r}" for name, value in found["settings"].items()]
+    return [f"    method=fp.search.{CLASSES[found['method']]}({', '.join(needed + variant + changed)}),"]
+
+
+def _budget(found: dict[str, Any]) -> list[str]:
+    """What the search was given; Themis needs nothing, and a method that takes no global steps cannot be given any."""
+    if found["method"] == "themis":
+        return []
+    names = ["seeds", *(["global_iterations"] if found["global_iterations"] else []), "local_iterations"]
+    return [f"    budget=fp.Budget({', '.join(f'{name}={found[name]!r}' for name in names)}),"]

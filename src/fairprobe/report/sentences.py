@@ -11,6 +11,37 @@ from fairprobe.report.formats import count, decimal, interval, level, listed, pe
 
 Status = Literal["found", "none", "constant"]
 
+BLACK_BOX = (
+    "The model is a black box: it can be asked, not looked into. What it answers to whom was tested as for any other model; which of its "
+    "parts tell people apart, and whether silencing them would help, cannot be seen from outside."
+)
+
+# How each method searches; of a method of the user's own only the general is known. The words in brackets are filled in by `searched`.
+_FROM_SEEDS = (
+    "It starts from {seeds} (seeds), moves each up to {global_steps} to a first case (global phase), and then takes {local_steps} "
+    "around it (local phase), "
+)
+SEARCHES = {
+    "neuronfair": _FROM_SEEDS + "led by the biased neurons.",
+    "adf": _FROM_SEEDS + "led by the gradient of the network’s loss to people whose decision is close.",
+    "eidig": _FROM_SEEDS + "led by the gradient of the network’s output, with a memory of earlier steps.",
+    "random": _FROM_SEEDS + "each by pure chance. It is the control that a guided method must beat.",
+    "aequitas": "It does not start from the data: it draws {seeds} at random from everything the attributes allow{again} (global phase), "
+    "and then takes {local_steps} around each case among them (local phase). Variants “semi” and “full” learn which steps succeed.",
+    "symbgen": "It grows a small decision tree around an input, as an explanation of what the {noun} does there, and solves for inputs on "
+    "the other side of the tree’s splits. It starts from {seeds} (seeds) and ends when its time is over or nothing new is left.",
+    "themis": "It uses no seeds and has no local phase: it draws people at random from everything the attributes allow, until the share of "
+    "them that is affected is known to within its error.",
+}
+OWN_SEARCH = "It is a method of the user’s own; how it looks is not told here. It was given {seeds} to start from (seeds)."
+WITHOUT_SEEDS = {"themis": "draw", "aequitas": "start"}  # what the number of origin counts, where it is not the seed
+SCORES = ("causal", "causal_low", "causal_high", "group", "group_low", "group_high", "confidence", "error", "draws")  # of Themis
+
+
+def noun(document: dict[str, Any]) -> str:
+    """What the audited thing is called: only a network can be looked into."""
+    return "model" if document["interpretation"] is None else "network"
+
 
 def sensitive(document: dict[str, Any]) -> str:
     """Gender, or gender and age."""
@@ -36,7 +67,7 @@ def headline(document: dict[str, Any]) -> str:
     return {
         "found": f"Decisions that depend on {name} were found",
         "none": f"No decision that depends on {name} was found",
-        "constant": "The network gives everybody the same answer",
+        "constant": f"The {noun(document)} gives everybody the same answer",
     }[status(document)]
 
 
@@ -66,7 +97,7 @@ def advantage(document: dict[str, Any]) -> str:
     if people["hits"] == 0:
         return ""
     if answer is None or not people["advantages"]:
-        return "No answer of this network was declared the favourable one, so the report does not say whom the difference helps."
+        return f"No answer of this {noun(document)} was declared the favourable one, so the report does not say whom the difference helps."
     first, last = people["advantages"][0], people["advantages"][-1]
     who = f"Of the {count(people['hits'])} people affected" if people["hits"] > 1 else "Of the one person affected"
     if first["share"] == last["share"]:
@@ -76,6 +107,53 @@ def advantage(document: dict[str, Any]) -> str:
         f"{who}, {percent(first['share'])} would get the favourable answer ({answer}) as “{first['value']}”, "
         f"and {percent(last['share'])} as “{last['value']}”.{between}"
     )
+
+
+def searched(document: dict[str, Any]) -> str:
+    """How the search went about it."""
+    found = document["generation"]
+    again = f", each up to {plural(found['global_iterations'], 'time')} again until it is a case" if found["global_iterations"] else ""
+    return SEARCHES.get(found["method"], OWN_SEARCH).format(
+        seeds=plural(found["seeds"], "person", "people"),
+        global_steps=plural(found["global_iterations"], "step"),
+        local_steps=plural(found["local_iterations"], "step"),
+        again=again,
+        noun=noun(document),
+    )
+
+
+def phases(document: dict[str, Any]) -> str:
+    """How many cases came from which phase, if there are two."""
+    found = document["generation"]
+    if found["method"] == "themis":
+        return ""
+    return f": {count(found['global_idis'])} in the global and {count(found['local_idis'])} in the local phase"
+
+
+def whose_pairs(document: dict[str, Any]) -> str:
+    """Why the people of a pair are no records."""
+    method = document["generation"]["method"]
+    if method in WITHOUT_SEEDS:
+        how = "The search draws people at random from everything the attributes allow"
+        how += "" if method == "themis" else ", and changes them step by step"
+    elif method in SEARCHES:
+        how = "The search starts at people in the data and changes them step by step"
+    else:
+        how = "The search makes people up"
+    return f"{how}, so these are possible people, not records, and some are unlikely in life."
+
+
+def origin(document: dict[str, Any], pair: dict[str, Any]) -> str:
+    """Where in the search a pair comes from."""
+    method = document["generation"]["method"]
+    place = f"{WITHOUT_SEEDS.get(method, 'seed')} {pair['origin']}"
+    return f"Found as {place}." if method == "themis" else f"Found in the {pair['phase']} phase, from {place}."
+
+
+def scores(document: dict[str, Any]) -> dict[str, Any] | None:
+    """What Themis measured itself, if it had time to draw anybody."""
+    measured: dict[str, Any] = document["generation"]["scores"]
+    return measured if all(measured.get(name) is not None for name in SCORES) and measured["draws"] else None
 
 
 def most_biased(document: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Putting it all together: an audit, its plain data, its folder."""
 
-from fairprobe.run.evidence import NETWORKS, Audit, audit, train, trained_before
+from fairprobe.run.evidence import Audit, audit
 from fairprobe.run.folder import RunFolder, read_document, save
+from fairprobe.run.models import NETWORKS, train, trained_before
 
 __all__ = ["NETWORKS", "Audit", "RunFolder", "audit", "read_document", "save", "train", "trained_before"]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.interpret import GRID
 from fairprobe.metrics import Group, Pair, Rate, gsr, ms_per_1000_idis
+from fairprobe.model import TorchModel
 from fairprobe.networks import DenseNetwork
+from fairprobe.run.models import name_of
 from fairprobe.run.words import notes, verdict
+from fairprobe.search import Method
 
 if TYPE_CHECKING:
     from fairprobe.run.evidence import Audit
 
-FORMAT = 1  # raised when the meaning of a field changes
+FORMAT = 2  # raised when the meaning of a field changes
 
 
 def document(audit: Audit) -> dict[str, Any]:
@@ -76,26 +81,39 @@ def _data(audit: Audit) -> dict[str, Any]:
 
 
 def _model(audit: Audit) -> dict[str, Any]:
-    network = audit.model.module
-    layers = [{"name": layer.name, "neurons": layer.neurons} for layer in audit.interpretation.layers]
     return {
-        "network": network.name if isinstance(network, DenseNetwork) else type(network).__name__,
-        "inputs": audit.model.encoder.width if audit.model.encoder else len(audit.data.domain),
-        "layers": layers,
+        **(_network(audit.model, audit) if isinstance(audit.model, TorchModel) else _black_box(audit)),
         "outputs": len(audit.data.classes),
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "accuracy": audit.accuracy.estimate,
         "accuracy_low": audit.accuracy.low,
         "accuracy_high": audit.accuracy.high,
         "accuracy_rows": audit.accuracy.samples,
-        "trained_here": audit.model.trained_on == (audit.data.name, audit.seed),
         "majority": audit.majority,
         "constant": audit.is_constant,
     }
 
 
-def _interpretation(audit: Audit) -> dict[str, Any]:
-    bias = audit.interpretation
+def _network(model: TorchModel, audit: Audit) -> dict[str, Any]:
+    network = model.module
+    layers = audit.interpretation.layers if audit.interpretation else ()
+    return {
+        "network": network.name if isinstance(network, DenseNetwork) else type(network).__name__,
+        "inputs": model.encoder.width if model.encoder else len(audit.data.domain),
+        "layers": [{"name": layer.name, "neurons": layer.neurons} for layer in layers],
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "trained_here": model.trained_on == (audit.data.name, audit.seed),
+    }
+
+
+def _black_box(audit: Audit) -> dict[str, Any]:
+    inputs = len(audit.data.domain)
+    return {"network": name_of(audit.model), "inputs": inputs, "layers": [], "parameters": None, "trained_here": False}
+
+
+def _interpretation(audit: Audit) -> dict[str, Any] | None:
+    bias, ablation = audit.interpretation, audit.ablation
+    if bias is None or ablation is None:
+        return None
     layers = [
         {
             "name": layer.name,
@@ -110,7 +128,6 @@ def _interpretation(audit: Audit) -> dict[str, Any]:
         }
         for layer in bias.layers
     ]
-    ablation = audit.ablation
     return {
         "layers": layers,
         "grid": GRID,
@@ -126,7 +143,8 @@ def _generation(audit: Audit) -> dict[str, Any]:
     first = audit.findings.count("global")
     return {
         "method": how.method,
-        "mode": how.mode,
+        "variant": how.variant,
+        "settings": _settings(audit.method),
         "seeds": how.seeds,
         "global_iterations": how.global_iterations,
         "local_iterations": how.local_iterations,
@@ -142,7 +160,24 @@ def _generation(audit: Audit) -> dict[str, Any]:
         "cpu_seconds": how.cpu_seconds,
         "wall_ms_per_1000_idis": ms_per_1000_idis(how.wall_seconds, idis),
         "cpu_ms_per_1000_idis": ms_per_1000_idis(how.cpu_seconds, idis),
+        "scores": {name: _number(score) for name, score in how.scores.items()},
     }
+
+
+def _settings(method: Method) -> dict[str, Any]:
+    """What of the method is not as it is by default; the variant and the iterations have their own place."""
+    default: dict[str, Any] = {each.name: each.default for each in fields(method) if each.init} if is_dataclass(method) else {}
+    told = {name: getattr(method, name) for name in default if name not in ("variant", "global_iterations", "local_iterations")}
+    return {
+        name: value
+        for name, value in told.items()
+        if (isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))) and value != default[name]
+    }
+
+
+def _number(value: float) -> float | None:
+    """A number as JSON can hold it; what is no number is nothing."""
+    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
 
 
 def _pair(audit: Audit, pair: Pair) -> dict[str, Any]:

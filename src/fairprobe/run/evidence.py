@@ -13,44 +13,40 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from fairprobe import networks
+from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
 from fairprobe.domain import Outside
-from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
 from fairprobe.metrics import Pair, People, Rate, dm_rs, people, spread, striking_pairs
-from fairprobe.model import Encoder, Model, TorchModel, one_thread
+from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.report import render
 from fairprobe.run.document import document
-from fairprobe.search import Budget, NeuronFair, Progress, choose_seeds, search
-from fairprobe.search.methods.neuronfair import MODES, Mode
+from fairprobe.run.models import OnStage, as_model, check_classes, check_seed
+from fairprobe.search import Budget, Method, Progress, choose_seeds, search
+from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
 from fairprobe.storage import write_text
 
 if TYPE_CHECKING:
     from torch import nn
 
-OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
-METHODS = ("neuronfair",)
-NETWORKS = ("auto", "lfcn", "hfcn")
-MODEL = "model"  # the network's folder within a run
-WIDE = 100  # columns; from here on the paper uses its heavier network
-
 
 @dataclass(frozen=True)
 class Audit:
-    """The evidence: what was measured, on what, with which seed."""
+    """The evidence: what was measured, on what, with which seed. A black box has no interpretation and no ablation."""
 
     data: Dataset
-    model: TorchModel
+    model: Model
+    method: Method
     seed: int
     created: str
     accuracy: Rate
     majority: float
     is_constant: bool
     outside: Outside
-    interpretation: NeuronBias
-    ablation: Ablation
+    interpretation: NeuronBias | None
+    ablation: Ablation | None
     dm_rs: Rate
     people: People
     findings: Findings
@@ -70,11 +66,11 @@ class Audit:
 
 def audit(
     data: Dataset,
-    model: Model | nn.Module,
+    model: Model | nn.Module | Callable[..., Any],
     sensitive: str | tuple[str, ...] | list[str],
     *,
-    method: str = "neuronfair",
-    mode: Mode = "revert",
+    method: str | Method = "neuronfair",
+    variant: str | None = None,
     budget: Budget | None = None,
     outside: Literal["clip", "refuse"] = "clip",
     samples: int = 50_000,
@@ -82,47 +78,46 @@ def audit(
     progress: OnStage | None = None,
     findings_to: Path | None = None,
 ) -> Audit:
-    """Measures how a network treats people who differ only in the sensitive attributes.
+    """Measures how a model treats people who differ only in the sensitive attributes.
 
-    It interprets the network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
-    among the people in the data, and searches for as many discriminatory instances as the budget allows. An interrupt during the search
-    keeps what was found. Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is "refuse".
-    `findings_to` streams the findings to a file.
+    It interprets a network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
+    among the people in the data, and searches for as many discriminatory instances as the budget allows, with a method by name
+    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own. A model that is no torch network is a black box:
+    it is measured and searched by the methods that only ask, but not interpreted. An interrupt during the search keeps what was found. Rows
+    outside the domain are counted and named; as seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to
+    a file.
     """
-    _check_settings(method, mode, outside, samples, seed)
+    _check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
+    model = as_model(model, data)
+    _require_white_box(method, model)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
     rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
 
-    def within(stage: str) -> Callable[[int, int], None]:
-        return lambda done, total: tell(stage, done, total, "")
-
-    tell("Checking the network", 0, 1, "")
-    network = _white_box(model, data)
-    labels, test = network.labels(data.x), data.split(seed).test
+    tell("Checking the model", 0, 1, "")
+    check_classes(model, data)
+    labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
-        known = data.x[domain.comparable(data.x)]
-        bias = neuron_bias(domain, network, known, progress=within("Looking at the neurons"))
-        tell("Silencing biased neurons", 0, 1, "")
-        causal = ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rngs["ablation"])
-        common = dm_rs(domain, network, rng=rngs["domain"], samples=samples, progress=within("Sampling the domain"))
+        bias, causal = _inside(data, model, test, rngs["ablation"], tell) if isinstance(model, TorchModel) else (None, None)
+        how = method_named(method, variant, bias=bias, x=data.x) if isinstance(method, str) else method
+        common = dm_rs(domain, model, rng=rngs["domain"], samples=samples, progress=_within("Sampling the domain", tell))
         tell("Asking for everybody in the data", 0, 1, "")
-        affected = people(domain, network, data.x, favourable=data.favourable)
+        affected = people(domain, model, data.x, favourable=data.favourable)
         seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
 
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
-    how = NeuronFair(layer=bias.most_biased, mode=mode)
-    findings = search(domain, network, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
+    findings = search(domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
     return Audit(
         data=data,
-        model=network,
+        model=model,
+        method=how,
         seed=seed,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         accuracy=Rate(int((labels[test] == data.y[test]).sum()), len(test)),
@@ -140,24 +135,16 @@ def audit(
     )
 
 
-def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None) -> TorchModel:
-    """A network of the papers, trained on the data: "lfcn", "hfcn", or "auto" for the one the paper used for data of this width."""
-    _check_seed(seed)
-    if kind not in NETWORKS:
-        raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
-    wide = Encoder(data.domain).width > WIDE
-    build = networks.hfcn if kind == "hfcn" or (kind == "auto" and wide) else networks.lfcn
-    tell = progress or (lambda *_: None)
-    fresh = build(data.domain, classes=len(data.classes), seed=seed)
-    return networks.train(fresh, data, seed=seed, progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"))
+def _inside(data: Dataset, network: TorchModel, test: Ints, rng: np.random.Generator, tell: OnStage) -> tuple[NeuronBias, Ablation]:
+    """Which neurons react to the sensitive attributes, and whether silencing them matters."""
+    domain = data.domain
+    bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)], progress=_within("Looking at the neurons", tell))
+    tell("Silencing biased neurons", 0, 1, "")
+    return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
 
 
-def trained_before(folder: Path, data: Dataset) -> TorchModel:
-    """The network of an earlier run on the same data set."""
-    model = networks.load(folder / MODEL, data.domain)
-    if model.trained_on is not None and model.trained_on[0] != data.name:
-        raise ModelError(f"The network in {folder} was trained on other data ('{model.trained_on[0]}', not '{data.name}').")
-    return model
+def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
+    return lambda done, total: tell(stage, done, total, "")
 
 
 def versions() -> dict[str, str]:
@@ -165,34 +152,27 @@ def versions() -> dict[str, str]:
     return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
 
 
-def _check_settings(method: str, mode: str, outside: str, samples: int, seed: int) -> None:
+def _check_settings(method: str | Method, variant: str | None, outside: str, samples: int, seed: int) -> None:
     """Refuses what cannot be done before any work is done."""
-    if method not in METHODS:
-        raise SettingError(f"There is no method '{method}'.{suggest(method, METHODS)}")
-    if mode not in MODES:
-        raise SettingError(f"The local mode must be one of {', '.join(MODES)}; got '{mode}'.")
+    if isinstance(method, str):
+        check_method(method, variant)
+    elif not isinstance(method, Method):
+        raise SettingError(f"A method is a name ({', '.join(VARIANTS)}) or an object such as fairprobe.search.ADF(); got {method!r}.")
+    elif variant is not None:
+        raise SettingError(f"The variant '{variant}' goes with a method's name. Give the object its variant: {type(method).__name__}(...).")
     if outside not in ("clip", "refuse"):
         raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    _check_seed(seed)
+    check_seed(seed)
 
 
-def _check_seed(seed: int) -> None:
-    if not 0 <= seed < 2**63:
-        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
-
-
-def _white_box(model: Model | nn.Module, data: Dataset) -> TorchModel:
-    """The model as one that can be looked into, and that answers for the classes of the data."""
-    if isinstance(model, torch.nn.Module):
-        encoder = Encoder(data.domain)
-        model = TorchModel(model, encoder=None if encoder.is_identity else encoder)
-    if not isinstance(model, TorchModel):
+def _require_white_box(method: str | Method, model: Model) -> None:
+    """Refuses a black box to a method that must look inside, and names those that need not."""
+    name, must_look = (method, looks_inside(method)) if isinstance(method, str) else (method.name, method.needs_gradients)
+    if must_look and not isinstance(model, TorchModel):
+        *most, last = [other for other in VARIANTS if not looks_inside(other)]
         raise ModelError(
-            "NeuronFair looks inside the network and needs a TorchModel; a black box was given. Wrap the nn.Module in fairprobe.TorchModel."
+            f"The method '{name}' looks inside the network; a black box was given. Choose a method that only asks "
+            f"({', '.join(most)} or {last}), or wrap the nn.Module in fairprobe.TorchModel."
         )
-    answers = model.probabilities(data.x[:1]).shape[1]
-    if answers != len(data.classes):
-        raise ModelError(f"The network knows {answers} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
-    return model

@@ -15,12 +15,14 @@ from typing import Any
 from fairprobe import networks
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.findings import Findings
+from fairprobe.model import TorchModel
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
-from fairprobe.run.evidence import MODEL, Audit
+from fairprobe.run.evidence import Audit
+from fairprobe.run.models import AUDIT, MODEL
 from fairprobe.storage import write_text
 
-AUDIT, FINDINGS, REPORT = "audit.json", "findings.parquet", "report.html"
+FINDINGS, REPORT = "findings.parquet", "report.html"
 
 
 class RunFolder:
@@ -127,11 +129,15 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
         if audit.findings.path != folder / FINDINGS:
             audit.findings.save(folder / FINDINGS)
 
+    def network() -> None:  # a black box is somebody else's program, and not ours to keep
+        if isinstance(audit.model, TorchModel):
+            networks.save(audit.model, folder / MODEL)
+
     body = audit.to_dict() | {"command": command}
     return [
         findings,
         lambda: write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
-        lambda: networks.save(audit.model, folder / MODEL),
+        network,
         lambda: write_text(folder / REPORT, render(body)),
     ]
 

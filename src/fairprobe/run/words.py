@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairprobe.report.sentences import BLACK_BOX, noun, scores
+
 NAMED = 6  # groups without anybody, named in a note
 
 
@@ -13,7 +15,7 @@ def verdict(body: dict[str, Any]) -> str:
     idis = body["generation"]["idis"]
     if body["model"]["constant"]:
         return (
-            f"The network gives everybody the same answer, so changing {name} changes nothing. That is not "
+            f"The {noun(body)} gives everybody the same answer, so changing {name} changes nothing. That is not "
             "fairness: it decides nothing at all."
         )
     if idis == 0 and common["hits"] == 0 and people["hits"] == 0:
@@ -21,27 +23,38 @@ def verdict(body: dict[str, Any]) -> str:
             f"No discrimination by {name} was found: no decision changed when only {name} changed, for "
             f"{common['samples']:,} possible people, "
             f"{people['samples']:,} people in the data and {body['generation']['tried']:,} instances searched. "
-            f"With 95 % confidence at most {_percent(common['high'])} of all possible people are affected."
+            f"With 95 % confidence at most {_percent(common['high'])} of all possible people are affected.{_causal(body)}"
         )
     return (
-        f"Changing nothing but {name} changes the network's decision for {_percent(people['estimate'])} of the "
+        f"Changing nothing but {name} changes the {noun(body)}'s decision for {_percent(people['estimate'])} of the "
         f"{people['samples']:,} people in the data "
         f"and for {_percent(common['estimate'])} of all possible people (95 % interval "
         f"{_percent(common['low'])} to {_percent(common['high'])}). "
-        f"The search found {idis:,} different cases."
+        f"The search found {idis:,} different cases.{_causal(body)}"
+    )
+
+
+def _causal(body: dict[str, Any]) -> str:
+    """Themis measures the share of possible people anew."""
+    measured = scores(body)
+    if measured is None:
+        return ""
+    return (
+        f" Themis' own draws put the share of possible people at {_percent(measured['causal'])} "
+        f"({100 * measured['confidence']:g} % interval {_percent(measured['causal_low'])} to {_percent(measured['causal_high'])})."
     )
 
 
 def notes(body: dict[str, Any]) -> list[str]:
     """What a careful reader must know to read the numbers rightly."""
     model, generation, data = body["model"], body["generation"], body["data"]
-    said = [
-        "The search looks where it expects to find discrimination. Its success rate "
-        f"({_percent(generation['gsr'])}) says how well it looks, "
-        "not how many people are affected; that is what the sampled rate and the people in the data tell.",
+    said = [_about_the_search(body)]
+    said.append(
         "Possible people are drawn uniformly from the domain, every combination of values alike; many of them "
-        "are rarer in life than others.",
-    ]
+        "are rarer in life than others."
+    )
+    if body["interpretation"] is None:
+        said.append(BLACK_BOX)
     if data["outside"]["rows"]:
         worst = ", ".join(
             f"{name} ({count:,})" for name, count in sorted(data["outside"]["by_attribute"].items(), key=lambda item: -item[1])
@@ -53,13 +66,13 @@ def notes(body: dict[str, Any]) -> list[str]:
         )
     if absent := body["people"]["absent"]:
         some = ", ".join(absent[:NAMED]) + (f" and {len(absent) - NAMED} more" if len(absent) > NAMED else "")
-        said.append(f"Nobody in the data is {some}. What the network says of such people is a guess beyond its experience.")
+        said.append(f"Nobody in the data is {some}. What the {noun(body)} says of such people is a guess beyond its experience.")
     if data["constraints"]:
         said.append(f"Generated people obey these rules: {', '.join(data['constraints'])}.")
     held_out = (
-        "rows that the network did not see in training."
+        f"rows that the {noun(body)} did not see in training."
         if model["trained_here"]
-        else "rows, a fifth of the data. Whether the network saw them in training is not known here."
+        else f"rows, a fifth of the data. Whether the {noun(body)} saw them in training is not known here."
     )
     said.append(
         f"The accuracy of {_percent(model['accuracy'])} was measured on {model['accuracy_rows']:,} {held_out} "
@@ -68,7 +81,8 @@ def notes(body: dict[str, Any]) -> list[str]:
     )
     if model["accuracy"] <= model["majority"] and not model["constant"]:
         said.append(
-            "The network is no better than always giving the commonest answer. A fairness measurement of such a network means little."
+            f"The {noun(body)} is no better than always giving the commonest answer. A fairness measurement of such a {noun(body)} means "
+            "little."
         )
     if generation["stopped"] != "complete":
         why = {
@@ -78,6 +92,20 @@ def notes(body: dict[str, Any]) -> list[str]:
         }
         said.append(f"The search {why[generation['stopped']]}. What it had found until then is complete; more time might have found more.")
     return said
+
+
+def _about_the_search(body: dict[str, Any]) -> str:
+    rate, measured = _percent(body["generation"]["gsr"]), scores(body)
+    if measured is None:
+        return (
+            f"The search looks where it expects to find discrimination. Its success rate ({rate}) says how well it looks, "
+            "not how many people are affected; that is what the sampled rate and the people in the data tell."
+        )
+    return (
+        f"Themis looks nowhere in particular: its {measured['draws']:,} draws are possible people too, so its causal score and the sampled "
+        f"rate measure the same thing twice. Its success rate ({rate}) counts each different person once and has no interval; read the "
+        "score instead."
+    )
 
 
 def _percent(share: float) -> str:

@@ -2,7 +2,22 @@
 
 from fairprobe.search.budget import Budget, Progress
 from fairprobe.search.loop import search
-from fairprobe.search.methods import Method, NeuronFair
+from fairprobe.search.methods import ADF, EIDIG, Aequitas, Explorer, Method, NeuronFair, RandomWalk, SymbGen, Themis, TwoPhase
 from fairprobe.search.seeds import choose_seeds
 
-__all__ = ["Budget", "Method", "NeuronFair", "Progress", "choose_seeds", "search"]
+__all__ = [
+    "ADF",
+    "EIDIG",
+    "Aequitas",
+    "Budget",
+    "Explorer",
+    "Method",
+    "NeuronFair",
+    "Progress",
+    "RandomWalk",
+    "SymbGen",
+    "Themis",
+    "TwoPhase",
+    "choose_seeds",
+    "search",
+]

@@ -56,8 +56,8 @@ class Ledger:
             limit,
         )
 
-    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> Keys:
-        """Enters the rows that a step tried and, of these, the discriminatory ones. Returns the rows' keys."""
+    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
+        """Enters the rows that a step tried and, of these, the discriminatory ones."""
         keys = self.domain.key(x)
         is_idi = verdict.is_discriminatory
         found = self._records(self._found, x, keys, is_idi)
@@ -69,7 +69,6 @@ class Ledger:
         tried = self._records(self._tried, x, keys, None)
         self._found.add(found)
         self._tried.add(tried)
-        return keys
 
     def _records(self, store: _Store, x: Rows, keys: Keys, rows: Mask | None) -> Records:
         kept = keys if rows is None else keys[rows]

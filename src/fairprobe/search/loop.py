@@ -8,26 +8,29 @@ Seeds are worked on in chunks, each with a random generator of its own, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import exp
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Keys, Mask, Rows
+from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, FairprobeError, ModelError
-from fairprobe.findings import Findings, Generation, check_names
+from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
-from fairprobe.model import Model, TorchModel, one_thread
+from fairprobe.model import Encoder, Model, TorchModel, one_thread
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
-from fairprobe.search.methods.base import Method, Walkers, World
+from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
+from fairprobe.search.walk import local_walk
 
 ROWS_AT_ONCE = 4096  # walkers × sensitive values in one batch
-ACCEPT_A_MISS = exp(-1)  # basin hopping at temperature 1
+PARTS = 1000  # of the plan of a method that knows only how much of it is done
+
+OnJudged: TypeAlias = Callable[[Rows, Verdict], None]
 
 
 class _Spent(Exception):  # noqa: N818  (a signal, not a failure)
@@ -44,26 +47,23 @@ def search(
     rng: np.random.Generator,
     progress: OnProgress | None = None,
     save_to: Path | None = None,
+    on_judged: OnJudged | None = None,
 ) -> Findings:
     """Searches from `seeds` (rows inside the domain) and returns every IDI once.
 
     An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped` says so. An error on the way
     carries what was found until then as `error.findings`. With `save_to` the findings are
-    streamed to that Parquet file, and memory stays flat however many there are.
+    streamed to that Parquet file, and memory stays flat however many there are. `on_judged` is shown everything that was tried.
     """
-    if method.needs_gradients and not isinstance(model, TorchModel):
-        raise ModelError(
-            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. "
-            "Wrap the nn.Module in fairprobe.TorchModel."
-        )
+    require_white_box(method, model)
     check_names(domain)
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
         raise DomainError(f"{int((~domain.satisfies(seeds)).sum())} seeds break the domain's constraints. Leave them out.")
-    run = _Run(domain, model, method, budget or Budget(), progress, len(seeds))
+    run = _Run(world_of(domain, model, method), method, budget or Budget(), len(seeds), progress, on_judged)
     try:
         with one_thread():
-            stopped = run.all_chunks(seeds, rng)
+            stopped = run.whole(seeds, rng)
         return run.findings(stopped, save_to)
     except FairprobeError as error:  # a network that fails, a full disk: what was found before is not lost with it
         error.findings = run.findings("failed", None)
@@ -72,44 +72,83 @@ def search(
         run.ledger.close()
 
 
+def require_white_box(method: Method, model: Model) -> None:
+    """Refuses a black box to a method that must look inside."""
+    if method.needs_gradients and not isinstance(model, TorchModel):
+        raise ModelError(
+            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. "
+            "Wrap the nn.Module in fairprobe.TorchModel, or choose a method that only asks: aequitas, symbgen, themis or random."
+        )
+
+
+def world_of(domain: Domain, model: Model, method: Method) -> World:
+    """Where this method searches."""
+    encoder = model.encoder if isinstance(model, TorchModel) else Encoder(domain)
+    return World(domain, model, Moves(domain, encoder, step=method.step))
+
+
 class _Run:
     """One search: the ledger, the clock, and the two phases."""
 
-    def __init__(self, domain: Domain, model: Model, method: Method, budget: Budget, progress: OnProgress | None, seeds: int) -> None:
-        encoder = model.encoder if isinstance(model, TorchModel) else None
-        self.world = World(domain, model, Moves(domain, encoder, step=method.step))
-        self.method, self.budget, self.progress = method, budget, progress
+    def __init__(
+        self, world: World, method: Method, budget: Budget, seeds: int, progress: OnProgress | None, on_judged: OnJudged | None
+    ) -> None:
+        self.world, self.method, self.budget, self.seeds = world, method, budget, seeds
+        self.progress, self.on_judged = progress, on_judged
         self.global_iterations = budget.global_iterations or method.global_iterations
         self.local_iterations = method.local_iterations if budget.local_iterations is None else budget.local_iterations
-        self.ledger = Ledger(domain)
+        self.seconds = method.seconds if budget.seconds is None else budget.seconds
+        self.ledger = Ledger(world.domain)
         self.clock = Clock()
-        self.seeds = seeds
         self._chunk = slice(0, 0)  # the seeds being worked on
         self._count_again_at = budget.wanted or 0
 
-    def all_chunks(self, seeds: Rows, rng: np.random.Generator) -> str:
-        """Works through the seeds; returns what ended the search."""
+    def whole(self, seeds: Rows, rng: np.random.Generator) -> str:
+        """The whole search; returns what ended it."""
         try:
-            for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
-                self._chunk = chunk
-                starts = self.global_phase(seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng)
-                if len(starts) and self.local_iterations:
-                    self.local_phase(starts, own_rng)
+            if isinstance(self.method, Explorer):
+                self.explore(self.method, seeds, rng)
+            else:
+                assert isinstance(self.method, TwoPhase)
+                self.all_chunks(self.method, seeds, rng)
         except _Spent as spent:
             return str(spent)
         except KeyboardInterrupt:
             return "interrupted"
         return "complete"
 
-    def global_phase(self, x: Rows, origin: Ints, rng: np.random.Generator) -> Walkers:
+    def explore(self, method: Explorer, seeds: Rows, rng: np.random.Generator) -> None:
+        """Judges what the method proposes, until it has no more to propose."""
+        plan = method.propose(self.world, seeds, rng)
+        try:
+            proposal = next(plan)
+            while True:
+                _, verdict = self.judge(proposal.x, proposal.origin, PHASES.index(proposal.phase))
+                if self.progress is not None:
+                    done = max(proposal.done, self.clock.wall / self.seconds if self.seconds else 0.0)
+                    self.progress(Progress(proposal.phase, int(PARTS * min(done, 1.0)), PARTS, self.ledger.idis_with_repetitions))
+                proposal = plan.send(verdict)
+        except StopIteration:
+            return
+
+    def all_chunks(self, method: TwoPhase, seeds: Rows, rng: np.random.Generator) -> None:
+        """Works through the seeds."""
+        for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
+            self._chunk = chunk
+            starts = self.global_phase(method, seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng)
+            if len(starts) and self.local_iterations:
+                self.local_phase(method, starts, own_rng)
+
+    def global_phase(self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator) -> Walkers:
         """Moves seeds until they are discriminatory; returns these, each once."""
-        walkers = Walkers(x, x, origin, x, np.ones(len(x), dtype=bool))
-        found: list[Walkers] = []
+        x = method.starts(self.world, seeds, rng)
+        walkers = Walkers.at(x, x, origin, x)
+        found = [Walkers.at(x[:0], x[:0], origin[:0], x[:0])]
         for step in range(self.global_iterations + 1):  # the row after the last move is judged too
-            walkers.x, verdict, _ = self.judge(walkers.x, walkers.origin, GLOBAL)
+            walkers.x, verdict = self.judge(walkers.x, walkers.origin, GLOBAL)
             hit = verdict.is_discriminatory
             if hit.any():
-                found.append(Walkers(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], walkers.seed[hit], hit[hit]))
+                found.append(Walkers.at(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], walkers.seed[hit]))
             walkers.x_other = verdict.x_other
             walkers.keep(~hit)
             self.tell("global", step)
@@ -117,62 +156,40 @@ class _Run:
                 break
             if step < self.global_iterations:
                 walkers.step = step
-                walkers.x = self.world.moves.snap(self.method.global_step(self.world, walkers, rng), walkers.seed)
+                walkers.x = self.world.moves.snap(method.global_step(self.world, walkers, rng), walkers.seed)
         return self._each_once(found)
 
-    def local_phase(self, walkers: Walkers, rng: np.random.Generator) -> None:
+    def local_phase(self, method: TwoPhase, walkers: Walkers, rng: np.random.Generator) -> None:
         """Walks around the IDIs."""
-        here = self.world.domain.key(walkers.x)
-        is_idi = np.ones(len(walkers), dtype=bool)
-        for step in range(self.local_iterations):
-            walkers.step = step
-            candidate = self.world.moves.snap(self.method.local_step(self.world, walkers, rng), walkers.seed)
-            candidate, verdict, keys = self.judge(candidate, walkers.origin, LOCAL)
-            accepted = verdict.is_discriminatory | self._accept_misses(is_idi, rng)
-            walkers.x = np.where(accepted[:, None], candidate, walkers.x)
-            walkers.x_other = np.where(accepted[:, None], verdict.x_other, walkers.x_other)
-            walkers.moved = accepted & (keys != here)  # a step against a bound leads nowhere
-            here = np.where(accepted, keys, here)
-            is_idi = np.where(accepted, verdict.is_discriminatory, is_idi)
+
+        def judge(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
+            return self.judge(x, origin, LOCAL)
+
+        for step, _ in zip(range(self.local_iterations), local_walk(self.world, method, walkers, judge, rng), strict=False):
             if step % 16 == 0:
                 self.tell("local", self.global_iterations + step)
 
-    def _accept_misses(self, is_idi: Mask, rng: np.random.Generator) -> Mask:
-        """Which walkers would go on from a step that is no IDI."""
-        if self.method.on_miss == "go on":
-            return np.ones_like(is_idi)
-        if self.method.on_miss == "walk":
-            return ~is_idi | (rng.random(len(is_idi)) < ACCEPT_A_MISS)
-        return np.zeros_like(is_idi)
-
-    def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict, Keys]:
+    def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Judges, enters into the ledger, and ends the search when the budget is spent."""
         x, verdict = without_ties(self.world.domain, self.world.model, x, judge(self.world.domain, self.world.model, x))
-        keys = self.ledger.add(x, verdict, origin=origin, phase=phase)
-        if self.budget.seconds is not None and self.clock.wall > self.budget.seconds:
+        self.ledger.add(x, verdict, origin=origin, phase=phase)
+        if self.on_judged is not None:
+            self.on_judged(x, verdict)
+        if self.seconds is not None and self.clock.wall > self.seconds:
             raise _Spent("seconds")
         if self.budget.wanted is not None and self.ledger.idis_with_repetitions >= self._count_again_at:
             missing = self.budget.wanted - self.ledger.count_found()
             if missing <= 0:
                 raise _Spent("wanted")
             self._count_again_at = self.ledger.idis_with_repetitions + missing
-        return x, verdict, keys
+        return x, verdict
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""
-        empty = np.empty((0, len(self.world.domain)), dtype=np.float32)
-        parts = [Walkers(empty, empty, np.empty(0, dtype=np.int64), empty, np.empty(0, dtype=bool)), *found]
-        every = Walkers(
-            x=np.concatenate([part.x for part in parts]),
-            x_other=np.concatenate([part.x_other for part in parts]),
-            origin=np.concatenate([part.origin for part in parts]),
-            seed=np.concatenate([part.seed for part in parts]),
-            moved=np.concatenate([part.moved for part in parts]),
-        )
-        first = np.zeros(len(every), dtype=bool)
-        first[np.unique(self.world.domain.key(every.x), return_index=True)[1]] = True
-        every.keep(first)
-        return every
+        x, x_other, origin, seed = (np.concatenate([getattr(part, name) for part in found]) for name in ("x", "x_other", "origin", "seed"))
+        first = np.zeros(len(x), dtype=bool)
+        first[np.unique(self.world.domain.key(x), return_index=True)[1]] = True
+        return Walkers.at(x[first], x_other[first], origin[first], seed[first])
 
     def tell(self, phase: str, step: int) -> None:
         """Tells whoever watches: the seeds of earlier chunks are done, those of this one have done `step` steps."""
@@ -185,7 +202,7 @@ class _Run:
         tried = self.ledger.count_tried()
         generation = Generation(
             method=self.method.name,
-            mode=getattr(self.method, "mode", ""),
+            variant=self.method.variant,
             seeds=self.seeds,
             global_iterations=self.global_iterations,
             local_iterations=self.local_iterations,
@@ -194,6 +211,7 @@ class _Run:
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,
+            scores=self.method.scores(self.world),
         )
         findings = Findings.from_records(self.world.domain, self.ledger.found, generation, save_to)
         # The time includes removing duplicates and writing: that is part of the work.

@@ -29,6 +29,7 @@ class Moves:
         self.columns = domain.other_columns  # the attributes that may move
         spans = encoder.spans if encoder is not None else [(a, 1) for a in range(len(domain))]
         one_hot = set(encoder.one_hot) if encoder is not None else set()
+        self._attribute_of = np.repeat(np.arange(len(domain)), [width for _, width in spans])  # of each of the network's columns
         self._plain = np.array([a for a in self.columns if a not in one_hot], dtype=np.int64)
         self._plain_at = np.array([spans[a][0] for a in self._plain], dtype=np.int64)
         self._groups = [(a, *spans[a]) for a in self.columns.tolist() if a in one_hot]
@@ -68,7 +69,28 @@ class Moves:
         flat = ~direction[:, self._movable].any(axis=1)
         if flat.any():
             direction = direction.copy()
-            direction[flat] = rng.integers(-1, 2, (int(flat.sum()), direction.shape[1])).astype(np.float32)
+            direction[flat] = self._random_direction(int(flat.sum()), rng)
+        return self._along(x, direction, rng, mask)
+
+    def agree(self, x: Rows, g: Rows, g_other: Rows, *, rng: np.random.Generator) -> Rows:
+        """One step of the attributes on which the gradients of both rows of a pair agree in sign; if they agree on none, one step of a
+        random attribute up the row's own gradient. A gradient of zero says nothing: the row stays."""
+        same = np.sign(g) == np.sign(g_other)
+        direction = np.where(same, g + g_other, np.float32(0))
+        nowhere = ~same[:, self._movable].any(axis=1)
+        if nowhere.any():
+            chosen = rng.choice(self.columns, int(nowhere.sum()))
+            direction[nowhere] = np.where(self._attribute_of == chosen[:, None], g[nowhere], np.float32(0))
+        return self._along(x, direction, rng)
+
+    def wander(self, x: Rows, *, rng: np.random.Generator) -> Rows:
+        """One step of every attribute up, down or not at all, by chance."""
+        return self._along(x, self._random_direction(len(x), rng), rng)
+
+    def _random_direction(self, n: int, rng: np.random.Generator) -> Rows:
+        return rng.integers(-1, 2, (n, len(self._attribute_of))).astype(np.float32)
+
+    def _along(self, x: Rows, direction: Rows, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
         new = x.copy()
         new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
         for attribute, start, width in self._groups:
@@ -81,11 +103,12 @@ class Moves:
             new = np.where(mask, new, x)
         return self._settle(x, self.domain.clip(new), rng)
 
-    def nudge(self, x: Rows, attribute: Ints, *, rng: np.random.Generator) -> Rows:
-        """One step, up or down by chance, of one attribute of each row; another category by chance where it is one-hot."""
+    def nudge(self, x: Rows, attribute: Ints, *, rng: np.random.Generator, up: Mask | None = None) -> Rows:
+        """One step, up or down (by chance, unless told), of one attribute of each row; another category by chance where it is one-hot."""
         row = np.arange(len(x))
         new = x.copy()
-        up = rng.random(len(x), dtype=np.float32) < 0.5
+        if up is None:
+            up = rng.random(len(x), dtype=np.float32) < 0.5
         moved = x[row, attribute] + np.where(up, self._stride[attribute], -self._stride[attribute])
         if self._groups:
             low, high = self.domain.low[attribute], self.domain.high[attribute]

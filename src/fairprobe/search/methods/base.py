@@ -1,69 +1,110 @@
-"""What a search method is: two small rules, how to go on globally and how to go on locally. The loop does the rest."""
+"""What a search method is. The loop judges, counts, accepts and keeps; a method only says where to look next.
+
+Most methods are two small rules (`TwoPhase`): how to go on from a seed until it is discriminatory, and how to go on around what was
+found. A method with a plan of its own (`Explorer`: a sample, a queue) proposes rows and is told what the judge says of them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.domain import Domain
+from fairprobe.errors import SettingError
+from fairprobe.judgement import Verdict
 from fairprobe.model import Model
 from fairprobe.search.moves import Moves
 
-Miss = Literal["go on", "back to last", "walk"]
+Miss = Literal["go on", "back to last", "back to start", "walk"]
 
 
 @dataclass(frozen=True)
 class World:
-    """Where a search takes place."""
+    """Where a search takes place. `memory` is what the method remembers across all seeds of this search."""
 
     domain: Domain
     model: Model
     moves: Moves
+    memory: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Walkers:
     """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker along the first axis.
 
-    `seed` is the row that each started from, `origin` its number. `moved` tells which rows have changed since the method last saw
-    them, `step` counts the steps of this phase.
+    `seed` is the row that each set out from, `origin` its number; `start` is where its local walk began. `moved` tells which rows have
+    changed since the method last saw them, `hit` whether the last step found an IDI, `on_idi` whether the walker stands on one; `step`
+    counts the steps of this phase.
     """
 
     x: Rows
     x_other: Rows
     origin: Ints
     seed: Rows
+    start: Rows
+    start_other: Rows
     moved: Mask
+    hit: Mask
+    on_idi: Mask
     step: int = 0
     memory: dict[str, np.ndarray[Any, np.dtype[Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, x: Rows, x_other: Rows, origin: Ints, seed: Rows) -> Walkers:
+        """Walkers that stand here and have not moved yet."""
+        fresh = np.ones(len(x), dtype=bool)
+        return cls(x, x_other, origin, seed, x, x_other, fresh, fresh, fresh)
 
     def __len__(self) -> int:
         return len(self.x)
 
     def keep(self, rows: Mask) -> None:
         """Lets the other walkers go."""
-        self.x, self.x_other, self.seed = self.x[rows], self.x_other[rows], self.seed[rows]
-        self.origin, self.moved = self.origin[rows], self.moved[rows]
+        for each in fields(self)[:-2]:
+            setattr(self, each.name, getattr(self, each.name)[rows])
         self.memory = {name: value[rows] for name, value in self.memory.items()}
 
 
 class Method(ABC):
-    """A search method: its numbers are the fields of a frozen dataclass, its rules these two functions."""
+    """A search method: its numbers are the fields of a frozen dataclass with the paper's values."""
 
     name: ClassVar[str]
     needs_gradients: ClassVar[bool] = False
-    global_iterations: int
-    local_iterations: int
-    step: float
+    variant: str = ""
+    global_iterations: int = 0
+    local_iterations: int = 0
+    step: float = 1.0
+    seconds: float | None = None
+
+    def scores(self, world: World) -> dict[str, float]:
+        """What the method measured on its way, by name."""
+        del world
+        return {}
+
+
+def check_variant(method: Method, variants: Iterable[str]) -> None:
+    """Refuses a variant that the method does not have."""
+    if method.variant not in (known := list(variants)):
+        raise SettingError(f"The variant of '{method.name}' must be one of {', '.join(known)}; got '{method.variant}'.")
+
+
+class TwoPhase(Method):
+    """A method of two rules."""
 
     @property
     @abstractmethod
     def on_miss(self) -> Miss:
         """What a local walker does when its step was no IDI."""
+
+    def starts(self, world: World, seeds: Rows, rng: np.random.Generator) -> Rows:
+        """Where the global phase sets out from: the seeds, unless the method brings its own."""
+        del world, rng
+        return seeds
 
     @abstractmethod
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
@@ -72,3 +113,21 @@ class Method(ABC):
     @abstractmethod
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         """A row near each walker, to be judged."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Rows to be judged, the number of the seed that each comes from, their phase, and how much of the whole plan is done (0 to 1)."""
+
+    x: Rows
+    origin: Ints
+    phase: Literal["global", "local"] = "global"
+    done: float = 0.0
+
+
+class Explorer(Method):
+    """A method with a plan of its own."""
+
+    @abstractmethod
+    def propose(self, world: World, seeds: Rows, rng: np.random.Generator) -> Generator[Proposal, Verdict, None]:
+        """Rows to be judged; each `yield` is answered with the judge's verdict of them."""

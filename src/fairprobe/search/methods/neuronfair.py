@@ -9,8 +9,8 @@ Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Bias
     P                           the chance of each attribute to move, from reciprocals of the gradient
 
 Deliberate choices (each a named option or explained here):
-- `mode` of the local phase: "paper" as printed; "walk" as the authors' code does it (one attribute, random sign, no momentum, a step out of
-  the IDIs accepted with probability 1/e); "revert", our default, returns to the last IDI instead and finds the most.
+- `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one attribute, random sign, no momentum, a step out
+  of the IDIs accepted with probability 1/e); "revert", our default, returns to the last IDI instead and finds the most.
 - Momentum is linear, so one accumulator holds g + g'.
 - log(a + 1e-8); a dead ReLU passes no gradient; a zero gradient means a random direction, so that no seed stalls.
 - In "walk" and "revert" the chance of an attribute is ∝ 1 / (|g| + |g'|), floor 1e-6, and is computed anew only for walkers that moved.
@@ -29,24 +29,24 @@ from fairprobe.arrays import Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.interpret import LayerBias
 from fairprobe.model import TorchModel
-from fairprobe.search.methods.base import Method, Miss, Walkers, World
+from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
 
-Mode = Literal["revert", "walk", "paper"]
-MODES: dict[Mode, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
+Variant = Literal["revert", "walk", "paper"]
+VARIANTS: dict[Variant, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
 
 SMALLEST_ACTIVATION = 1e-8
-SMALLEST_EFFECT = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuronFair(Method):
+class NeuronFair(TwoPhase):
     """NeuronFair around the biased neurons of `layer`."""
 
     name: ClassVar[str] = "neuronfair"
     needs_gradients: ClassVar[bool] = True
 
     layer: LayerBias
-    mode: Mode = "revert"
+    variant: Variant = "revert"
     global_iterations: int = 40
     local_iterations: int = 1000
     step: float = 1.0
@@ -57,8 +57,7 @@ class NeuronFair(Method):
     random_share: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise SettingError(f"NeuronFair's local mode must be one of {', '.join(MODES)}; got '{self.mode}'.")
+        check_variant(self, VARIANTS)
         if min(self.global_redraw, self.local_redraw) < 1:
             raise SettingError(f"Random neurons are redrawn every 1 or more steps; got {self.global_redraw} and {self.local_redraw}.")
         if not 0 <= self.random_share <= 1:
@@ -66,7 +65,7 @@ class NeuronFair(Method):
 
     @property
     def on_miss(self) -> Miss:
-        return MODES[self.mode]
+        return VARIANTS[self.variant]
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         self._draw_watched(walkers, self.global_redraw, rng)
@@ -74,16 +73,14 @@ class NeuronFair(Method):
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         redrawn = self._draw_watched(walkers, self.local_redraw, rng)
-        if self.mode == "paper":
+        if self.variant == "paper":
             direction = self._momentum(world, walkers, self.local_momentum)
-            chance = _chances(world.moves.effect(walkers.x, direction))
+            chance = chances(world.moves.effect(walkers.x, direction))
             mask = np.zeros(walkers.x.shape, dtype=bool)
             mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
             return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
         self._refresh_chances(world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved)
-        lot = rng.random((len(walkers), 1), dtype=np.float32)
-        choice = (walkers.memory["up to"] > lot).argmax(axis=1)
-        return world.moves.nudge(walkers.x, world.moves.columns[choice], rng=rng)
+        return world.moves.nudge(walkers.x, draw(world.moves.columns, walkers.memory["up to"], rng), rng=rng)
 
     def _draw_watched(self, walkers: Walkers, every: int, rng: np.random.Generator) -> bool:
         """`p OR r` for each walker: the biased neurons, and a few random ones that change every so many steps."""
@@ -108,14 +105,9 @@ class NeuronFair(Method):
         return total
 
     def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
-        """`up to`: the cumulated chances of the attributes, to be compared with one random number."""
         memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
         if stale.any():
-            x = walkers.x[stale]
-            g, g_other = self._gradients(world, walkers, stale)
-            up_to = _chances(world.moves.effect(x, g, g_other)).cumsum(axis=1)
-            up_to[:, -1] = 1  # rounding must not leave a gap
-            memory[stale] = up_to
+            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *self._gradients(world, walkers, stale))))
 
     def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
@@ -131,10 +123,3 @@ class NeuronFair(Method):
 
         gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]), layer=self.layer.name)
         return gradient[: len(x)], gradient[len(x) :]
-
-
-def _chances(effect: Rows) -> Rows:
-    """Attributes that matter little to the objective move more often: they keep the row discriminatory."""
-    chance: Rows = np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
-    chance /= chance.sum(axis=1, keepdims=True)
-    return chance

@@ -1,0 +1,67 @@
+"""The numbers that a paper printed, to be shown beside ours.
+
+One tidy table, `paper_tables/neuronfair.csv`; its README says what each measure is. What the paper prints in per cent is a share between 0
+and 1 here, as everywhere in fairprobe.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from fairprobe.errors import SettingError, suggest
+
+NEURONFAIR = (
+    "Haibin Zheng, Zhiqing Chen, Tianyu Du, Xuhong Zhang, Yao Cheng, Shouling Ji, Jingyi Wang, Yue Yu and Jinyin Chen, “NeuronFair: "
+    "Interpretable White-Box Fairness Testing through Biased Neuron Identification”, ICSE 2022, doi 10.1145/3510003.3510123."
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed number. A name is empty where the number is of no single one, such as a data set's size, which has no method."""
+
+    table: str
+    dataset: str
+    sensitive: str
+    phase: str
+    method: str
+    measure: str
+    value: float
+
+
+@cache
+def figures(table: str | None = None) -> tuple[Figure, ...]:
+    """All numbers, or those of one table ("table4", "figure6"), in the paper's order."""
+    if table is None:
+        text = files("fairprobe.experiments").joinpath("paper_tables", "neuronfair.csv").read_text(encoding="utf-8")
+        rows = csv.DictReader(text.splitlines())
+        return tuple(Figure(**{**row, "value": float(row["value"])}) for row in rows)  # type: ignore[arg-type]
+    found = tuple(figure for figure in figures() if figure.table == table)
+    if not found:
+        raise SettingError(f"There is no table '{table}' of the paper here.{suggest(str(table), _names(figures(), 'table'))}")
+    return found
+
+
+def figure(table: str, dataset: str, sensitive: str, method: str, measure: str, *, phase: str = "") -> float | None:
+    """The paper's number, or None where it has none: for another data set, a method it did not run, an attribute it did not try.
+
+    A table, a measure or a phase that the paper does not have is a mistake of whoever asks, and an error.
+    """
+    known = figures(table)
+    for name, asked in (("measure", measure), ("phase", phase)):
+        names = _names(known, name)
+        if asked not in names:
+            raise SettingError(f"The paper's {table} has no {name} '{asked}'.{suggest(asked, [one or 'none (empty)' for one in names])}")
+    return _values().get((table, dataset, sensitive, phase, method, measure))
+
+
+@cache
+def _values() -> dict[tuple[str, ...], float]:
+    return {(one.table, one.dataset, one.sensitive, one.phase, one.method, one.measure): one.value for one in figures()}
+
+
+def _names(rows: tuple[Figure, ...], field: str) -> list[str]:
+    return list(dict.fromkeys(str(getattr(row, field)) for row in rows))

@@ -1,0 +1,29 @@
+"""Which attribute moves next, by chance: attributes that matter little to an objective move more often, and keep a row discriminatory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Rows
+
+SMALLEST_EFFECT = 1e-6
+
+
+def chances(effect: Rows) -> Rows:
+    """(N, movable attributes) the chance of each attribute, in proportion to the reciprocal of its effect."""
+    chance: Rows = np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
+    chance /= chance.sum(axis=1, keepdims=True)
+    return chance
+
+
+def up_to(chance: Rows) -> Rows:
+    """The chances of the attributes up to each, to be compared with one random number."""
+    cumulated: Rows = chance.cumsum(axis=1)
+    cumulated[:, -1] = 1  # rounding must not leave a gap
+    return cumulated
+
+
+def draw(columns: Ints, cumulated: Rows, rng: np.random.Generator) -> Ints:
+    """One of the columns for each row."""
+    lot = rng.random((len(cumulated), 1), dtype=np.float32)
+    return np.asarray(columns[(cumulated > lot).argmax(axis=1)])

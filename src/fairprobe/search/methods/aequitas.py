@@ -1,0 +1,88 @@
+"""Aequitas: uniform draws, then a walk whose chances learn from what succeeded.
+
+Udeshi, Arora and Chattopadhyay, "Automated Directed Fairness Testing", ASE 2018.
+
+    paper                       here
+    global search               one uniform draw of the domain for each seed (with more global iterations: until it is an IDI)
+    local search                one attribute by ±1 a step; a miss is accepted with probability 1/e (the authors' basin hopping)
+    σ_v (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that succeeded, within [0, 1]
+    σ_pr (choice of attribute)  `choice`: from 1/n, moved by `learning` up after a success and down after a miss, not below 0, normalised
+
+Deliberate choices:
+- `variant`: "random" (both uniform), "semi" (learns `down`), "full" (learns both; the default).
+- The chances live as long as the search. All walkers of a batch take a step before the chances learn from it: the sum of what they would
+  have learnt one after the other.
+- The authors' code lowers the chance of an attribute that succeeded, by a slip of sign. Here it rises.
+- At a bound the direction is uniform; a one-hot attribute has no direction, it changes to any other category.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Rows
+from fairprobe.search.chances import draw
+from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+
+Variant = Literal["full", "semi", "random"]
+VARIANTS: tuple[Variant, ...] = ("full", "semi", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aequitas(TwoPhase):
+    """Directed fairness testing of a black box."""
+
+    name: ClassVar[str] = "aequitas"
+
+    variant: Variant = "full"
+    local_iterations: int = 1000
+    step: float = 1.0
+    learning: float = 0.001
+
+    def __post_init__(self) -> None:
+        check_variant(self, VARIANTS)
+
+    @property
+    def on_miss(self) -> Miss:
+        return "walk"
+
+    def starts(self, world: World, seeds: Rows, rng: np.random.Generator) -> Rows:
+        return world.domain.sample(len(seeds), rng=rng)
+
+    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        return world.domain.sample(len(walkers), rng=rng)
+
+    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        domain, columns = world.domain, world.moves.columns
+        down = world.memory.setdefault("down", np.full(len(domain), 0.5))
+        choice = world.memory.setdefault("choice", np.full(len(columns), 1 / len(columns)))
+        if walkers.step:
+            self._learn(world, walkers, down, choice)
+        attribute = draw(columns, np.broadcast_to(_up_to(choice), (len(walkers), len(columns))), rng)
+        at = walkers.x[np.arange(len(walkers)), attribute]
+        chance = np.where((at <= domain.low[attribute]) | (at >= domain.high[attribute]), 0.5, down[attribute])
+        goes_down = rng.random(len(walkers)) < chance
+        walkers.memory["attribute"], walkers.memory["goes down"] = attribute, goes_down
+        return world.moves.nudge(walkers.x, attribute, rng=rng, up=~goes_down)
+
+    def _learn(self, world: World, walkers: Walkers, down: Floats, choice: Floats) -> None:
+        """The last step of all walkers changes the chances, once."""
+        attribute, reward = walkers.memory["attribute"], np.where(walkers.hit, self.learning, -self.learning)
+        if self.variant != "random":
+            towards_down = np.where(walkers.memory["goes down"], reward, -reward)
+            down += np.bincount(attribute, towards_down, len(down))
+            np.clip(down, 0, 1, out=down)
+        if self.variant == "full":
+            choice += np.bincount(attribute, reward, len(world.domain))[world.moves.columns]
+            np.maximum(choice, 0, out=choice)
+            total = choice.sum()
+            choice[:] = choice / total if total > 0 else 1 / len(choice)  # nothing succeeds any more: begin again
+
+
+def _up_to(choice: Floats) -> Rows:
+    cumulated = choice.cumsum().astype(np.float32)
+    cumulated[np.flatnonzero(choice)[-1] :] = 1  # rounding must not leave a gap, nor choose what has no chance
+    return np.asarray(cumulated)

@@ -1,0 +1,82 @@
+"""EIDIG: ADF with momentum, and gradients that are asked for seldom.
+
+Zhang, Zhang and Zhang, "Efficient White-Box Fairness Testing through Gradient Search", ISSTA 2021.
+
+    paper                       here
+    ∇f(x), f the probability of the predicted class            `_gradients`
+    μ = 0.5, for x and x' apart                                `momentum`
+    global: against the sign where both agree                  `global_step`
+    local: p ∝ 1 / (|∇_x| + |∇_x'|), kept for a while           `local_step`
+
+Deliberate choices:
+- `variant`: "5" refreshes the chances of the local phase after every five successes, "inf" never.
+- The counterpart is the judge's: the one with the largest change of the predicted class's probability. With two classes that is the
+  largest squared difference of outputs, as in the paper.
+- After a miss the walk goes back to the IDI it started from and keeps its chances.
+- No agreement on any attribute: one random attribute moves by the sign of its own gradient, as in ADF.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairprobe.arrays import Rows
+from fairprobe.model import TorchModel
+from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+
+Variant = Literal["5", "inf"]
+VARIANTS: dict[Variant, float] = {"5": 5, "inf": inf}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EIDIG(TwoPhase):
+    """Efficient individual discriminatory instances generator."""
+
+    name: ClassVar[str] = "eidig"
+    needs_gradients: ClassVar[bool] = True
+
+    variant: Variant = "5"
+    global_iterations: int = 10
+    local_iterations: int = 1000
+    step: float = 1.0
+    momentum: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_variant(self, VARIANTS)
+
+    @property
+    def on_miss(self) -> Miss:
+        return "back to start"
+
+    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        for name, fresh in zip(("g", "g other"), self._gradients(world, walkers.x, walkers.x_other), strict=True):
+            before = walkers.memory.get(name)
+            walkers.memory[name] = fresh if before is None else fresh + np.float32(self.momentum) * before
+        return world.moves.agree(walkers.x, -walkers.memory["g"], -walkers.memory["g other"], rng=rng)
+
+    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
+        successes = walkers.memory.setdefault("successes", np.zeros(len(walkers), dtype=np.int64))
+        successes += walkers.hit
+        stale = successes >= VARIANTS[self.variant] if walkers.step else np.ones(len(walkers), dtype=bool)
+        if stale.any():
+            gradients = self._gradients(world, walkers.x[stale], walkers.x_other[stale])
+            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *gradients)))
+            successes[stale] = 0
+        return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
+
+    def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
+        assert isinstance(world.model, TorchModel)
+
+        def cotangent(p: Tensor) -> Tensor:  # (2n, classes): the derivative of p[label] by p
+            return torch.zeros_like(p).scatter_(1, p.argmax(dim=1, keepdim=True), 1.0)
+
+        gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]))
+        return gradient[: len(x)], gradient[len(x) :]

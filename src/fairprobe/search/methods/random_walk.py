@@ -1,0 +1,36 @@
+"""The honest control: NeuronFair's search with chance in the place of its gradient. A guided method must beat it.
+
+Global: from the same seeds, every attribute steps up, down or not at all by chance. Local: one attribute, each as likely as the others, by
+a random step, back to the last IDI after a miss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairprobe.arrays import Rows
+from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomWalk(TwoPhase):
+    """Steps that know nothing."""
+
+    name: ClassVar[str] = "random"
+
+    global_iterations: int = 40
+    local_iterations: int = 1000
+    step: float = 1.0
+
+    @property
+    def on_miss(self) -> Miss:
+        return "back to last"
+
+    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        return world.moves.wander(walkers.x, rng=rng)
+
+    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        return world.moves.nudge(walkers.x, rng.choice(world.moves.columns, len(walkers)), rng=rng)

@@ -1,0 +1,111 @@
+"""Comparisons that give every method the same starts and the same number of instances from each, whatever its own plan.
+
+The papers compare the local phase this way: the same IDIs as starts, and from each so many different instances (or IDIs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.domain import Domain
+from fairprobe.errors import DataError, SettingError
+from fairprobe.judgement import Verdict, judge, without_ties
+from fairprobe.model import Model, one_thread
+from fairprobe.search.loop import require_white_box, world_of
+from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
+from fairprobe.search.walk import local_walk
+
+
+@dataclass
+class Trail:
+    """What came of one start: how many different instances were tried, and those of them that are IDIs."""
+
+    start: Rows
+    tried: int = 0
+    idis: list[Rows] = field(default_factory=list)
+    _seen: set[bytes] = field(default_factory=set, repr=False)
+
+    def add(self, x: Rows, part: bytes, is_idi: bool) -> None:
+        """Enters an instance, once."""
+        if part not in self._seen:
+            self._seen.add(part)
+            self.tried += 1
+            if is_idi:
+                self.idis.append(x)
+
+
+def from_each(
+    domain: Domain,
+    model: Model,
+    method: Method,
+    starts: Rows,
+    *,
+    rng: np.random.Generator,
+    instances: int | None = None,
+    idis: int | None = None,
+    patience: int = 10,
+) -> list[Trail]:
+    """Looks around each start, an IDI, until it has tried so many different `instances`, or found so many different `idis`.
+
+    A walk that is caught can have no new neighbours: it is given up after `patience` times as many steps as were wanted.
+    """
+    if (instances is None) == (idis is None):
+        raise SettingError("Give either the number of instances from each start or the number of IDIs.")
+    require_white_box(method, model)
+    starts = domain.require_inside(starts, what="starts")
+    verdict = judge(domain, model, starts)
+    if not verdict.is_discriminatory.all():
+        raise DataError(f"{int((~verdict.is_discriminatory).sum())} of {len(starts)} starts are no IDIs; a local phase starts from IDIs.")
+    run = _Comparison(domain, model, method, instances, idis, patience)
+    with one_thread():
+        if isinstance(method, TwoPhase):
+            return run.walk(method, starts, verdict, rng)
+        assert isinstance(method, Explorer)
+        return [run.explore(method, start[None], own_rng) for start, own_rng in zip(starts, rng.spawn(len(starts)), strict=True)]
+
+
+class _Comparison:
+    def __init__(self, domain: Domain, model: Model, method: Method, instances: int | None, idis: int | None, patience: int) -> None:
+        self.world: World = world_of(domain, model, method)
+        self.instances, self.idis = instances, idis
+        self.steps = patience * (instances or idis or 1)
+
+    def is_done(self, trail: Trail) -> bool:
+        return trail.tried >= self.instances if self.instances is not None else len(trail.idis) >= (self.idis or 0)
+
+    def enter(self, trails: list[Trail], origin: Ints, x: Rows, verdict: Verdict) -> None:
+        parts = np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(0)  # -0 is 0
+        for number, row, part, is_idi in zip(origin.tolist(), x, parts, verdict.is_discriminatory.tolist(), strict=True):
+            if not self.is_done(trails[number]):
+                trails[number].add(row, part.tobytes(), is_idi)
+
+    def walk(self, method: TwoPhase, starts: Rows, verdict: Verdict, rng: np.random.Generator) -> list[Trail]:
+        trails = [Trail(start) for start in starts]
+        walkers = Walkers.at(starts, verdict.x_other, np.arange(len(starts)), starts)
+
+        def ask(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
+            del origin
+            return without_ties(self.world.domain, self.world.model, x, judge(self.world.domain, self.world.model, x))
+
+        for _, (x, answer) in zip(range(self.steps), local_walk(self.world, method, walkers, ask, rng), strict=False):
+            self.enter(trails, walkers.origin, x, answer)
+            walkers.keep(np.array([not self.is_done(trails[number]) for number in walkers.origin.tolist()], dtype=bool))
+        return trails
+
+    def explore(self, method: Explorer, start: Rows, rng: np.random.Generator) -> Trail:
+        trail = Trail(start[0])
+        plan = method.propose(self.world, start, rng)
+        asked = 0
+        try:
+            proposal = next(plan)
+            while not self.is_done(trail) and asked < self.steps:
+                answer = judge(self.world.domain, self.world.model, proposal.x)
+                self.enter([trail], np.zeros(len(proposal.x), dtype=np.int64), proposal.x, answer)
+                asked += len(proposal.x)
+                proposal = plan.send(answer)
+        except StopIteration:
+            pass
+        return trail

@@ -1,0 +1,46 @@
+"""The local walk: a method's small steps around an IDI, and what follows a step that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import exp
+from typing import TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.judgement import Verdict
+from fairprobe.search.methods.base import TwoPhase, Walkers, World
+
+ACCEPT_A_MISS = exp(-1)  # basin hopping at temperature 1
+
+Judge: TypeAlias = Callable[[Rows, Ints], tuple[Rows, Verdict]]
+
+
+def local_walk(world: World, method: TwoPhase, walkers: Walkers, judge: Judge, rng: np.random.Generator) -> Iterator[tuple[Rows, Verdict]]:
+    """Endless steps of all walkers: what was tried, and what the judge says of it. Between two steps the caller may let walkers go."""
+    walkers.step = 0
+    while len(walkers):
+        candidate = world.moves.snap(method.local_step(world, walkers, rng), walkers.seed)
+        candidate, verdict = judge(candidate, walkers.origin)
+        walkers.hit = verdict.is_discriminatory
+        accepted = walkers.hit | _accept_misses(method, walkers.on_idi, rng)
+        x = np.where(accepted[:, None], candidate, walkers.x)
+        walkers.x_other = np.where(accepted[:, None], verdict.x_other, walkers.x_other)
+        walkers.on_idi = np.where(accepted, walkers.hit, walkers.on_idi)
+        if method.on_miss == "back to start":
+            back = ~walkers.hit
+            x[back], walkers.x_other[back] = walkers.start[back], walkers.start_other[back]
+        walkers.moved = (x != walkers.x).any(axis=1)  # a step against a bound leads nowhere
+        walkers.x = x
+        walkers.step += 1
+        yield candidate, verdict
+
+
+def _accept_misses(method: TwoPhase, on_idi: Mask, rng: np.random.Generator) -> Mask:
+    """Which walkers would go on from a step that is no IDI."""
+    if method.on_miss == "go on":
+        return np.ones_like(on_idi)
+    if method.on_miss == "walk":
+        return ~on_idi | (rng.random(len(on_idi)) < ACCEPT_A_MISS)
+    return np.zeros_like(on_idi)

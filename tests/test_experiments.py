@@ -1,0 +1,261 @@
+"""The papers' experiments: their plans, and whole runs on the smallest data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairprobe.arrays import Rows
+from fairprobe.errors import SettingError
+from fairprobe.experiments import neuronfair_figures, neuronfair_phases, neuronfair_searches, work
+from fairprobe.experiments.base import SUBJECTS, Experiment, Plan, Rival, Subject
+from fairprobe.experiments.catalogue import EXPERIMENTS, experiment
+from fairprobe.experiments.jobs import Outcome
+from fairprobe.experiments.paper import figures
+from fairprobe.experiments.runner import run
+from fairprobe.experiments.tables import markdown
+from fairprobe.interpret import LayerBias, coverage, neuron_bias
+from fairprobe.interpret.coverage import Coverage
+from fairprobe.judgement import judge
+from fairprobe.model import TorchModel
+
+GERMAN = (Subject("german", "gender"),)
+EVERYTHING = frozenset({"adult", "german", "bank", "compas", "meps"})
+
+
+@pytest.fixture
+def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiments of the smallest data set alone."""
+    monkeypatch.setattr(neuronfair_searches, "SUBJECTS", GERMAN)
+    monkeypatch.setattr(neuronfair_phases, "SUBJECTS", GERMAN)
+    monkeypatch.setattr(neuronfair_figures.Figure5, "subjects", GERMAN)
+    monkeypatch.setattr(neuronfair_figures.Figure6, "subject", GERMAN[0])
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all: the network is trained once, and searches that two tables need are done once."""
+    return tmp_path_factory.mktemp("experiments")
+
+
+def cells(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{name}-quick.csv", dtype={"variant": str}, keep_default_na=False)
+
+
+# -- plans ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_a_plan_has_every_job_once_and_each_job_does_something_that_exists(one: Experiment, scale: str) -> None:
+    plan = Plan(scale=scale, repeats=3, fetched=EVERYTHING)  # type: ignore[arg-type]
+    stages = one.stages(plan)
+    jobs = [job for stage in stages for job in stage]
+    assert len({job.id for job in jobs}) == len(jobs)
+    for number, stage in enumerate(stages):
+        earlier = {job.id for before in stages[:number] for job in before}
+        for job in stage:
+            assert set(job.inputs) <= earlier
+            assert callable(getattr(work, job.work.partition(":")[2]))
+
+
+def test_the_eight_rows_of_the_paper_are_the_subjects() -> None:
+    assert [(subject.dataset, subject.sensitive) for subject in SUBJECTS] == list(
+        dict.fromkeys((one.dataset, one.sensitive) for one in figures("table4"))
+    )
+
+
+def test_tables_4_and_8_share_their_searches() -> None:
+    plan = Plan(repeats=2)
+    four, eight = ({job.id: job for job in EXPERIMENTS[f"neuronfair-table{number}"].stages(plan)[1]} for number in (4, 8))
+    both = four.keys() & eight.keys()
+    assert {name for name in eight if "symbgen" not in name} == both
+    assert all(four[name] == eight[name] for name in both)
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_a_table_without_any_result_says_why(one: Experiment) -> None:
+    plan = Plan(repeats=2, fetched=frozenset({"adult", "german", "bank", "compas"}))
+    jobs = [job.id for stage in one.stages(plan) for job in stage]
+    text = markdown(one.table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})).to_document())
+    assert "out of memory" in text
+    if not one.name.startswith("neuronfair-figure"):
+        assert "fairprobe datasets fetch meps" in text
+
+
+@pytest.mark.parametrize("settings", [{"scale": "huge"}, {"repeats": 0}, {"seed": -1}])
+def test_a_plan_refuses_what_cannot_be(settings: dict[str, object]) -> None:
+    with pytest.raises(SettingError):
+        Plan(**settings)  # type: ignore[arg-type]
+
+
+def test_an_unknown_experiment_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"no experiment 'neuronfair-table44'.*neuronfair-table4"):
+        experiment("neuronfair-table44", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- whole runs on German Credit -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_german")
+def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path) -> None:
+    done = experiment("neuronfair-table4", shared, repeats=2, workers=2)
+    assert done.failures == {}
+    assert [path.suffix for path in done.paths] == [".md", ".csv", ".html", ".json"]
+    table = cells(shared, "neuronfair-table4")
+    idis = {(row["method"], row["variant"]): row for row in table.to_dict("records") if row["measure"] == "idis"}
+    assert len(idis) == len(neuronfair_searches.Table4.rivals)
+    assert all(row["repeats"] == 2 and row["mean"] > 0 for row in idis.values())
+    assert float(idis["neuronfair", "walk"]["paper"]) == 68_218
+    assert float(idis["adf", "seed"]["ratio"]) == pytest.approx(idis["adf", "seed"]["mean"] / 57_386)
+    assert table[table["measure"] == "gsr"]["mean"].between(0, 1).all()
+    assert all(len(set(row["values"].split(";"))) == 2 for row in idis.values())  # repeats start from other seeds
+
+
+@pytest.mark.usefixtures("only_german")
+def test_the_numbers_are_those_of_the_search_itself(shared: Path) -> None:
+    plan = Plan(repeats=1)
+    stages = [stage[:1] if number == 0 else stage[:2] for number, stage in enumerate(EXPERIMENTS["neuronfair-table4"].stages(plan))]
+    outcome = run(stages, shared, workers=1)
+    job = stages[1][0]
+    again = work.generate(job.settings, {name: outcome.results[name] for name in job.inputs})
+    timed = {"cpu_seconds", "wall_seconds", "cpu_seconds_per_1000"}
+    assert {key: value for key, value in again.items() if key not in timed} == {
+        key: value for key, value in outcome.results[job.id].items() if key not in timed
+    }
+
+
+@pytest.mark.usefixtures("only_german")
+def test_table_8_only_adds_symbgen_to_what_table_4_has_done(shared: Path) -> None:
+    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+    before = {path: path.stat().st_mtime_ns for path in (shared / "jobs").glob("generate-*-0.json")}
+    done = experiment("neuronfair-table8", shared, repeats=1, workers=2)
+    assert done.failures == {}
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    rows = {row["method"]: row for row in cells(shared, "neuronfair-table8").to_dict("records")}
+    assert all(row["mean"] > 0 for row in rows.values())
+    assert float(rows["symbgen"]["paper"]) == 2014.68
+
+
+@pytest.mark.usefixtures("only_german")
+def test_table_6_gives_every_method_the_same_starts(shared: Path) -> None:
+    done = experiment("neuronfair-table6", shared, repeats=1, workers=2)
+    assert done.failures == {}
+    table = cells(shared, "neuronfair-table6")
+    of = {measure: rows.set_index(["method", "variant"])["mean"].astype(float) for measure, rows in table.groupby("measure")}
+    assert (of["idis"] <= 100).all()
+    assert (of["instances_per_seed"] <= 200).all()
+    assert (of["idis_per_seed"] <= of["instances_per_seed"]).all()
+    records = [json.loads(path.read_text()) for path in (shared / "jobs").glob("local-phase-*.json")]
+    assert {(record["job"]["settings"]["method"] == "symbgen", record["result"]["starts"]) for record in records} == {
+        (False, 20),
+        (True, 2),
+    }
+    assert len({tuple(record["job"]["inputs"]) for record in records}) == 1
+
+
+@pytest.mark.usefixtures("only_german")
+@pytest.mark.parametrize("number", [5, 6])
+def test_the_figures_are_drawn(shared: Path, number: int) -> None:
+    name = f"neuronfair-figure{number}"
+    done = experiment(name, shared, repeats=1, workers=2)
+    assert done.failures == {}
+    assert "<svg" in (shared / f"{name}-quick.html").read_text(encoding="utf-8")
+    table = cells(shared, name)
+    assert (table["mean"].replace("", np.nan).astype(float).dropna() >= 0).all()
+    assert (table["mean"] != "").any()
+
+
+@pytest.mark.usefixtures("only_german")
+def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = neuronfair_figures.Figure6()
+    plan = Plan(repeats=1)
+    network, grid = one.stages(plan)
+    trained = run([network], shared).results
+    asked: list[Rows] = []
+
+    def watched(model: TorchModel, layer: LayerBias, x: Rows) -> Coverage:
+        asked.append(x)
+        return coverage(model, layer, x)
+
+    monkeypatch.setattr(work, "coverage", watched)
+    result = work.neuron_coverage(grid[0].settings, trained)
+    scene = work.Scene.of(grid[0].settings, trained)
+    hits, misses = (judge(scene.domain, scene.model, rows).is_discriminatory for rows in asked)
+    assert hits.all()
+    assert not misses.any()
+    assert result["biased"] == len(neuron_bias(scene.domain, scene.model, scene.data.x).most_biased.biased)
+
+
+@pytest.mark.usefixtures("only_german")
+def test_a_time_limit_is_kept_in_table_5(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = neuronfair_searches.search_job
+
+    def hurried(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: object) -> object:
+        return real(plan, subject, rival, repeat, **(settings | {"seconds": 1.5}))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(neuronfair_searches, "search_job", hurried)
+    experiment("neuronfair-table5", shared, repeats=1, workers=2)
+    table = cells(shared, "neuronfair-table5")
+    mean = {(row["measure"], row["method"]): float(row["mean"]) for row in table.to_dict("records")}
+    assert 1.5 <= mean["wall_seconds", "symbgen"] < 15
+    assert mean["idis", "neuronfair"] > mean["idis", "symbgen"]
+
+
+# -- somewhere else, and after a kill ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_german")
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_ray_cluster_gives_the_same_table_as_processes_here(shared: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra 'cluster': pip install 'fairprobe[cluster]'")
+    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+    done = experiment("neuronfair-table4", tmp_path, repeats=1, cluster="local")
+    assert done.failures == {}
+    here, there = (folder / "neuronfair-table4-quick.csv" for folder in (shared, tmp_path))
+    assert here.read_text(encoding="utf-8") == there.read_text(encoding="utf-8")
+
+
+DRIVER = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from fairprobe.experiments import neuronfair_searches
+    from fairprobe.experiments.base import Subject
+    from fairprobe.experiments.catalogue import experiment
+
+    if __name__ == "__main__":
+        neuronfair_searches.SUBJECTS = (Subject("german", "gender"),)
+        experiment("neuronfair-table4", Path(sys.argv[1]), repeats=2, workers=2)
+""")
+
+
+def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER, encoding="utf-8")
+    out = tmp_path / "out"
+    driver = subprocess.Popen([sys.executable, str(script), str(out)], env=os.environ)
+    patience = time.monotonic() + 120
+    while len(list((out / "jobs").glob("generate-*.json")) if out.exists() else []) < 3:
+        assert time.monotonic() < patience
+        assert driver.poll() is None
+        time.sleep(0.05)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    kept = {path: path.stat().st_mtime_ns for path in (out / "jobs").glob("*.json")}
+    assert not (out / "neuronfair-table4-quick.md").exists()
+    subprocess.run([sys.executable, str(script), str(out)], env=os.environ, check=True, timeout=180)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    table = cells(out, "neuronfair-table4")
+    assert (table["repeats"] == 2).all()
+    assert (table["failed"] == "").all()
