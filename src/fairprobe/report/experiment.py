@@ -151,8 +151,9 @@ def _reason(failed: str) -> tuple[str, str]:
 
 
 def title(document: Document, name: str) -> str:
-    """How a data set, an attribute or a method is written, if the document says; else its name."""
-    return str(document["titles"].get(name, name))
+    """How a data set, an attribute or a method, with or without its variant, is written, if the document says; else its name."""
+    plain, bracket, variant = name.partition(" (")
+    return f"{document['titles'].get(plain, plain)}{bracket}{variant}"
 
 
 def column_title(document: Document, method: str, variant: str) -> str:
