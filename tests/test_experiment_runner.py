@@ -486,3 +486,21 @@ def test_ray_ends_running_jobs_when_it_is_stopped(lab: Lab, ray: Any) -> None:
     (pid,) = lab.pids("sleep")
     soon(lambda: not Path(f"/proc/{pid}").exists(), "the task ends")
     assert lab.files() == set()
+
+
+def test_without_ray_the_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    with pytest.raises(SettingError, match=r'pip install "fairprobe\[cluster\]"'):
+        run([[Job(id="a", work="tests.experiment_work:square", settings={})]], tmp_path, cluster="local")
+
+
+def test_a_token_that_lies_here_is_tried_first_unless_the_mode_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert cluster._token_modes() == [{}]
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("secret", encoding="utf-8")
+    assert cluster._token_modes() == [{"RAY_AUTH_MODE": "token"}, {}]
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    assert cluster._token_modes() == [{}]

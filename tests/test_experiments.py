@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from fairprobe.arrays import Rows
+from fairprobe.cli import app
 from fairprobe.errors import SettingError
 from fairprobe.experiments import neuronfair_figures, neuronfair_phases, neuronfair_searches, work
 from fairprobe.experiments.base import SUBJECTS, Experiment, Plan, Rival, Subject
 from fairprobe.experiments.catalogue import EXPERIMENTS, experiment
-from fairprobe.experiments.jobs import Outcome
+from fairprobe.experiments.jobs import Job, Outcome
 from fairprobe.experiments.paper import figures
 from fairprobe.experiments.runner import run
 from fairprobe.experiments.tables import markdown
@@ -211,6 +215,71 @@ def test_a_time_limit_is_kept_in_table_5(shared: Path, monkeypatch: pytest.Monke
     mean = {(row["measure"], row["method"]): float(row["mean"]) for row in table.to_dict("records")}
     assert 1.5 <= mean["wall_seconds", "symbgen"] < 15
     assert mean["idis", "neuronfair"] > mean["idis", "symbgen"]
+
+
+# -- the command line ----------------------------------------------------------------------------------------------------
+
+
+def ask(*words: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output, and standard error in one line."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+
+
+def test_the_experiments_are_listed() -> None:
+    code, out, _ = ask("experiments", "--json")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)] == list(EXPERIMENTS)
+    code, out, _ = ask("experiments")
+    assert code == 0
+    assert all(name in out for name in EXPERIMENTS)
+
+
+MISTAKES = {
+    "an unknown experiment": (["neuronfair-table4x"], "no experiment 'neuronfair-table4x'"),
+    "an unknown scale": (["neuronfair-table4", "--scale", "huge"], "one of quick, full; got 'huge'"),
+    "no repeats": (["neuronfair-table4", "--repeats", "0"], "1 repeat or more; got 0"),
+    "no workers": (["neuronfair-table4", "--workers", "0"], "1 worker or more"),
+    "workers and a cluster": (["neuronfair-table4", "--workers", "2", "--cluster", "auto"], "not both"),
+    "a cluster that is not there": (["neuronfair-table4", "--cluster", "127.0.0.1:9"], "No Ray cluster answers at '127.0.0.1:9'"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_told_in_words(what: str, tmp_path: Path) -> None:
+    words, sentence = MISTAKES[what]
+    code, out, err = ask("experiment", *words, "--out", tmp_path / "out", "-q")
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+@pytest.mark.usefixtures("only_german")
+def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
+    code, out, _ = ask("experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared)
+    assert code == 0
+    assert "neuronfair-table4-quick.md" in out
+    assert "neuronfair-table4-quick.html" in out
+
+
+@pytest.mark.usefixtures("only_german")
+def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+    shutil.copytree(shared / "jobs", tmp_path / "jobs")
+    real = neuronfair_searches.generation
+
+    def broken(plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
+        job = real(plan, subject, rival, repeat)
+        return replace(job, settings=job.settings | {"seeds": -1}) if rival.method == "random" else job
+
+    monkeypatch.setattr(neuronfair_searches, "generation", broken)
+    code, out, err = ask("experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path)
+    assert code == 1
+    assert "neuronfair-table4-quick.md" in out
+    assert "Failed: generate-quick-german-gender-random-0" in err
+    assert "1 of 8 jobs failed" in err
+    assert "failed" in (tmp_path / "neuronfair-table4-quick.md").read_text(encoding="utf-8")
 
 
 # -- somewhere else, and after a kill ------------------------------------------------------------------------------------

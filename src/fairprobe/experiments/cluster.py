@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,12 +32,13 @@ class ClusterWorkers:
         self._is_ours = False
 
     def __enter__(self) -> Self:
-        try:
-            self._ray: Any = import_module("ray")
-        except ModuleNotFoundError as error:
-            raise SettingError(
-                'Working on a cluster needs Ray, which is not installed. Install it: pip install "fairprobe[cluster]"'
-            ) from error
+        if find_spec("ray") is None:
+            raise SettingError('Working on a cluster needs Ray, which is not installed. Install it: pip install "fairprobe[cluster]"')
+        is_elsewhere = self._address != "local" and not ("ray" in sys.modules and sys.modules["ray"].is_initialized())
+        if is_elsewhere:  # before Ray is imported: it looks at its environment only then
+            _knock(self._address)
+            _rehearse(self._address)
+        self._ray: Any = import_module("ray")
         if not self._ray.is_initialized():
             self._connect()
             self._is_ours = True
@@ -44,12 +48,10 @@ class ClusterWorkers:
         return self
 
     def _connect(self) -> None:
-        if self._address != "local":
-            _knock(self._address)
-            _rehearse(self._address)
         private: dict[str, Any] = {"include_dashboard": False} if self._address == "local" else {}
         try:
-            with environment({"RAY_USAGE_STATS_ENABLED": "0"}):  # its notice would not be seen, so nothing is sent
+            # Its notice would not be seen, so nothing is sent. Workers of a private cluster count like any other process.
+            with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}):
                 self._ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR, **private)
         except (OSError, RuntimeError, ValueError, AssertionError, self._ray.exceptions.RayError) as error:
             raise SettingError(_cannot_join(self._address, _first_line(error))) from error
@@ -105,14 +107,34 @@ def _knock(address: str) -> None:
 
 def _rehearse(address: str) -> None:
     """Joins the cluster from another process first: when something else answers, or a cluster that is gone is remembered, Ray tries for
-    minutes, and nothing in this process could stop it."""
+    minutes, and nothing in this process could stop it. Where nobody has said whether the cluster wants a token, both are tried."""
+    why = ""
+    for mode in _token_modes():
+        with environment(mode):
+            why = _attempt(address)
+        if not why:
+            os.environ.update(mode)
+            return
+    raise SettingError(_cannot_join(address, why))
+
+
+def _token_modes() -> list[dict[str, str]]:
+    """`ray start --head` makes a cluster that wants a token, and leaves the token where we can find it on the same machine."""
+    is_said = "RAY_AUTH_MODE" in os.environ
+    has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (Path.home() / ".ray" / "auth_token").exists()
+    return [{"RAY_AUTH_MODE": "token"}, {}] if has_token and not is_said else [{}]
+
+
+def _attempt(address: str) -> str:
+    """Why the cluster cannot be joined; nothing when it can."""
     code = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
     try:
         subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, timeout=LONGEST_JOIN, check=True)  # noqa: S603
-    except subprocess.TimeoutExpired as error:
-        raise SettingError(_cannot_join(address, f"no answer in {LONGEST_JOIN:.0f} seconds")) from error
+    except subprocess.TimeoutExpired:
+        return f"no answer in {LONGEST_JOIN:.0f} seconds"
     except subprocess.CalledProcessError as error:
-        raise SettingError(_cannot_join(address, (error.stderr.strip().splitlines() or ["Ray ended"])[-1].rstrip("."))) from error
+        return str((error.stderr.strip().splitlines() or ["Ray ended"])[-1].rstrip("."))
+    return ""
 
 
 def _cannot_join(address: str, why: str) -> str:

@@ -46,7 +46,7 @@ def from_each(
     rng: np.random.Generator,
     instances: int | None = None,
     idis: int | None = None,
-    patience: int = 10,
+    patience: int = 5,
 ) -> list[Trail]:
     """Looks around each start, an IDI, until it has tried so many different `instances`, or found so many different `idis`.
 
