@@ -77,7 +77,7 @@ class Table6(Experiment):
                     cells.append(collected(plan, outcome, cell, subject, ids, measure.key))
         of_global = compared([cell for cell in cells if cell.measure == "idis"], "neuronfair")
         of_local = compared([cell for cell in cells if cell.measure != "idis"], "neuronfair", variant="revert")
-        slow = "SymbGen is given five of the hundred starts of each repeat: it grows a tree for each of its inputs, which takes 15 ms and more."
+        slow = "SymbGen gets five of the hundred local starts of each repeat: growing a tree for each of its inputs takes 15 ms and more."
         german = "The paper's figures for German Credit end at 600: its 1,000 rows seem to have given 600 seeds. We use 1,000."
         return Table(
             title=self.title,
