@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.domain import Attribute, Domain
+from fairprobe.domain import Attribute, Constraint, Domain
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
@@ -27,7 +29,7 @@ from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import Walkers, World
 from fairprobe.search.moves import Moves
 from fairprobe.search.protocol import from_each
-from tests.helpers import blind, census_domain, census_network, census_rows, everybody, merit, planted, tiny_domain
+from tests.helpers import blind, census_domain, census_network, census_rows, everybody, linear, merit, planted, tiny_domain
 
 SMOOTH = Domain(
     (*(Attribute(name=name, low=-50, high=50) for name in "abcd"), Attribute(name="gender", low=0, high=1)), sensitive=("gender",)
@@ -448,3 +450,150 @@ def test_on_the_census_network_neuronfair_beats_chance_in_numbers_and_success() 
     one, other = (search(domain, model, method, seeds, rng=np.random.default_rng(0)) for method in (guided, RandomWalk()))
     assert len(one) > len(other)
     assert len(one) / one.generation.tried > len(other) / other.generation.tried
+
+
+# -- what once went wrong ------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_changes_its_input_in_place_changes_nothing_of_ours() -> None:
+    domain = tiny_domain()
+    truth = TorchModel(planted(domain))
+
+    def rude(x: Rows) -> Rows:
+        answer = truth.probabilities(x)
+        x -= 3
+        return answer
+
+    x = everybody(domain)
+    before = x.copy()
+    found = search(domain, Model(rude), RandomWalk(), x[::7], Budget(local_iterations=20), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(domain.outside(found.x_other).by_attribute, {})
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not looks_inside(name)])
+def test_a_model_that_breaks_down_on_the_way_leaves_what_was_found(name: str) -> None:
+    domain = tiny_domain()
+    truth = TorchModel(planted(domain))
+    calls = 0
+
+    def tired(x: Rows) -> Rows:
+        nonlocal calls
+        calls += 1
+        if calls > 6:
+            raise ConnectionError("the line is dead")
+        return truth.probabilities(x)
+
+    settings: dict[str, dict[str, Any]] = {"themis": {"error": 1e-4}, "symbgen": {"samples": 50}}
+    with pytest.raises(ModelError, match="ConnectionError: the line is dead") as caught:
+        search(
+            domain,
+            Model(tired),
+            method_named(name, x=everybody(domain), **settings.get(name, {})),
+            everybody(domain)[::3],
+            rng=np.random.default_rng(0),
+        )
+    assert caught.value.findings is not None
+    assert len(caught.value.findings) > 0
+
+
+def test_a_real_attribute_of_one_value_stays_that_value() -> None:
+    domain = Domain(
+        (Attribute(name="a", low=0, high=9), Attribute(name="r", kind="real", low=2, high=2), Attribute(name="s", low=0, high=1)),
+        sensitive=("s",),
+    )
+    model = Model(lambda x: 0.1 + 0.8 * x[:, 2])
+    found = search(domain, model, RandomWalk(), domain.sample(20, rng=np.random.default_rng(0)), rng=np.random.default_rng(0))
+    assert len(found) == 10  # there are no more people
+    assert (found.x[:, 1] == 2).all()
+
+
+def thirds(x: Rows) -> Rows:
+    """s = 0: a tie. s = 1: yes. s = 2: no where a < 5, else yes."""
+    return np.select([x[:, 1] == 0, x[:, 1] == 1, x[:, 0] < 5], [0.5, 0.9, 0.1], 0.9).astype(np.float32)
+
+
+def test_the_groups_of_themis_are_those_of_the_people_it_drew_ties_or_not() -> None:
+    domain = Domain((Attribute(name="a", low=0, high=9), Attribute(name="s", low=0, high=2)), sensitive=("s",))
+    scores = search(domain, Model(thirds), Themis(error=0.02), domain.low[None], rng=np.random.default_rng(0)).generation.scores
+    assert scores["group"] == pytest.approx(1, abs=0.02)  # rates 0, 1 and one half of the second answer
+
+
+def test_a_group_nobody_was_drawn_from_makes_the_group_score_uncertain() -> None:
+    rare = Constraint("s is 2 for one person only", lambda columns: (columns["s"] < 2) | ((columns["a"] == 0) & (columns["b"] == 0)))
+    domain = Domain(
+        (Attribute(name="a", low=0, high=99), Attribute(name="b", low=0, high=99), Attribute(name="s", low=0, high=2)),
+        sensitive=("s",),
+        constraints=(rare,),
+    )
+    model = Model(lambda x: np.where(x[:, 2] == 2, 0.9, 0.1))
+    scores = search(domain, model, Themis(error=0.01), domain.low[None], rng=np.random.default_rng(0)).generation.scores
+    assert scores["group_high"] == 1
+
+
+@pytest.mark.parametrize("budget", [Budget(wanted=1), Budget(seconds=0)])
+def test_themis_counts_all_draws_that_were_judged_whatever_ends_it(budget: Budget) -> None:
+    domain = tiny_domain()
+    found = search(domain, TorchModel(planted(domain)), Themis(), everybody(domain)[:1], budget, rng=np.random.default_rng(0))
+    assert found.generation.scores["draws"] == found.generation.judged > 0
+
+
+def test_the_start_of_a_comparison_is_not_found_again() -> None:
+    domain = tiny_domain()
+    model = TorchModel(planted(domain))
+    starts = everybody(domain)[judge(domain, model, everybody(domain)).is_discriminatory][:5]
+    methods = (RandomWalk(), ADF(), method_named("symbgen", x=everybody(domain), samples=100))
+    for method in methods:
+        for trail in from_each(domain, model, method, starts, instances=30, rng=np.random.default_rng(0)):
+            people = {tuple(row) for row in np.array(trail.idis).reshape(-1, 4)[:, [0, 2, 3]].tolist()}
+            assert tuple(trail.start[[0, 2, 3]].tolist()) not in people
+    with pytest.raises(SettingError, match="'themis' draws from the whole domain"):
+        from_each(domain, model, Themis(), starts, instances=5, rng=np.random.default_rng(0))
+    with pytest.raises(SettingError, match="1 or more; got 0"):
+        from_each(domain, model, RandomWalk(), starts, instances=0, rng=np.random.default_rng(0))
+
+
+def test_a_one_hot_attribute_moves_only_among_the_categories_within_its_bounds() -> None:
+    job = Attribute(name="job", kind="categorical", categories=("a", "b", "c", "d"), low=1, high=2, one_hot=True)
+    domain = Domain((job, Attribute(name="gender", low=0, high=1)), sensitive=("gender",))
+    moves = Moves(domain, Encoder(domain))
+    direction = np.array([[9, -3, 0, 0, 0]], dtype=np.float32)
+    at_c = np.array([[2, 0]], dtype=np.float32)
+    np.testing.assert_array_equal(moves.ascend(at_c, direction, rng=np.random.default_rng(0)), at_c)
+
+
+def test_two_rows_agree_on_a_category_when_both_gain_by_the_change() -> None:
+    job = Attribute(name="job", kind="categorical", categories=("a", "b", "c"), one_hot=True)
+    domain = Domain((job, Attribute(name="gender", low=0, high=1)), sensitive=("gender",))
+    g, other = np.array([[5, -9, -1, 0]], dtype=np.float32), np.array([[-5, 9, -1, 0]], dtype=np.float32)
+    at_c = np.array([[2, 0]], dtype=np.float32)  # a is better for the one, b for the other: no agreement but on staying
+    np.testing.assert_array_equal(Moves(domain, Encoder(domain)).agree(at_c, g, other, rng=np.random.default_rng(0)), at_c)
+
+
+@pytest.mark.parametrize(("method", "objective"), [(ADF(exact=True), "cross-entropy"), (EIDIG(exact=True), "probability")])
+def test_the_exact_gradient_is_the_same_derivative_and_survives_saturation(method: ADF | EIDIG, objective: str) -> None:
+    network = smooth_network()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 5)).astype(np.float32)
+    g, _ = method._gradients(world_of(SMOOTH, TorchModel(network, outputs="logits"), method), x, x)
+    np.testing.assert_allclose(g, by_differences(network, x, objective), rtol=1e-3, atol=1e-6)
+    weight = torch.tensor([[30.0, 0, 0, 0, 0], [0.0, 0, 0, 0, 0]])  # only the label's own logit knows x
+    model = TorchModel(nn.Sequential(linear(weight, torch.zeros(2))), outputs="logits")
+    one = np.ones((1, 5), dtype=np.float32)
+    rounded = type(method)()
+    assert rounded._gradients(world_of(SMOOTH, model, rounded), one, one)[0][0, 0] == 0
+    assert method._gradients(world_of(SMOOTH, model, method), one, one)[0][0, 0] != 0
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Aequitas(learning=-1), lambda: Aequitas(learning=float("nan")), lambda: EIDIG(momentum=float("nan"))]
+)
+def test_impossible_numbers_of_a_method_are_refused(make: Callable[[], Method]) -> None:
+    with pytest.raises(SettingError, match="must lie between 0 and 1"):
+        make()
+
+
+@pytest.mark.parametrize("settings", [{"seeds": 2.5}, {"local_iterations": 2.5}, {"seconds": "3"}, {"wanted": "many"}])
+def test_a_budget_of_something_else_than_numbers_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match="must be at least"):
+        Budget(**settings)

@@ -29,7 +29,7 @@ from fairprobe.search.protocol import from_each
 from tests.helpers import everybody, planted, tiny_domain
 
 EVERY = [(name, variant) for name, variants in VARIANTS.items() for variant in (variants or (None,))]
-LITTLE: dict[str, dict[str, Any]] = {"symbgen": {"samples": 150}, "themis": {"error": 0.1}}
+LITTLE: dict[str, dict[str, Any]] = {"symbgen": {"samples": 150}, "themis": {"error": 0.01}}
 
 
 def small(name: str, variant: str | None, domain: Domain, model: TorchModel, x: Rows) -> Method:
@@ -172,7 +172,7 @@ def test_starts_that_repeat_have_trails_of_their_own_and_no_starts_have_none(met
     model, x = TorchModel(planted(domain)), everybody(domain)
     how = SymbGen(x=x, samples=150) if isinstance(method, str) else method
     guilty = x[judge(domain, model, x).is_discriminatory]
-    trails = from_each(domain, model, how, guilty[[0, 0, 5]], instances=4, rng=np.random.default_rng(0))
+    trails = from_each(domain, model, how, guilty[[0, 0, 5]], instances=4, patience=50, rng=np.random.default_rng(0))
     assert [trail.tried for trail in trails] == [4, 4, 4]
     assert len({id(trail.idis) for trail in trails}) == 3
     assert from_each(domain, model, how, guilty[:0], instances=4, rng=np.random.default_rng(0)) == []

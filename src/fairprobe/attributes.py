@@ -59,7 +59,7 @@ class Attribute:
         if self.kind != "real":
             self._check_whole()
         if self.grain == 0:
-            object.__setattr__(self, "grain", (self.high - self.low) / 100 if self.kind == "real" else 1.0)
+            object.__setattr__(self, "grain", (self.high - self.low) / 100 or 1.0 if self.kind == "real" else 1.0)
         elif not (0 < self.grain <= LARGEST_REAL) or (self.kind != "real" and self.grain != int(self.grain)):
             raise DomainError(f"Attribute '{self.name}' is {self.kind}; a search step (grain) of {self.grain:g} is not possible for it.")
 

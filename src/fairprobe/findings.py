@@ -155,7 +155,7 @@ class Findings:
         _, first = np.unique(part, axis=0, return_index=True)
         ours, theirs = self.generation, other.generation
         summed = ("seeds", "tried", "judged", "wall_seconds", "cpu_seconds")  # `tried` is then an upper bound
-        generation = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in summed})
+        generation = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in summed}, scores={})
         return Findings(self.domain, generation, table=both.take(np.sort(first)))
 
 

@@ -117,5 +117,5 @@ def collected(plan: Plan, outcome: Outcome, cell: Cell, subject: Subject, ids: S
     found = tuple(float(value) for value in values if value is not None)
     reason = f"failed: {len(failures)} of {len(ids)} repeats, {failures[0]}" if failures else ""
     if not reason and len(found) < len(values):
-        reason = f"nothing found in {len(values) - len(found)} of {len(values)} repeats"
+        reason = f"not defined: too little was found in {len(values) - len(found)} of {len(values)} repeats"
     return replace(cell, values=found, failed=reason)

@@ -73,7 +73,7 @@ class Figure5(Experiment):
                         measure.key,
                         values=tuple(value for curve in curves if (value := _below(curve)) is not None),
                         paper=paper.figure("figure5", "", "", rival, "generation_diversity"),
-                        failed=f"failed: {failed[0]}" if failed else "",
+                        failed=f"failed: {failed[0]}" if failed else "" if any(map(_below, curves)) else "not defined at small radii",
                     )
                 )
             title = {"aequitas": "Against Aequitas", "adf": "Against ADF"}[rival]

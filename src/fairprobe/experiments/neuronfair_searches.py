@@ -131,13 +131,13 @@ class Table5(_Searches):
 
     name = "neuronfair-table5"
     title = "NeuronFair, Table 5: IDIs within a time limit, beside SymbGen"
-    about = "500 seconds for each search, with up to 50,000 rows of the data as seeds."
-    quick = "10 seconds and up to 2,000 seeds."
+    about = "500 seconds for each search, with 50,000 seeds: rows of the data, and uniform draws where there are no more."
+    quick = "10 seconds and 2,000 seeds."
     rivals = (Rival("symbgen"), Rival("neuronfair", "revert"))
     measures = (IDIS, GSR, Measure("wall_seconds", "Seconds used", "seconds"))
     paper_table = "table5"
     printed = frozenset({"idis", "gsr"})
-    notes = ("NeuronFair may have used up all rows of the data as seeds before the time is over; the seconds used say so.",)
+    notes = ("NeuronFair may have used up its seeds before the time is over; the seconds used say so.",)
 
     def job(self, plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
         seconds, seeds = (500.0, 50_000) if plan.is_full else (10.0, 2000)

@@ -6,7 +6,7 @@ import base64
 import tempfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe import datasets, networks, run
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.domain import Domain
 from fairprobe.experiments.base import network_of
@@ -146,7 +146,7 @@ def global_phase(settings: Plain, inputs: Inputs) -> Plain:
 
 
 def _first_children(scene: Scene, method: Explorer, rng: np.random.Generator) -> Rows:
-    """The IDIs among the first different instances that a method with a queue makes for the global phase, the seeds not counted."""
+    """The IDIs among the first different instances of the global phase of a method with a queue, the seeds not counted."""
     seeds = scene.seeds()
     plan = method.propose(world_of(scene.domain, scene.model, method), seeds, rng)
     tried: set[int] = set(scene.domain.key(seeds).tolist())
@@ -158,11 +158,12 @@ def _first_children(scene: Scene, method: Explorer, rng: np.random.Generator) ->
             while left > 0:
                 verdict = judge(scene.domain, scene.model, proposal.x)
                 for row, key, is_idi in zip(proposal.x, scene.domain.key(proposal.x).tolist(), verdict.is_discriminatory, strict=True):
-                    if proposal.phase == "global" and key not in tried and left > 0:
+                    if key not in tried and left > 0:
                         tried.add(key)
                         left -= 1
                         found += [row] if is_idi else []
-                proposal = plan.send(verdict)
+                # Told of no IDI, the method makes no children for its local phase.
+                proposal = plan.send(replace(verdict, is_discriminatory=np.zeros(len(verdict), dtype=bool)))
         except StopIteration:
             pass
     return np.stack(found) if found else np.empty((0, len(scene.domain)), dtype=np.float32)
@@ -222,15 +223,20 @@ def neuron_coverage(settings: Plain, inputs: Inputs) -> Plain:
     """Figure 6: the biased neurons that a tenth of a method's IDIs activates, and a tenth of what it tried in vain."""
     scene = Scene.of(settings, inputs)
     method = scene.method(settings["method"], settings["variant"])
-    rng, misses = scene.rng("tenth", method.name, method.variant), [np.empty((0, len(scene.domain)), dtype=np.float32)]
+    misses = [np.empty((0, len(scene.domain)), dtype=np.float32)]
+
+    def share(x: Rows) -> Mask:
+        """Decided by the instance itself: one that is tried often is not more likely to be taken."""
+        return np.asarray((scene.domain.key(x) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44) < np.uint64(settings["share"] * 2**20))
 
     def watch(x: Rows, verdict: Verdict) -> None:
-        misses.append(x[~verdict.is_discriminatory & (rng.random(len(x)) < settings["share"])])
+        missed = x[~verdict.is_discriminatory]
+        misses.append(missed[share(missed)])
 
     found = search(
         scene.domain, scene.model, method, scene.seeds(), scene.budget(), rng=scene.rng(method.name, method.variant), on_judged=watch
     )
-    hits = found.x[rng.random(len(found)) < settings["share"]]
+    hits = found.x[share(found.x)]
     layer = scene.target.bias.most_biased
     result: dict[str, Any] = {"layer": layer.name, "biased": len(layer.biased)}
     for name, rows in (("idis", hits), ("non_idis", np.concatenate(misses))):

@@ -25,14 +25,26 @@ class Model:
     def probabilities(self, x: Rows) -> Rows:
         """(N, C) class probabilities. Batches are made here, so that memory stays flat whatever N is."""
         if len(x) <= self._batch:
-            return _check(self._predict(x), len(x), 0)
-        starts = range(0, len(x), self._batch)
-        return np.concatenate([_check(self._predict(part := x[i : i + self._batch]), len(part), i) for i in starts])
+            return self._ask(x, 0)
+        parts = [self._ask(x[first : first + self._batch], first) for first in range(0, len(x), self._batch)]
+        if len(widths := {part.shape[1] for part in parts}) > 1:
+            raise ModelError(f"The model answers with different numbers of classes: {', '.join(map(str, sorted(widths)))}.")
+        return np.concatenate(parts)
 
     def labels(self, x: Rows) -> Ints:
         """(N,) the most probable class of each row."""
         best: Ints = self.probabilities(x).argmax(axis=1)
         return best
+
+    def _ask(self, x: Rows, first: int) -> Rows:
+        try:
+            answer = self._predict(x.copy())  # a model that scales its input in place must not change ours
+        except Exception as error:
+            raise ModelError(
+                f"The model failed on {len(x)} rows of {x.shape[1]} columns ({type(error).__name__}: {error}). It is given a NumPy array "
+                "of codes, a column for each attribute; wrap it in a function if it wants something else, such as a DataFrame."
+            ) from error
+        return _check(answer, len(x), first)
 
 
 def _check(answer: Any, rows: int, first: int) -> Rows:

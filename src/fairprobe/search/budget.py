@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from fairprobe.errors import SettingError
 
@@ -25,8 +27,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, least in (("seeds", 1), ("global_iterations", 1), ("local_iterations", 0), ("seconds", 0), ("wanted", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
+            value: Any = getattr(self, name)
+            kinds = int | np.integer | float | np.floating if name == "seconds" else int | np.integer
+            is_number = isinstance(value, kinds)
+            if value is not None and not (is_number and value >= least):
                 raise SettingError(f"The budget's {name} must be at least {least}; got {value}.")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Domain
-from fairprobe.errors import DomainError, FairprobeError, ModelError
+from fairprobe.errors import DomainError, FairprobeError, ModelError, SettingError
 from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.model import Encoder, Model, TorchModel, one_thread
@@ -56,6 +56,8 @@ def search(
     streamed to that Parquet file, and memory stays flat however many there are. `on_judged` is shown everything that was tried.
     """
     require_white_box(method, model)
+    if not isinstance(method, TwoPhase | Explorer) or min(method.global_iterations, method.local_iterations) < 0:
+        raise SettingError(f"A method is a TwoPhase or an Explorer with iterations of 0 or more; got {method!r}.")
     check_names(domain)
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
@@ -108,8 +110,7 @@ class _Run:
         try:
             if isinstance(self.method, Explorer):
                 self.explore(self.method, seeds, rng)
-            else:
-                assert isinstance(self.method, TwoPhase)
+            elif isinstance(self.method, TwoPhase):
                 self.all_chunks(self.method, seeds, rng)
         except _Spent as spent:
             return str(spent)
@@ -123,11 +124,14 @@ class _Run:
         try:
             proposal = next(plan)
             while True:
-                _, verdict = self.judge(proposal.x, proposal.origin, PHASES.index(proposal.phase))
+                verdict = judge(self.world.domain, self.world.model, proposal.x)
+                self.enter(proposal.x, verdict, proposal.origin, PHASES.index(proposal.phase))
+                told = proposal
+                proposal = plan.send(verdict)  # before the search may end, so that the method knows all that was judged
+                self.end_if_spent()
                 if self.progress is not None:
-                    done = max(proposal.done, self.clock.wall / self.seconds if self.seconds else 0.0)
-                    self.progress(Progress(proposal.phase, int(PARTS * min(done, 1.0)), PARTS, self.ledger.idis_with_repetitions))
-                proposal = plan.send(verdict)
+                    done = max(told.done, self.clock.wall / self.seconds if self.seconds else 0.0)
+                    self.progress(Progress(told.phase, int(PARTS * min(done, 1.0)), PARTS, self.ledger.idis_with_repetitions))
         except StopIteration:
             return
 
@@ -171,10 +175,20 @@ class _Run:
 
     def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Judges, enters into the ledger, and ends the search when the budget is spent."""
-        x, verdict = without_ties(self.world.domain, self.world.model, x, judge(self.world.domain, self.world.model, x))
+        x, verdict = self.enter(x, judge(self.world.domain, self.world.model, x), origin, phase)
+        self.end_if_spent()
+        return x, verdict
+
+    def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
+        """Enters what was judged into the ledger; ties are told of with a value whose label is certain."""
+        x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
         self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.on_judged is not None:
             self.on_judged(x, verdict)
+        return x, verdict
+
+    def end_if_spent(self) -> None:
+        """Ends the search when its time is over or it has as many IDIs as were wanted."""
         if self.seconds is not None and self.clock.wall > self.seconds:
             raise _Spent("seconds")
         if self.budget.wanted is not None and self.ledger.idis_with_repetitions >= self._count_again_at:
@@ -182,7 +196,6 @@ class _Run:
             if missing <= 0:
                 raise _Spent("wanted")
             self._count_again_at = self.ledger.idis_with_repetitions + missing
-        return x, verdict
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""
@@ -211,7 +224,7 @@ class _Run:
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,
-            scores=self.method.scores(self.world),
+            scores={name: float(value) for name, value in self.method.scores(self.world).items()},
         )
         findings = Findings.from_records(self.world.domain, self.ledger.found, generation, save_to)
         # The time includes removing duplicates and writing: that is part of the work.

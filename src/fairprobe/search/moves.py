@@ -32,8 +32,12 @@ class Moves:
         self._attribute_of = np.repeat(np.arange(len(domain)), [width for _, width in spans])  # of each of the network's columns
         self._plain = np.array([a for a in self.columns if a not in one_hot], dtype=np.int64)
         self._plain_at = np.array([spans[a][0] for a in self._plain], dtype=np.int64)
-        self._groups = [(a, *spans[a]) for a in self.columns.tolist() if a in one_hot]
-        group_columns = [column for _, start, width in self._groups for column in range(start, start + width)]
+        # Of each one-hot attribute: the columns of the categories within its bounds, (first, width), and the lowest of these categories.
+        low, high = domain.low.astype(np.int64), domain.high.astype(np.int64)
+        self._groups = [
+            (a, spans[a][0] + int(low[a]), int(high[a] - low[a]) + 1, int(low[a])) for a in self.columns.tolist() if a in one_hot
+        ]
+        group_columns = [column for _, first, width, _ in self._groups for column in range(first, first + width)]
         self._movable = np.array(sorted([*self._plain_at.tolist(), *group_columns]), dtype=np.int64)
         self._real = np.array([a for a in range(len(domain)) if domain.attributes[a].kind == "real"], dtype=np.int64)
         self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
@@ -57,10 +61,10 @@ class Moves:
             return np.asarray(size, dtype=np.float32)
         effect = np.zeros((len(x), len(self.domain)), dtype=np.float32)
         effect[:, self._plain] = size
-        for attribute, start, width in self._groups:
-            current = x[:, attribute : attribute + 1].astype(np.int64)
+        for attribute, first, width, lowest in self._groups:
+            current = x[:, attribute : attribute + 1].astype(np.int64) - lowest
             for gradient in gradients:
-                part = gradient[:, start : start + width]
+                part = gradient[:, first : first + width]
                 effect[:, attribute] += np.abs(part - np.take_along_axis(part, current, axis=1)).max(axis=1)
         return effect[:, self.columns]
 
@@ -75,6 +79,7 @@ class Moves:
     def agree(self, x: Rows, g: Rows, g_other: Rows, *, rng: np.random.Generator) -> Rows:
         """One step of the attributes on which the gradients of both rows of a pair agree in sign; if they agree on none, one step of a
         random attribute up the row's own gradient. A gradient of zero says nothing: the row stays."""
+        g, g_other = (self._from_here(x, each) for each in (g, g_other))
         same = np.sign(g) == np.sign(g_other)
         direction = np.where(same, g + g_other, np.float32(0))
         nowhere = ~same[:, self._movable].any(axis=1)
@@ -82,6 +87,16 @@ class Moves:
             chosen = rng.choice(self.columns, int(nowhere.sum()))
             direction[nowhere] = np.where(self._attribute_of == chosen[:, None], g[nowhere], np.float32(0))
         return self._along(x, direction, rng)
+
+    def _from_here(self, x: Rows, gradient: Rows) -> Rows:
+        """What a change of category brings: the gradient of the new one less that of the old one."""
+        if not self._groups:
+            return gradient
+        change = gradient.copy()
+        for attribute, first, width, lowest in self._groups:
+            current = x[:, attribute : attribute + 1].astype(np.int64) - lowest
+            change[:, first : first + width] -= np.take_along_axis(change[:, first : first + width], current, axis=1)
+        return change
 
     def wander(self, x: Rows, *, rng: np.random.Generator) -> Rows:
         """One step of every attribute up, down or not at all, by chance."""
@@ -93,12 +108,12 @@ class Moves:
     def _along(self, x: Rows, direction: Rows, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
         new = x.copy()
         new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
-        for attribute, start, width in self._groups:
-            part = direction[:, start : start + width]
-            current = x[:, attribute].astype(np.int64)
+        for attribute, first, width, lowest in self._groups:
+            part = direction[:, first : first + width]
+            current = x[:, attribute].astype(np.int64) - lowest
             best = part.argmax(axis=1)
             better = part[np.arange(len(x)), best] > part[np.arange(len(x)), current]
-            new[better, attribute] = best[better]
+            new[better, attribute] = best[better] + lowest
         if mask is not None:
             new = np.where(mask, new, x)
         return self._settle(x, self.domain.clip(new), rng)

@@ -52,8 +52,13 @@ def from_each(
 
     A walk that is caught can have no new neighbours: it is given up after `patience` times as many steps as were wanted.
     """
-    if (instances is None) == (idis is None):
-        raise SettingError("Give either the number of instances from each start or the number of IDIs.")
+    if (instances is None) == (idis is None) or min(wanted := instances or idis or 0, patience) < 1 or wanted != int(wanted):
+        raise SettingError(
+            f"Give either the number of instances from each start or the number of IDIs, 1 or more; got {instances} and {idis}, "
+            f"with a patience of {patience}."
+        )
+    if not method.uses_seeds:
+        raise SettingError(f"The method '{method.name}' draws from the whole domain, so it cannot be compared from given starts.")
     require_white_box(method, model)
     starts = domain.require_inside(starts, what="starts")
     verdict = judge(domain, model, starts)
@@ -73,17 +78,24 @@ class _Comparison:
         self.instances, self.idis = instances, idis
         self.steps = patience * (instances or idis or 1)
 
+    def trail(self, start: Rows) -> Trail:
+        """The start is known to be an IDI: coming back to it is not finding one."""
+        return Trail(start, _seen={self.part(start[None])[0].tobytes()})
+
+    def part(self, x: Rows) -> Rows:
+        return np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(0)  # -0 is 0
+
     def is_done(self, trail: Trail) -> bool:
         return trail.tried >= self.instances if self.instances is not None else len(trail.idis) >= (self.idis or 0)
 
     def enter(self, trails: list[Trail], origin: Ints, x: Rows, verdict: Verdict) -> None:
-        parts = np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(0)  # -0 is 0
+        parts = self.part(x)
         for number, row, part, is_idi in zip(origin.tolist(), x, parts, verdict.is_discriminatory.tolist(), strict=True):
             if not self.is_done(trails[number]):
                 trails[number].add(row, part.tobytes(), is_idi)
 
     def walk(self, method: TwoPhase, starts: Rows, verdict: Verdict, rng: np.random.Generator) -> list[Trail]:
-        trails = [Trail(start) for start in starts]
+        trails = [self.trail(start) for start in starts]
         walkers = Walkers.at(starts, verdict.x_other, np.arange(len(starts)), starts)
 
         def ask(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
@@ -96,7 +108,7 @@ class _Comparison:
         return trails
 
     def explore(self, method: Explorer, start: Rows, rng: np.random.Generator) -> Trail:
-        trail = Trail(start[0])
+        trail = self.trail(start[0])
         plan = method.propose(self.world, start, rng)
         asked = 0
         try:

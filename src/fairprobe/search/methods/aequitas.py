@@ -24,6 +24,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fairprobe.arrays import Floats, Rows
+from fairprobe.errors import SettingError
 from fairprobe.search.chances import draw
 from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
 
@@ -38,12 +39,15 @@ class Aequitas(TwoPhase):
     name: ClassVar[str] = "aequitas"
 
     variant: Variant = "full"
+    global_iterations: int = 0
     local_iterations: int = 1000
     step: float = 1.0
     learning: float = 0.001
 
     def __post_init__(self) -> None:
         check_variant(self, VARIANTS)
+        if not 0 <= self.learning <= 1:
+            raise SettingError(f"What Aequitas learns from a step must lie between 0 and 1, such as 0.001; got {self.learning}.")
 
     @property
     def on_miss(self) -> Miss:

@@ -75,6 +75,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     needs_gradients: ClassVar[bool] = False
+    uses_seeds: ClassVar[bool] = True
     variant: str = ""
     global_iterations: int = 0
     local_iterations: int = 0

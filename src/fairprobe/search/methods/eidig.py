@@ -13,6 +13,8 @@ Deliberate choices:
 - The counterpart is the judge's: the one with the largest change of the predicted class's probability. With two classes that is the
   largest squared difference of outputs, as in the paper.
 - After a miss the walk goes back to the IDI it started from and keeps its chances.
+- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away, here as in the authors' code. The same
+  derivative through the other classes is not rounded, and finds more on a saturated network.
 - No agreement on any attribute: one random attribute moves by the sign of its own gradient, as in ADF.
 """
 
@@ -27,6 +29,7 @@ import torch
 from torch import Tensor
 
 from fairprobe.arrays import Rows
+from fairprobe.errors import SettingError
 from fairprobe.model import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
@@ -47,9 +50,12 @@ class EIDIG(TwoPhase):
     local_iterations: int = 1000
     step: float = 1.0
     momentum: float = 0.5
+    exact: bool = False
 
     def __post_init__(self) -> None:
         check_variant(self, VARIANTS)
+        if not 0 <= self.momentum < 1:
+            raise SettingError(f"The momentum of EIDIG must lie between 0 and 1, such as 0.5; got {self.momentum}.")
 
     @property
     def on_miss(self) -> Miss:
@@ -75,8 +81,9 @@ class EIDIG(TwoPhase):
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
 
-        def cotangent(p: Tensor) -> Tensor:  # (2n, classes): the derivative of p[label] by p
-            return torch.zeros_like(p).scatter_(1, p.argmax(dim=1, keepdim=True), 1.0)
+        def cotangent(p: Tensor) -> Tensor:  # (2n, classes): the derivative of p[label] by p, or of 1 − the sum of the others
+            label, (own, others) = p.argmax(dim=1, keepdim=True), (0.0, -1.0) if self.exact else (1.0, 0.0)
+            return torch.full_like(p, others).scatter_(1, label, own)
 
         gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]))
         return gradient[: len(x)], gradient[len(x) :]

@@ -52,7 +52,10 @@ class Child(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SymbGen(Explorer):
-    """Symbolic execution of a tree that imitates a black box. `x` are rows of the training data."""
+    """Symbolic execution of a tree that imitates a black box. `x` are rows of the training data.
+
+    It ends after `seconds`, or when `inputs` of the queue were explained; the same seed gives the same result only with the latter.
+    """
 
     name: ClassVar[str] = "symbgen"
 
@@ -60,6 +63,7 @@ class SymbGen(Explorer):
     samples: int = 5000
     confidence: float = 0.3
     queue: int = 10_000
+    inputs: int | None = None
     seconds: float | None = 60.0
 
     def __post_init__(self) -> None:
@@ -69,6 +73,8 @@ class SymbGen(Explorer):
             raise SettingError(f"SymbGen grows each tree on `samples` rows, at least 2; got {self.samples}.")
         if not 0 <= self.confidence <= 1:
             raise SettingError(f"The confidence of SymbGen must lie between 0 and 1, such as 0.3; got {self.confidence}.")
+        if self.inputs is not None and self.inputs < 0:
+            raise SettingError(f"SymbGen explains a number of inputs, or all (None); got {self.inputs}.")
         if self.queue < 1:
             raise SettingError(f"The queue of SymbGen must have room for at least 1 input; got {self.queue}.")
         if self.seconds is not None and not self.seconds > 0:
@@ -79,7 +85,9 @@ class SymbGen(Explorer):
         x = domain.clip(domain.check(self.x, what="rows of the training data"))
         queue, family = RankedQueue(self.queue), _Family(domain)
         yield from family.judged("global", [Child(SEED_RANK, row, number) for number, row in enumerate(seeds)], queue)
-        while queue:
+        for _ in count() if self.inputs is None else range(self.inputs):
+            if not queue:
+                return
             child, is_discriminatory = queue.take()
             path = self._explain(world, x, child.row, rng)
             if is_discriminatory and (near := list(family.local(path, child))):

@@ -39,6 +39,7 @@ class Themis(Explorer):
     """Random testing of a black box, until the score is known to within `error`."""
 
     name: ClassVar[str] = "themis"
+    uses_seeds: ClassVar[bool] = False
 
     error: float = 0.002
     confidence: float = 0.99
@@ -115,8 +116,9 @@ class _Tally:
         each = 1 - (1 - confidence) / (self.labels.size * self.looks * (self.looks + 1))
         best, low, high = 0.0, 0.0, 0.0
         for column in self.labels.T:
-            rates = [Rate(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True) if n]
-            estimates, lows, highs = ([getattr(rate, end) for rate in rates] for end in ("estimate", "low", "high"))
+            rates = [Rate(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True)]
+            estimates = [rate.estimate for rate in rates if rate.samples]
+            lows, highs = [rate.low for rate in rates], [rate.high for rate in rates]  # of a value nobody was drawn with, 0 and 1
             best = max(best, max(estimates) - min(estimates))
             low = max(low, max(lows) - min(highs))
             high = max(high, max(highs) - min(lows))
