@@ -77,7 +77,7 @@ class Table6(Experiment):
                     cells.append(collected(plan, outcome, cell, subject, ids, measure.key))
         of_global = compared([cell for cell in cells if cell.measure == "idis"], "neuronfair")
         of_local = compared([cell for cell in cells if cell.measure != "idis"], "neuronfair", variant="revert")
-        slow = "SymbGen gets five of the hundred local starts of each repeat: growing a tree for each of its inputs takes 15 ms and more."
+        slow = "SymbGen gets two of the hundred local starts of each repeat: growing a tree for each of its inputs takes 15 ms and more."
         counted = (
             "Global: what is counted are seeds that lead to an IDI, themselves included. On its way a walker judges up to 41 rows "
             "where Aequitas "
@@ -101,7 +101,7 @@ class Table6(Experiment):
         mixed = tuple(self._global(plan, subject, other, repeat).id for other in GLOBAL)
         size = {"starts": 100, "instances": 1000} if plan.is_full else {"starts": 20, "instances": 200}
         if rival.method == "symbgen":
-            size["starts"] //= 20
+            size["starts"] = 2 if plan.is_full else 1
         return _job(plan, subject, rival, repeat, "local_phase", mixed, **size)
 
 
