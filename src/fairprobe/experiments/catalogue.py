@@ -17,6 +17,7 @@ from fairprobe.experiments.neuronfair_searches import Table4, Table5, Table8
 from fairprobe.experiments.runner import run
 from fairprobe.experiments.tables import write
 
+# Tables 7 and 9 measure repair; they will stand here with it.
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (Table4(), Table5(), Table6(), Table8(), Figure5(), Figure6())}
 
 

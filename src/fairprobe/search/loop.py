@@ -224,7 +224,7 @@ class _Run:
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,
-            scores={name: float(value) for name, value in self.method.scores(self.world).items()},
+            scores={name: np.asarray(value).item() for name, value in self.method.scores(self.world).items()},  # as JSON has them
         )
         findings = Findings.from_records(self.world.domain, self.ledger.found, generation, save_to)
         # The time includes removing duplicates and writing: that is part of the work.
