@@ -350,7 +350,9 @@ def alive(session: int) -> list[int]:
 @pytest.fixture
 def driver(lab: Lab) -> Iterator[subprocess.Popen[str]]:
     """A driver in a session of its own, in the middle of its second stage."""
-    code = "import sys; from tests.experiment_work import drive; drive(*sys.argv[1:])"
+    # Whoever runs the tests in the background of a shell has interrupts ignored, and so would the driver.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heard}; import sys; from tests.experiment_work import drive; drive(*sys.argv[1:])"
     command = [sys.executable, "-c", code, str(lab.folder), str(lab.diary)]
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
