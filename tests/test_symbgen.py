@@ -430,7 +430,10 @@ def test_training_data_of_another_width_is_refused() -> None:
 
 
 def test_settings_are_shown_without_the_data() -> None:
-    assert repr(SymbGen(x=np.zeros((1, 4), dtype=np.float32))) == "SymbGen(samples=5000, confidence=0.3, queue=10000, inputs=None, seconds=60.0)"
+    assert (
+        repr(SymbGen(x=np.zeros((1, 4), dtype=np.float32)))
+        == "SymbGen(samples=5000, confidence=0.3, queue=10000, inputs=None, seconds=60.0)"
+    )
 
 
 def test_the_reference_network_discriminates_by_gender() -> None:
