@@ -32,6 +32,7 @@ ROOMS = [
     "findings",
     "search",
     "metrics",
+    "repair",
     "report",
     "run",
     "experiments",

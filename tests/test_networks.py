@@ -149,11 +149,11 @@ def test_training_stops_early_and_keeps_the_best_epoch(monkeypatch: pytest.Monke
     losses = iter([0.9, 0.5, 0.7, 0.6, 0.5, 0.1])  # the second is best; three epochs without a better one follow
     seen: list[dict[str, Tensor]] = []
 
-    def scripted(network: nn.Module, z: Tensor, y: Tensor) -> float:
-        seen.append(copy.deepcopy(dict(network.state_dict())))
+    def scripted(teacher: Any, *_: object) -> float:
+        seen.append(copy.deepcopy(dict(teacher.network.state_dict())))
         return next(losses)
 
-    monkeypatch.setattr(training, "_loss", scripted)
+    monkeypatch.setattr(training, "_validation_loss", scripted)
     epochs: list[tuple[int, int]] = []
     how = Training(epochs=20, patience=3)
     model = train(dense(data.domain, (4,)), data, training=how, progress=lambda done, total: epochs.append((done, total)))

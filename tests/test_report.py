@@ -33,7 +33,10 @@ from tests.test_report_documents import (
     many_values,
     multi_class,
     nothing_found,
+    refused,
+    repaired,
     themis,
+    without_pairs,
 )
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -134,7 +137,7 @@ def test_ids_are_unique_and_every_reference_has_its_id(make: Callable[[], Docume
 
 @pytest.mark.parametrize("make", KINDS)
 def test_never_calls_a_network_fair(make: Callable[[], Document]) -> None:
-    assert not re.search(r"\bunbiased\b|\bis fair\b|\bbias-free\b|\bno bias\b", parsed(make).text, re.IGNORECASE)
+    assert not re.search(r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b", parsed(make).text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -309,6 +312,78 @@ def test_the_picture_stays_inside_its_frame() -> None:
         for x, y in re.findall(r"M([\d.]+) (-?[\d.]+)h", svg):
             assert 0 < float(x) < width
             assert top < float(y) < top + height
+
+
+# -- the people held out ------------------------------------------------------------------------------------------------
+
+
+def test_individual_fairness_rates_are_told_with_intervals_and_by_group() -> None:
+    text = parsed(document).text
+    for words in (
+        "Of 9,769 pairs of a person held out and a counterpart who differs only in gender, 90.9 % get the same decision",
+        "90.3 % to 91.4 %", "37.5 %", "36.5 % to 38.5 %", "at most 0.001 nats", "Female (3,276)", "96.1 %", "95.3 % to 96.7 %", "34.7 %",
+    ):  # fmt: skip
+        assert words in text, words
+
+
+def test_groups_are_listed_with_rates_ratios_and_the_rule_of_thumb() -> None:
+    text = parsed(document).text
+    for words in (
+        "1,751 of the 9,769 people held out (17.9 %) are given the answer “>50K”", "Local Law 144", "0.26", "0.23 to 0.30", "below 0.8",
+        "highest rate", "a rule of thumb, not a verdict", "ΔEO, truth “>50K”", "0.177", "0.164 to 0.190", "has perfect scores",
+        "F1 of “>50K” is 0.632 (95 % interval 0.614 to 0.650)", "is 0.540",
+    ):  # fmt: skip
+        assert words in text, words
+    assert "the interval reaches it" not in text
+    assert "No answer was declared" not in text
+
+
+def test_small_empty_and_unknown_groups_are_named() -> None:
+    text = parsed(many_values).text
+    assert "Groups without anybody among the people held out: “Male, 0”." in text
+    assert "Small groups, with fewer than 2.0 % of the people: “Male, 1”, “Male, 2”" in text
+    assert "and 23 more. Their numbers are shown but say little" in text
+    assert "Of 12 people the group is unknown" in text
+    assert "12 people with a sensitive value outside the domain had to be left out." in text
+    assert "and so without a rate: “Male, 0”." in text
+    assert "small group (under 2.0 %)" in text
+    assert "below 0.8, but the interval reaches it" in text
+    assert "Of 59 groups these are the 24 with the lowest" in text
+
+
+def test_every_attribute_and_the_intersection_have_their_own_table() -> None:
+    page = parsed(many_values)
+    assert all(f"Impact ratio, by {attribute}" in page.text for attribute in ("gender", "age", "gender and age"))
+    assert "All 60 groups" in page.text
+
+
+def test_without_a_favourable_answer_groups_are_not_compared() -> None:
+    text = parsed(multi_class).text
+    assert "The decision has 3 answers, and none was declared the favourable one." in text
+    assert "impact ratio" not in text
+    assert "ΔDP" not in text
+    assert "the mean of all classes" in text
+
+
+def test_an_assumed_favourable_answer_is_said_to_be_assumed() -> None:
+    assert "the second of the two counts as it" in parsed(bare).text
+
+
+def test_rates_of_nobody_are_no_rates() -> None:
+    text = parsed(without_pairs).text
+    assert "No person held out has a counterpart that differs only in gender, so there is no rate to tell." in text
+    assert "everybody held out" not in text
+
+
+def test_where_nobody_is_selected_there_is_no_ratio() -> None:
+    assert "Impact ratio, by" not in parsed(constant).text
+    assert "not defined" in parsed(constant).text
+
+
+def test_only_a_repaired_network_has_a_repair() -> None:
+    assert 'id="repair"' not in rendered(document)
+    assert 'id="repair"' in rendered(repaired)
+    assert 'class="banner refused"' in rendered(refused)
 
 
 # -- black boxes, and methods --------------------------------------------------------------------------------------------

@@ -15,6 +15,129 @@ def rate(hits: int, samples: int, low: float, high: float) -> Document:
     return {"estimate": hits / samples, "low": low, "high": high, "hits": hits, "samples": samples, "confidence": 0.95}
 
 
+def measure(estimate: float | None, low: float | None, high: float | None, samples: int = 9769) -> Document:
+    return {"estimate": estimate, "low": low, "high": high, "samples": samples, "confidence": 0.95, "left_out": []}
+
+
+def ifr(
+    estimate: float | None, low: float | None, high: float | None, people: int, groups: list[tuple[str, Document]] | None = None
+) -> Document:
+    """The share of fair pairs, one pair for each of the people."""
+    share = {"estimate": estimate, "low": low, "high": high, "samples": people, "pairs": people, "confidence": 0.95}
+    return share | ({} if groups is None else {"groups": [{"name": name, **group} for name, group in groups]})
+
+
+def selection_row(name: str, selected: int, people: int, ratio: tuple[float, float, float] | None, *, is_small: bool = False) -> Document:
+    return {
+        "name": name,
+        **(rate(selected, people, 0.01, 0.9) if people else rate(0, 1, 0.0, 1.0) | {"estimate": 0.0, "samples": 0}),
+        "impact_ratio": measure(*ratio, samples=people) if ratio else measure(None, None, None, people),
+        "is_small": is_small,
+        "is_empty": people == 0,
+    }
+
+
+def selection_table(attribute: str, rows: list[Document], *, unknown: int = 0) -> Document:
+    return {
+        "attribute": attribute,
+        "rows": rows,
+        "unknown": unknown,
+        "smallest": 0.02,
+        "dp": measure(0.1773, 0.1641, 0.1899),
+        "eo": [{"given": "<=50K", **measure(0.0712, 0.06, 0.083)}, {"given": ">50K", **measure(0.0911, 0.05, 0.1308)}],
+    }
+
+
+def fairness() -> Document:
+    """Two groups on the people held out, the second of which is selected a quarter as often."""
+    groups = [("Female", ifr(0.9606, 0.9534, 0.967, 3276)), ("Male", ifr(0.8823, 0.8742, 0.8901, 6493))]
+    alike = [("Female", ifr(0.4307, 0.4137, 0.4479, 3276)), ("Male", ifr(0.3468, 0.3353, 0.3586, 6493))]
+    rows = [selection_row("Female", 204, 3276, (0.2614, 0.2255, 0.2999)), selection_row("Male", 1547, 6493, (1.0, 1.0, 1.0))]
+    return {
+        "rows": 9769,
+        "positive": 1,
+        "positive_assumed": False,
+        "individual": {
+            "tau": 0.001,
+            "base": "nats",
+            "over": "pairs",
+            "left_out": 0,
+            "b": ifr(0.9086, 0.9027, 0.9142, 9769, groups),
+            "p": ifr(0.375, 0.3653, 0.3846, 9769, alike),
+        },
+        "group": {"selected": rate(1751, 9769, 0.1717, 0.187), "tables": [selection_table("gender", rows)]},
+        "quality": {"accuracy": rate(8209, 9769, 0.8329, 0.8475), "f1": measure(0.6321, 0.614, 0.6498), "mcc": measure(0.5403, 0.52, 0.56)},
+    }
+
+
+def measured(accuracy: float, affected: float, same: float, alike: float | None) -> Document:
+    """A network before or after a repair, or a control; half a point of uncertainty everywhere."""
+
+    def around(share: float) -> Document:
+        return rate(round(share * 10000), 10000, max(0.0, share - 0.005), min(1.0, share + 0.005))
+
+    return {
+        "accuracy": around(accuracy),
+        "f1": measure(0.6321, 0.614, 0.6498),
+        "mcc": measure(0.5403, 0.52, 0.56),
+        "selected": around(0.179),
+        "ifr_b": ifr(same, same - 0.005, min(1.0, same + 0.005), 9769, []),
+        "ifr_p": ifr(alike, alike and alike - 0.005, alike and min(1.0, alike + 0.005), 9769, []),
+        "dp": measure(0.1773, 0.1641, 0.1899),
+        "eo": [measure(0.0712, 0.06, 0.083), measure(0.0911, 0.05, 0.1308)],
+        "dm_rs": around(affected),
+        "idis": 1234,
+        "tried": 5678,
+        "auc": 0.2551,
+        "auc_scale_free": 0.3141,
+        "others": [
+            {"name": "race", "dm_rs": around(0.11), "ifr_b": ifr(0.91, 0.9, 0.92, 9769, [])},
+            {"name": "age", "dm_rs": around(0.21), "ifr_b": ifr(0.81, 0.8, 0.82, 9769, [])},
+        ],
+        "is_constant": False,
+    }
+
+
+def point(setting: float, accuracy: float, alike: float | None, **marks: bool) -> Document:
+    network = measured(accuracy, 0.02, 0.97, alike)
+    names = ("accuracy", "ifr_b", "ifr_p", "dm_rs", "dp")
+    return {
+        "setting": setting,
+        **{name: network[name] for name in names},
+        "is_constant": False,
+        "is_best": False,
+        "is_chosen": False,
+    } | marks
+
+
+def repair() -> Document:
+    """A repair that was accepted, with its controls and four settings of its dial."""
+    return {
+        "name": "counterfactual",
+        "start": "scratch",
+        "settings": {"training": {"optimiser": "adam", "learning_rate": 0.001, "patience": None}},
+        "dial": {"name": "strength", "means": "λ, the weight of the difference", "value": 20.0},
+        "accepted": True,
+        "forced": False,
+        "reasons": [],
+        "limits": {"max_accuracy_drop": 0.015, "max_harm": 1.3},
+        "before": measured(0.8403, 0.0452, 0.9086, 0.375),
+        "after": measured(0.8371, 0.0031, 0.9871, 0.9712),
+        "controls": {
+            "blind": measured(0.8391, 0.0, 1.0, 1.0),
+            "retrained": measured(0.84, 0.0441, 0.9101, 0.3812),
+            "random points": measured(0.8312, 0.0612, 0.9011, 0.362),
+        },
+        "change": {"accuracy": -0.0032, "dm_rs": -0.9314},
+        "curve": [
+            point(1, 0.842, 0.71, is_best=True),
+            point(20, 0.839, 0.972, is_best=True, is_chosen=True),
+            point(100, 0.83, 0.96),
+            point(1000, 0.7586, 1.0, is_best=True, is_constant=True),
+        ],
+    }
+
+
 def layer(name: str, differences: list[float], threshold: float) -> Document:
     biased = [neuron for neuron, value in enumerate(differences) if value > threshold]
     curve = [sum(value > step * 0.005 for value in differences) / len(differences) for step in range(201)]
@@ -50,7 +173,7 @@ def document() -> Document:
     """An audit that found something, complete as `audit.json` is."""
     first, second = layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2), layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255)
     return {
-        "format": 2,
+        "format": 3,
         "created": "2026-11-15T23:11:38+00:00",
         "dataset": "adult",
         "sensitive": ["gender"],
@@ -131,7 +254,9 @@ def document() -> Document:
             "groups": [{"attribute": "education", "value": "Masters", **rate(564, 2657, 0.1969, 0.2283)}],
             "advantages": [{"value": "Male", "share": 0.8594}, {"value": "Female", "share": 0.1406}],
         },
+        "fairness": fairness(),
         "pairs": [pair(), pair()],
+        "repair": None,
         "verdict": "Changing nothing but gender changes the network's decision for 9.2 % of the 48,842 people in the data.",
         "notes": ["The search looks where it expects to find discrimination.", "Possible people are drawn uniformly."],
         "command": "fairprobe audit adult --sensitive gender",
@@ -155,6 +280,10 @@ def constant() -> Document:
     body["interpretation"] = document()["interpretation"]
     body["interpretation"]["ablation"] |= {"before": 0.0, "biased_zeroed": 0.0, "random_zeroed": 0.0}
     body["model"] |= {"constant": True, "accuracy": 0.7586}
+    rows = [selection_row("Female", 0, 3276, None), selection_row("Male", 0, 6493, None)]
+    nobody = rate(0, 9769, 0.0, 0.0004)
+    body["fairness"]["group"] = {"selected": nobody, "tables": [selection_table("gender", rows) | {"dp": measure(0.0, 0.0, 0.0)}]}
+    body["fairness"]["quality"]["f1"] = measure(None, None, None)
     return body | {"verdict": "The network gives everybody the same answer, so changing gender changes nothing."}
 
 
@@ -168,6 +297,7 @@ def multi_class() -> Document:
     body = document()
     body["data"] |= {"classes": ["low", "middle", "high"], "favourable": None}
     body["people"]["advantages"] = []
+    body["fairness"] |= {"positive": None, "group": None}
     body["pairs"] = [pair() | {"label": "low", "label_other": "high", "favourable": None}]
     return body
 
@@ -178,6 +308,8 @@ def bare() -> Document:
     del body["command"]
     body["data"] |= {"about": "", "source": "", "licence": "", "citation": "", "outside": {"rows": 0, "by_attribute": {}}}
     body["model"]["trained_here"] = False
+    body["data"]["favourable"] = None
+    body["fairness"]["positive_assumed"] = True
     return body
 
 
@@ -189,6 +321,18 @@ def many_values() -> Document:
     body["people"]["values"] = [{"attribute": "gender and age", "value": value, **rate(3, 100, 0.01, 0.08)} for value in values]
     body["people"]["advantages"] = [{"value": value, "share": 1 - place / 60} for place, value in enumerate(values)]
     body["people"]["absent"] = values[:1]
+    held_out = body["fairness"]
+    nobody = (values[0], ifr(None, None, None, 0))
+    for which in ("b", "p"):
+        groups = [nobody, *((value, ifr(0.9, 0.5, 0.99, 9)) for value in values[1:])]
+        held_out["individual"][which] |= ifr(0.9, 0.89, 0.91, 600, groups)
+    held_out["individual"]["left_out"] = 12
+    both = [selection_row(values[0], 0, 0, None), *(selection_row(value, 2, 9, (0.9, 0.4, 1.3), is_small=True) for value in values[1:30])]
+    both += [selection_row(value, 2, 300, (0.79, 0.7, 0.85)) for value in values[30:]]
+    held_out["group"]["tables"] += [
+        selection_table("age", [selection_row("20–29", 100, 400, (0.5, 0.4, 0.6)), selection_row("30–39", 200, 400, (1.0, 1.0, 1.0))]),
+        selection_table("gender and age", both, unknown=12),
+    ]
     inside = body["interpretation"]
     inside["layers"] += [layer(f"block{number}", [0.1] * 3, 0.5) for number in range(20)]
     inside["layers"].append(layer("large", [0.1] * 2000, 0.5))
@@ -221,6 +365,41 @@ def themis() -> Document:
     return body
 
 
+def without_pairs() -> Document:
+    """Nobody held out has a counterpart."""
+    body = document()
+    for which in ("b", "p"):
+        body["fairness"]["individual"][which] = ifr(None, None, None, 0, [("Female", ifr(None, None, None, 0))])
+    return body
+
+
+def repaired() -> Document:
+    return document() | {"repair": repair()}
+
+
+def refused() -> Document:
+    """A repair that did harm, and lost most of its controls and its curve."""
+    body = repaired()
+    told = body["repair"]
+    told |= {"accepted": False, "reasons": ["The accuracy falls by 7.9 points; at most 1.5 are allowed."], "controls": {}, "curve": []}
+    told["after"] = measured(0.7612, 0.0461, 0.9101, None)
+    told["after"]["others"][0]["dm_rs"] = rate(2500, 10000, 0.245, 0.255)
+    told["change"] = {"accuracy": -0.0791, "dm_rs": 0.0199}
+    return body
+
+
+def collapsed() -> Document:
+    """A repair that left a network which decides nothing, kept although two reasons speak against it."""
+    body = constant() | {"repair": repair()}
+    told = body["repair"]
+    told |= {"forced": True, "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."]}
+    told["before"]["others"] = []
+    told["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {"is_constant": True, "others": [], "auc": None}
+    told["change"] = {"accuracy": -0.0817, "dm_rs": -1.0}
+    told["curve"] = [point(20, 0.7586, None, is_constant=True, is_chosen=True)]
+    return body
+
+
 KINDS: list[Callable[[], Document]] = [
     document,
     nothing_found,
@@ -231,6 +410,10 @@ KINDS: list[Callable[[], Document]] = [
     many_values,
     black_box,
     themis,
+    without_pairs,
+    repaired,
+    refused,
+    collapsed,
 ]
 
 

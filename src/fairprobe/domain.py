@@ -252,14 +252,14 @@ class Domain:
 
     def counterparts(self, x: Rows) -> Rows:
         """(N, A) -> (N, V, A): each row under every combination of sensitive values, its own among them."""
-        self._require_sensitive()
+        self.require_sensitive()
         every = np.repeat(x[:, None, :], self.value_count, axis=1)
         every[:, :, self.sensitive_columns] = self.sensitive_values
         return every
 
     def own_value(self, x: Rows) -> Ints:
         """Which combination of sensitive values each row has: its place in the second axis of `counterparts`."""
-        self._require_sensitive()
+        self.require_sensitive()
         place = np.zeros(len(x), dtype=np.int64)
         for name, column in zip(self.sensitive, self.sensitive_columns, strict=True):
             attribute = self.attributes[column]
@@ -278,7 +278,8 @@ class Domain:
         columns = self.sensitive_columns
         return np.asarray(((x[:, columns] >= self.low[columns]) & (x[:, columns] <= self.high[columns])).all(axis=1))
 
-    def _require_sensitive(self) -> None:
+    def require_sensitive(self) -> None:
+        """Refuses a domain in which nothing is sensitive."""
         if not self.sensitive:
             raise DomainError(f"No sensitive attribute is chosen; use `domain.with_sensitive(...)`.{suggest('', self.names)}")
 

@@ -77,7 +77,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     first = np.arange(n) * v
     own = first + domain.own_value(x)  # (N,) where each row stands among its counterparts
     p = model.probabilities(every)  # (N·V, C)
-    labels, lead = _labels(p)
+    labels, lead = labels_and_lead(p)
     label = labels[own]
     evidence = lead > TIE
     of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]  # how probable each counterpart makes the label of x
@@ -93,7 +93,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     other = first + preference.argmax(axis=1)
     found = differs.ravel()[other]
     if not evidence[own].all():  # a tie, or a row that must not be: then its own label proves nothing
-        found &= _two_labels(labels.reshape(n, v), evidence.reshape(n, v))
+        found &= two_labels(labels.reshape(n, v), evidence.reshape(n, v))
         if domain.constraints:
             found &= allowed[own]
     return Verdict(
@@ -108,14 +108,14 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     )
 
 
-def _two_labels(labels: Ints, evidence: Mask) -> Mask:
+def two_labels(labels: Ints, evidence: Mask) -> Mask:
     """Which rows have two different labels among the values that are evidence."""
     least = np.where(evidence, labels, np.iinfo(labels.dtype).max).min(axis=1)
     most = np.where(evidence, labels, -1).max(axis=1)
     return np.asarray((most >= 0) & (least < most))
 
 
-def _labels(p: Rows) -> tuple[Ints, Rows]:
+def labels_and_lead(p: Rows) -> tuple[Ints, Rows]:
     """The most probable class of each row and its lead over the runner-up."""
     if p.shape[1] == 2:
         difference = p[:, 1] - p[:, 0]

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from fairprobe.report.repair_page import changed, headline
 from fairprobe.report.sentences import scores as themis_scores
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def summary(body: dict[str, Any]) -> RenderableType:
         Panel(Text(body["verdict"]), title=Text(f"{body['data']['title']}, by {' and '.join(body['sensitive'])}"), title_align="left"),
         _numbers(body),
     ]
+    if body["repair"]:
+        parts = [_banner(body), _before_and_after(body["repair"]), *parts]
     if body["people"]["groups"]:
         parts.append(_groups(body))
     if body["pairs"]:
@@ -67,6 +70,7 @@ def _numbers(body: dict[str, Any]) -> Table:
         "Cases found by the search": f"{found['idis']:,} different{phases}; success rate {found['gsr']:.1%}, which is no population rate",
         **_scores(body),
         **_inside(body["interpretation"]),
+        **_held_out(body["fairness"]),
         f"Accuracy on {rows_of_accuracy}": f"{model['accuracy']:.1%} of {model['accuracy_rows']:,} rows (commonest answer: "
         f"{model['majority']:.1%})",
         "Time of the search": f"{found['wall_seconds']:.1f} s with {found['method']}{variant}, seed {body['seed']}",
@@ -100,6 +104,53 @@ def _scores(body: dict[str, Any]) -> dict[str, str]:
         "Causal score of Themis": f"{told['causal']}, {scores['draws']:,} draws; the share of possible people, measured anew",
         "Group score of Themis": f"{told['group']}; the widest difference between groups",
     }
+
+
+def _held_out(fairness: dict[str, Any]) -> dict[str, str]:
+    """The individual fairness rates, and how often groups are selected."""
+    rates, group = fairness["individual"], fairness["group"]
+    said = {
+        "Same decision as a counterpart": f"IFR_b {_of_pairs(rates['b'])}",
+        "and nearly the same probabilities": f"IFR_p {_of_pairs(rates['p'])}",
+    }
+    if group is not None:
+        table = group["tables"][-1]
+        said[f"Selected, by {table['attribute']}"] = f"{_extremes(table)}; everybody {group['selected']['estimate']:.1%}"
+    return said
+
+
+def _of_pairs(rate: dict[str, Any]) -> str:
+    return "is not defined: there are no pairs" if rate["estimate"] is None else f"{_interval(rate)}, {rate['pairs']:,} pairs"
+
+
+def _extremes(table: dict[str, Any]) -> str:
+    """The group that is selected least and the one that is selected most, small ones aside."""
+    rows = sorted((row for row in table["rows"] if not row["is_empty"] and not row["is_small"]), key=lambda row: float(row["estimate"]))
+    if not rows:
+        return "only small groups"
+    told = " to ".join(f"{row['estimate']:.1%} ({row['name']})" for row in (rows[:1] + rows[1:][-1:]))
+    impact = rows[0]["impact_ratio"]["estimate"]
+    return told if impact is None else f"{told}, lowest impact ratio {impact:.2f}"
+
+
+def _banner(body: dict[str, Any]) -> Panel:
+    """Whether the repair was accepted, and what it changed."""
+    repair = body["repair"]
+    reasons = repair["reasons"] if len(repair["reasons"]) > 1 else []
+    return Panel(Text("\n".join([*reasons, *changed(body)])), title=Text(headline(repair)), title_align="left")
+
+
+def _before_and_after(repair: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "before", "after"):
+        table.add_column(name, justify="right" if name else "left", style="" if name else "bold")
+    for label, name in {"Accuracy": "accuracy", "DM-RS": "dm_rs", "IFR_b": "ifr_b", "IFR_p": "ifr_p"}.items():
+        table.add_row(label, *(Text(_share(repair[side][name])) for side in ("before", "after")))
+    return table
+
+
+def _share(measure: dict[str, Any]) -> str:
+    return "not defined" if measure["estimate"] is None else f"{measure['estimate']:.1%} ({measure['low']:.1%} to {measure['high']:.1%})"
 
 
 def _interval(rate: dict[str, Any]) -> str:

@@ -39,7 +39,8 @@ class Dataset:
     """Rows `x` (N, A) of codes and labels `y` (N,) of class numbers.
 
     Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while everything that is
-    generated stays inside. `protected` names the attributes people commonly audit; the choice is the caller's.
+    generated stays inside. `protected` names the attributes people commonly audit; the choice is the caller's. `held_out` are the
+    rows of an official test set, where there is one.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Dataset:
     favourable: int | None = None
     protected: tuple[str, ...] = ()
     card: Card | None = field(default=None, compare=False)
+    held_out: Ints | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
@@ -74,8 +76,12 @@ class Dataset:
         return replace(self, domain=domain)
 
     def split(self, seed: int = 0) -> Split:
-        """70 / 10 / 20, shuffled by the seed."""
+        """70 / 10 / 20, shuffled by the seed; where an official test set is held out, it is the last part and the rest is 7 to 1."""
         order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
+        if self.held_out is not None:
+            order = order[~np.isin(order, self.held_out)]
+            first = len(order) * TRAINING // (TRAINING + VALIDATION)
+            return Split(order[:first], order[first:], self.held_out)
         first, second = len(self) * TRAINING // 10, len(self) * (TRAINING + VALIDATION) // 10
         return Split(order[:first], order[first:second], order[second:])
 

@@ -59,9 +59,9 @@ def compas(coding: Coding = "one-hot") -> Dataset:
     """5,278 people; 10 attributes that a network sees as 402 columns, or 402 attributes when `coding` is "free"."""
     if coding not in get_args(Coding):
         raise SettingError(f"COMPAS has no coding '{coding}'.{suggest(str(coding), get_args(Coding))}")
-    screened = _screened(read_packaged("compas"))
-    people = screened[screened["race"].isin(RACES)]
-    domain = _domain(charges=sorted(set(screened["charge-desc"]) - {NOT_STATED}))
+    everybody = screened(read_packaged("compas"))
+    people = everybody[everybody["race"].isin(RACES)]
+    domain = _domain(charges=sorted(set(everybody["charge-desc"]) - {NOT_STATED}))
     x = rows_from_frame(people, domain)
     if coding == "free":
         x, domain = _freed(x, domain)
@@ -78,7 +78,7 @@ def compas(coding: Coding = "one-hot") -> Dataset:
     )
 
 
-def _screened(raw: pd.DataFrame) -> pd.DataFrame:
+def screened(raw: pd.DataFrame) -> pd.DataFrame:
     """ProPublica's 6,172 people in our names and words."""
     frame = raw.rename(columns=lambda name: name.removeprefix("c_").replace("_", "-")).rename(columns={"sex": "gender"})
     near = frame["days-b-screening-arrest"].abs() <= 30  # never true where the number of days is missing

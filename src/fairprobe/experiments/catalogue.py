@@ -9,16 +9,24 @@ from typing import Any
 
 from fairprobe import datasets
 from fairprobe.errors import SettingError, suggest
+from fairprobe.experiments import iifr, iifr_figures
 from fairprobe.experiments.base import Experiment, Plan
 from fairprobe.experiments.jobs import JobProgress, OnJob, Outcome
 from fairprobe.experiments.neuronfair_figures import Figure5, Figure6
 from fairprobe.experiments.neuronfair_phases import Table6
+from fairprobe.experiments.neuronfair_repair import Table7, Table9
 from fairprobe.experiments.neuronfair_searches import Table4, Table5, Table8
 from fairprobe.experiments.runner import run
 from fairprobe.experiments.tables import write
 
-# Tables 7 and 9 measure repair; they will stand here with it.
-EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (Table4(), Table5(), Table6(), Table8(), Figure5(), Figure6())}
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one
+    for one in (
+        *(Table4(), Table5(), Table6(), Table7(), Table8(), Table9(), Figure5(), Figure6()),
+        *(iifr.Table4(), iifr.Table6(), iifr.Table7(), iifr.Table8()),
+        *(iifr_figures.Figure4(), iifr_figures.Figure5(), iifr_figures.Figure6()),
+    )
+}
 
 
 @dataclass(frozen=True)

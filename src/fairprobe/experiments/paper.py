@@ -1,6 +1,6 @@
 """The numbers that a paper printed, to be shown beside ours.
 
-One tidy table, `paper_tables/neuronfair.csv`; its README says what each measure is. What the paper prints in per cent is a share between 0
+One tidy table a paper in `paper_tables`; the README there says what each measure is. What a paper prints in per cent is a share between 0
 and 1 here, as everywhere in fairprobe.
 """
 
@@ -17,6 +17,11 @@ NEURONFAIR = (
     "Haibin Zheng, Zhiqing Chen, Tianyu Du, Xuhong Zhang, Yao Cheng, Shouling Ji, Jingyi Wang, Yue Yu and Jinyin Chen, “NeuronFair: "
     "Interpretable White-Box Fairness Testing through Biased Neuron Identification”, ICSE 2022, doi 10.1145/3510003.3510123."
 )
+IIFR = (
+    "Yu-Ying Wang, Min Zhang, Jing-Ran Yang, Sheng-Kai Xu and Yi-Xiang Chen, “Research on Fairness in Deep Learning Models” (in Chinese), "
+    "Ruan Jian Xue Bao/Journal of Software 34(9), 2023, pages 4037–4055, http://www.jos.org.cn/1000-9825/6872.htm."
+)
+PAPERS = ("neuronfair", "iifr")
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,11 @@ class Figure:
 
 @cache
 def figures(table: str | None = None) -> tuple[Figure, ...]:
-    """All numbers, or those of one table ("table4", "figure6"), in the paper's order."""
+    """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4"), in the paper's order."""
     if table is None:
-        text = files("fairprobe.experiments").joinpath("paper_tables", "neuronfair.csv").read_text(encoding="utf-8")
-        rows = csv.DictReader(text.splitlines())
+        folder = files("fairprobe.experiments").joinpath("paper_tables")
+        texts = (folder.joinpath(f"{name}.csv").read_text(encoding="utf-8") for name in PAPERS)
+        rows = (row for text in texts for row in csv.DictReader(text.splitlines()))
         return tuple(Figure(**{**row, "value": float(row["value"])}) for row in rows)  # type: ignore[arg-type]
     found = tuple(figure for figure in figures() if figure.table == table)
     if not found:

@@ -15,6 +15,7 @@ from io import StringIO
 from math import isfinite
 from numbers import Integral, Real
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from fairprobe.errors import SettingError, StorageError
@@ -42,11 +43,12 @@ TITLES = {  # as their papers spell them
     "meps": "MEPS",
 }
 COLUMNS = (
-    *("dataset", "sensitive", "method", "variant", "measure", "mean", "sd", "low", "high", "repeats"),
+    *("dataset", "sensitive", "method", "variant", "measure", "mean", "median", "sd", "low", "high", "repeats"),
     *("paper", "ratio", "p_value", "against", "values", "failed"),
 )
 
 Kind = Literal["count", "share", "seconds", "number"]
+Centre = Literal["mean", "median"]
 
 
 @dataclass(frozen=True)
@@ -73,19 +75,22 @@ class Cell:
     failed: str = ""  # why there is no number, or not from every repeat: "not fetched", "failed: out of memory"
     against: tuple[str, float] | None = None  # the reference method and the p value of the t-test, if it was made
 
-    def to_document(self) -> Document:
+    def to_document(self, centre: Centre = "mean") -> Document:
         repeats = Repeats(tuple(float(value) for value in self.values if isfinite(value)))
         low, high = repeats.interval or (None, None)
+        middle = median(repeats.values) if repeats.values else None
+        shown = repeats.mean if centre == "mean" else middle
         return {
             **{name: getattr(self, name) for name in ("dataset", "sensitive", "method", "variant", "measure")},
             "values": [float(value) if isfinite(value) else None for value in self.values],
             "repeats": repeats.n,
             "mean": repeats.mean,
+            "median": middle,
             "sd": repeats.sd,
             "low": low,
             "high": high,
             "paper": self.paper,
-            "ratio": repeats.mean / self.paper if repeats.mean is not None and self.paper else None,
+            "ratio": shown / self.paper if shown is not None and self.paper else None,
             "against": self.against[0] if self.against else None,
             "p_value": self.against[1] if self.against else None,
             "failed": self.failed or _undefined(len(self.values) - repeats.n, len(self.values)),
@@ -134,6 +139,7 @@ class Table:
     """An experiment's results.
 
     `about` tells how they were measured: date, machine, workers, seconds, seed, repeats, scale, settings, versions, or what else there is.
+    `centre` is the number that stands for the repeats. `rows` says what a row is: a subject, or a subject and a variant.
     """
 
     title: str
@@ -145,6 +151,8 @@ class Table:
     about: Mapping[str, Any] = field(default_factory=dict)
     citation: str = paper.NEURONFAIR
     titles: Mapping[str, str] = field(default_factory=dict)  # how names are written, beside and before `TITLES`
+    centre: Centre = "mean"
+    rows: Literal["subject", "variant"] = "subject"
 
     def __post_init__(self) -> None:
         known = {measure.key for measure in self.measures}
@@ -162,12 +170,14 @@ class Table:
         return {
             "format": FORMAT,
             "confidence": CONFIDENCE,
+            "centre": self.centre,
+            "rows": self.rows,
             "title": self.title,
             "intro": self.intro,
             "citation": self.citation,
             "titles": {**TITLES, **self.titles},
             "measures": [asdict(measure) for measure in self.measures],
-            "cells": [cell.to_document() for cell in self.cells],
+            "cells": [cell.to_document(self.centre) for cell in self.cells],
             "notes": list(self.notes),
             "figures": [figure.to_document() for figure in self.figures],
             "about": _plain(self.about),
@@ -248,7 +258,7 @@ def markdown(document: Document) -> str:
         parts += [f"## {_escaped(figure['title'])}", _wrapped(_escaped(figure["caption"])), _figure(figure)]
     parts += [
         "## How it was measured",
-        _wrapped(_escaped(reading(tables))),
+        _wrapped(_escaped(reading(document, tables))),
         _list(f"**{_escaped(name)}**: {_escaped(text)}" for name, text in measured(document)),
     ]
     if document["notes"]:

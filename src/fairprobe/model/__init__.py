@@ -3,6 +3,6 @@
 from fairprobe.model.base import Model
 from fairprobe.model.encoder import Encoder
 from fairprobe.model.scale import Scale
-from fairprobe.model.torch_model import TorchModel, one_thread
+from fairprobe.model.torch_model import Outputs, TorchModel, as_logits, one_thread
 
-__all__ = ["Encoder", "Model", "Scale", "TorchModel", "one_thread"]
+__all__ = ["Encoder", "Model", "Outputs", "Scale", "TorchModel", "as_logits", "one_thread"]

@@ -23,5 +23,11 @@ class Scale(nn.Module):
         half = (high - low) / 2
         return cls((high + low) / 2, torch.where(half > 0, 1 / half.clamp(min=1e-12), torch.zeros_like(half)))
 
+    @classmethod
+    def standard(cls, z: Tensor) -> Scale:
+        """To mean 0 and standard deviation 1 over these rows; a column with a single value becomes 0."""
+        spread = z.std(dim=0, correction=0)
+        return cls(z.mean(dim=0), torch.where(spread > 0, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread)))
+
     def forward(self, z: Tensor) -> Tensor:
         return (z - self.middle) * self.factor

@@ -109,6 +109,11 @@ class TorchModel(Model):
         other._names, other._zeroed = self._names, {**self._zeroed, call: mask}
         return other
 
+    def outputs(self, x: Rows) -> Outputs:
+        """Whether the network ends in "logits" or "probabilities". `x`: any one row."""
+        self._look_at(x)
+        return self._outputs
+
     # -- running --------------------------------------------------------------------------------------------
 
     def _forward(self, x: Rows) -> Rows:
@@ -201,6 +206,16 @@ class TorchModel(Model):
             raise ModelError(
                 f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder."
             ) from error
+
+
+def as_logits(output: Tensor, outputs: Outputs) -> Tensor:
+    """(N, C) numbers whose softmax are the class probabilities, from what a network answers: "logits" or "probabilities"."""
+    if output.ndim == 2 and output.shape[1] == 1:
+        output = output[:, 0]
+    if outputs == "probabilities":
+        both = torch.stack([1 - output, output], dim=1) if output.ndim == 1 else output
+        return torch.log(both.clamp(min=torch.finfo(both.dtype).tiny))
+    return torch.stack([torch.zeros_like(output), output], dim=1) if output.ndim == 1 else output
 
 
 def _to_numpy(values: Tensor) -> Rows:

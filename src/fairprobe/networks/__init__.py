@@ -2,6 +2,21 @@
 
 from fairprobe.networks.dense import HFCN, LFCN, DenseNetwork, dense, hfcn, lfcn
 from fairprobe.networks.files import load, save
-from fairprobe.networks.training import Training, train
+from fairprobe.networks.training import Batch, Examples, Penalty, Training, is_constant, train
 
-__all__ = ["HFCN", "LFCN", "DenseNetwork", "Training", "dense", "hfcn", "lfcn", "load", "save", "train"]
+__all__ = [
+    "HFCN",
+    "LFCN",
+    "Batch",
+    "DenseNetwork",
+    "Examples",
+    "Penalty",
+    "Training",
+    "dense",
+    "hfcn",
+    "is_constant",
+    "lfcn",
+    "load",
+    "save",
+    "train",
+]

@@ -39,20 +39,35 @@ class DenseNetwork(nn.Sequential):
         return {LFCN: "LFCN", HFCN: "HFCN"}.get(self.hidden, f"dense {'-'.join(map(str, self.hidden))}")
 
 
-def dense(domain: Domain, hidden: Sequence[int], *, classes: int = 2, seed: int = 0) -> DenseNetwork:
-    """A fresh network for rows of this domain. The seed decides its weights and touches no other random number."""
+def dense(
+    domain: Domain, hidden: Sequence[int], *, classes: int = 2, seed: int = 0, scale: Scale | None = None, kaiming: bool = False
+) -> DenseNetwork:
+    """A fresh network for rows of this domain. The seed decides its weights and touches no other random number.
+
+    `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider first weights: deep narrow networks die less often.
+    """
     if classes < 2 or not hidden or min(hidden) < 1:
         raise SettingError(
             f"A network needs at least two classes and one neuron in each hidden layer; got {classes} classes, layers {list(hidden)}."
         )
     encoder = Encoder(domain)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = DenseNetwork(scale or _by_bounds(domain, encoder), encoder.width, hidden, classes)
+        if kaiming:
+            for layer in network:
+                if isinstance(layer, nn.Linear):
+                    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                    nn.init.zeros_(layer.bias)
+        return network
+
+
+def _by_bounds(domain: Domain, encoder: Encoder) -> Scale:
     low, high = torch.zeros(encoder.width), torch.ones(encoder.width)
     for attribute, (start, width) in zip(domain.attributes, encoder.spans, strict=True):
         if width == 1 and not attribute.one_hot:
             low[start], high[start] = attribute.low, attribute.high
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return DenseNetwork(Scale.between(low, high), encoder.width, hidden, classes)
+    return Scale.between(low, high)
 
 
 def lfcn(domain: Domain, *, classes: int = 2, seed: int = 0) -> DenseNetwork:

@@ -30,6 +30,19 @@ def _environment() -> Environment:
 
     loader = PackageLoader("fairprobe.report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    names = ("percent", "points", "level", "interval", "count", "decimal", "seconds", "milliseconds", "date", "plural", "tied")
+    names = (
+        "percent",
+        "points",
+        "level",
+        "interval",
+        "count",
+        "decimal",
+        "seconds",
+        "milliseconds",
+        "date",
+        "plural",
+        "tied",
+        "subscripts",
+    )
     environment.filters.update({name: getattr(formats, name) for name in names})
     return environment

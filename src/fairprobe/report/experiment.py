@@ -22,7 +22,7 @@ Record = Mapping[str, Any]
 NOT_RUN = "not run"
 SHORT = 32  # characters of a reason that fit into a cell; longer ones become a footnote
 NOTABLE = 0.05  # p values below it are set off
-READING = "A number is the mean of the repeats, ± their standard deviation (n − 1), beside the paper’s number and ours divided by it."
+READING = "A number is the {} of the repeats, ± their standard deviation (n − 1), beside the paper’s number and ours divided by it."
 T_TEST = (
     "p values are of Welch’s two-sided t-test between the repeats of a method and those of the reference. They are not corrected for the "
     "number of comparisons, and tell whether two means differ, not whether the difference matters."
@@ -51,7 +51,7 @@ def render_experiment(document: Document) -> str:
             tables=[(grid, _all_numbers(document, grid)) for grid in tables],
             figures=[_figure(figure, f"figure{place}") for place, figure in enumerate(document["figures"], 1)],
             measured=measured(document),
-            reading=reading(tables),
+            reading=reading(document, tables),
             version=_version(document),
         )
     )
@@ -83,7 +83,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Grid:
-    """A measure as a wide table: a row for each data set and attribute, a column for each method."""
+    """A measure as a wide table: a row for each data set and attribute, or for each of their variants, and a column for each method."""
 
     key: str
     title: str
@@ -102,15 +102,20 @@ def grids(document: Document) -> list[Grid]:
 
 def _grid(document: Document, measure: Record) -> Grid:
     cells = [cell for cell in document["cells"] if cell["measure"] == measure["key"]]
-    places = {(cell["dataset"], cell["sensitive"], cell["method"], cell["variant"]): cell for cell in cells}
-    rows = dict.fromkeys((cell["dataset"], cell["sensitive"]) for cell in cells)
-    columns = dict.fromkeys((cell["method"], cell["variant"]) for cell in cells)
+    by_variant = document.get("rows") == "variant"
+
+    def place(cell: Record) -> tuple[tuple[str, str, str], tuple[str, str]]:
+        in_row, in_column = (cell["variant"], "") if by_variant else ("", cell["variant"])
+        return (cell["dataset"], cell["sensitive"], in_row), (cell["method"], in_column)
+
+    places = {place(cell): cell for cell in cells}
+    rows, columns = (dict.fromkeys(part) for part in (zip(*places, strict=True) if places else ((), ())))
     footnotes: list[str] = []
     shown = tuple(
         (
             title(document, row[0]),
-            title(document, row[1]),
-            tuple(_shown(document, measure, places.get(row + column), footnotes) for column in columns),
+            ", ".join(title(document, name) for name in row[1:] if name),
+            tuple(_shown(document, measure, places.get((row, column)), footnotes) for column in columns),
         )
         for row in rows
     )
@@ -127,7 +132,7 @@ def _shown(document: Document, measure: Record, cell: Record | None, footnotes: 
         short, footnote = _reason(cell["failed"])
         ours = (short or "no result", "")
     else:  # if some repeats failed, the number stands, with a remark
-        ours, footnote = mean_and_spread(kind, cell["mean"], cell["sd"]), cell["failed"]
+        ours, footnote = mean_and_spread(kind, cell[_centre(document)], cell["sd"]), cell["failed"]
     if footnote and footnote not in footnotes:
         footnotes.append(footnote)
     return Shown(
@@ -140,6 +145,11 @@ def _shown(document: Document, measure: Record, cell: Record | None, footnotes: 
         footnotes.index(footnote) + 1 if footnote else 0,
         failed,
     )
+
+
+def _centre(document: Document) -> str:
+    """What stands for the repeats; documents from before there was a choice have means."""
+    return str(document.get("centre", "mean"))
 
 
 def _reason(failed: str) -> tuple[str, str]:
@@ -173,11 +183,12 @@ def _all_numbers(document: Document, grid: Grid) -> Table:
             column_title(document, cell["method"], cell["variant"]),
         )
         between = "–" if cell["low"] is None else f"{number(kind, cell['low'])} to {number(kind, cell['high'])}"
-        mean = _reason(cell["failed"])[0] if cell["mean"] is None else SPACE.join(mean_and_spread(kind, cell["mean"], cell["sd"])).strip()
+        spread = None if cell["mean"] is None else mean_and_spread(kind, cell[_centre(document)], cell["sd"])
+        mean = _reason(cell["failed"])[0] if spread is None else SPACE.join(spread).strip()
         values = "; ".join("not defined" if value is None else number(kind, value) for value in cell["values"])
         rows.append((*who, mean or "no result", between, optional(kind, cell["paper"]), values or "–"))
     sure = f"{level(document['confidence'])} interval of the mean"
-    return Table(("data set", "method", "mean ± standard deviation", sure, "paper", "repeats"), rows)
+    return Table(("data set", "method", f"{_centre(document)} ± standard deviation", sure, "paper", "repeats"), rows)
 
 
 # -- figures ---------------------------------------------------------------------------------------------------------
@@ -322,6 +333,7 @@ def _told(key: str, value: Any) -> str:
     return count(value) if isinstance(value, int) and key != "seed" else str(value)
 
 
-def reading(tables: Iterable[Grid]) -> str:
+def reading(document: Document, tables: Iterable[Grid]) -> str:
     """How to read the tables."""
-    return f"{READING} {T_TEST}" if any(table.references for table in tables) else READING
+    first = READING.format(_centre(document))
+    return f"{first} {T_TEST}" if any(table.references for table in tables) else first

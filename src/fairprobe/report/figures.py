@@ -31,7 +31,7 @@ class Figure:
     heading: str
     svg: Markup
     caption: str
-    table: Table
+    table: Table | None
 
 
 def people_figures(document: dict[str, Any]) -> list[Figure]:

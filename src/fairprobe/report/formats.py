@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
+
+from markupsafe import Markup, escape
 
 SPACE = "\u00a0"  # does not break: a number stays with its unit
 ELLIPSIS = "…"
@@ -30,6 +33,12 @@ def points(difference: float) -> str:
     return percent(difference).replace("%", "percentage points")
 
 
+def change(difference: float) -> str:
+    """A difference with its sign: +0.4 points, −1.5 points, or none."""
+    told = f"{100 * difference:+.1f}{SPACE}points".replace("-", "−")
+    return f"0.0{SPACE}points" if told[1:].startswith("0.0") else told
+
+
 def level(confidence: float) -> str:
     """The confidence of an interval: 95 %."""
     return f"{100 * confidence:g}{SPACE}%"
@@ -48,6 +57,22 @@ def count(number: int) -> str:
 def decimal(number: float) -> str:
     """Three places, for quantities between 0 and 1 that are no shares; nothing is a plain 0."""
     return f"{number:.3f}" if number else "0"
+
+
+def number(value: float) -> str:
+    """Three places and a true minus sign."""
+    return f"{value:.3f}".replace("-", "−")
+
+
+def ratio(value: float) -> str:
+    """Two places: 0.78."""
+    return f"{value:.2f}"
+
+
+def between(measure: dict[str, Any], write: Callable[[float], str]) -> str:
+    """The interval of any measure; nothing where it has none."""
+    low, high = measure["low"], measure["high"]
+    return "" if low is None or high is None else f"{write(low)}{SPACE}to{SPACE}{write(high)}"
 
 
 def seconds(duration: float) -> str:
@@ -83,6 +108,11 @@ def listed(words: Iterable[str]) -> str:
 def tied(text: str) -> str:
     """A sentence whose per cent signs stay with their numbers."""
     return text.replace(" %", f"{SPACE}%")
+
+
+def subscripts(text: str) -> Markup:
+    """IFR_b and IFR_p as they are printed; everything else is escaped."""
+    return Markup(re.sub(r"\bIFR_([bp])\b", r"IFR<sub>\1</sub>", str(escape(text))))  # noqa: S704  (escaped before)
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

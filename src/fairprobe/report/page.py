@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairprobe.report import figures, sentences
-from fairprobe.report.formats import count, interval, level, percent
+from fairprobe.report.fairness_page import fairness_page
+from fairprobe.report.formats import between, count, interval, level, number, percent
 from fairprobe.report.network_picture import shade_names
 from fairprobe.report.plots import STYLED_LAYERS, LineStyle, curve_styles
+from fairprobe.report.repair_page import repair_page
 from fairprobe.report.svg import MARK, MUTED, coloured
 
 CLASSES = {  # in fairprobe.search
@@ -49,6 +51,9 @@ def page(document: dict[str, Any]) -> dict[str, Any]:
         "values_table": figures.rates_table(document["people"]["values"]),
         "people_figures": figures.people_figures(document),
         "groups": figures.groups_figure(document),
+        **fairness_page(document),
+        "repair": repair_page(document),
+        **{name: _with_interval(document["fairness"]["quality"][name]) for name in ("f1", "mcc")},
         **(_inside(document) if document["interpretation"] else {}),
         "noun": sentences.noun(document),
         "scores": sentences.scores(document),
@@ -103,6 +108,12 @@ def _cards(document: dict[str, Any]) -> list[Card]:
             [f"commonest answer alone: {percent(model['majority'])}", f"{sure} {interval(accuracy)}"],
         ),
     ]
+
+
+def _with_interval(measure: dict[str, Any]) -> str:
+    if measure["estimate"] is None:
+        return "not defined"
+    return f"{number(measure['estimate'])} ({level(measure['confidence'])} interval {between(measure, number)})"
 
 
 def _legend(inside: dict[str, Any]) -> list[tuple[str, float, str, str]]:

@@ -34,15 +34,20 @@ class Bar:
     marked: bool = False
 
 
-def bars(name: str, rows: Sequence[Bar], *, says: str, reference: tuple[str, float] | None = None, whole: bool = False) -> Markup:
-    """Horizontal bars, each under its label. `reference` is a value to compare with, `whole` lets the axis end at 100 %."""
+def bars(
+    name: str, rows: Sequence[Bar], *, says: str, reference: tuple[str, float] | None = None, whole: bool = False, ratios: bool = False
+) -> Markup:
+    """Horizontal bars, each under its label. `reference` is a value to compare with, `whole` lets the axis end at 100 %.
+
+    `ratios` are plain numbers, which may be greater than 1.
+    """
     top = TOP + (ROW / 2 if reference else 0)
     height = top + ROW * len(rows) + BOTTOM
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes((0, BOTTOM / height, 1, 1 - BOTTOM / height))
         axes.set_ylim(height - BOTTOM, 0)
-        _share_axis(axes, 1.0 if whole else _longest(rows, reference))
+        _share_axis(axes, 1.0 if whole else _longest(rows, reference, most=float("inf") if ratios else 1.0), ratios=ratios)
         for number, row in enumerate(rows):
             y = top + ROW * number
             _texts(axes, slots, y, shortened(row.label, LABEL - len(row.remark)) + row.remark, row.text)
@@ -58,18 +63,18 @@ def bars(name: str, rows: Sequence[Bar], *, says: str, reference: tuple[str, flo
     return drawn(name, height, draw, says=says)
 
 
-def _longest(rows: Sequence[Bar], reference: tuple[str, float] | None) -> float:
+def _longest(rows: Sequence[Bar], reference: tuple[str, float] | None, *, most: float) -> float:
     """Where the axis ends."""
     ends = [row.share if row.high is None else row.high for row in rows] + ([reference[1]] if reference else [])
-    return min(1.0, 1.03 * max(ends)) or 1.0
+    return min(most, 1.03 * max(ends)) or 1.0
 
 
-def _share_axis(axes: Axes, end: float) -> None:
+def _share_axis(axes: Axes, end: float, *, ratios: bool) -> None:
     from matplotlib.ticker import MaxNLocator
 
     ticks = [share for share in MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end) if 0 <= share <= end]
     axes.set_xlim(0, end)
-    axes.set_xticks(ticks, [f"{100 * share:g}{SPACE}%" for share in ticks])
+    axes.set_xticks(ticks, [f"{share:g}" if ratios else f"{100 * share:g}{SPACE}%" for share in ticks])
     axes.set_yticks([])
     axes.tick_params(axis="x", color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
     for share, label in zip(ticks, axes.get_xticklabels(), strict=True):  # labels at the ends stay inside the drawing

@@ -7,17 +7,20 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.interpret import GRID
-from fairprobe.metrics import Group, Pair, Rate, gsr, ms_per_1000_idis
+from fairprobe.metrics import Group, Pair, gsr, ms_per_1000_idis
 from fairprobe.model import TorchModel
 from fairprobe.networks import DenseNetwork
+from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import name_of
+from fairprobe.run.plain import plain_rate
+from fairprobe.run.repair_document import repair_document
 from fairprobe.run.words import notes, verdict
 from fairprobe.search import Method
 
 if TYPE_CHECKING:
     from fairprobe.run.evidence import Audit
 
-FORMAT = 2  # raised when the meaning of a field changes
+FORMAT = 3  # raised when the meaning of a field changes
 
 
 def document(audit: Audit) -> dict[str, Any]:
@@ -34,32 +37,23 @@ def document(audit: Audit) -> dict[str, Any]:
         "model": _model(audit),
         "interpretation": _interpretation(audit),
         "generation": _generation(audit),
-        "dm_rs": _rate(audit.dm_rs),
+        "dm_rs": plain_rate(audit.dm_rs),
         "people": {
-            **_rate(audit.people.everybody),
+            **plain_rate(audit.people.everybody),
             "values": [_group(group) for group in audit.people.values],
             "groups": [_group(group) for group in audit.people.groups],
             "absent": list(audit.people.absent),
             "advantages": [{"value": advantage.value, "share": advantage.share} for advantage in audit.people.advantages],
         },
+        "fairness": fairness_document(audit.fairness, data.classes),
         "pairs": [_pair(audit, pair) for pair in audit.pairs],
+        "repair": None if audit.repair is None else repair_document(audit.repair),
     }
     return body | {"verdict": verdict(body), "notes": notes(body)}
 
 
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "estimate": rate.estimate,
-        "low": rate.low,
-        "high": rate.high,
-        "hits": rate.hits,
-        "samples": rate.samples,
-        "confidence": rate.confidence,
-    }
-
-
 def _group(group: Group) -> dict[str, Any]:
-    return {"attribute": group.attribute, "value": group.value, **_rate(group.rate)}
+    return {"attribute": group.attribute, "value": group.value, **plain_rate(group.rate)}
 
 
 def _data(audit: Audit) -> dict[str, Any]:

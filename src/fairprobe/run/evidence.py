@@ -19,8 +19,9 @@ from fairprobe.domain import Outside
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
-from fairprobe.metrics import Pair, People, Rate, dm_rs, people, spread, striking_pairs
+from fairprobe.metrics import Fairness, Pair, People, Rate, dm_rs, fairness, people, spread, striking_pairs
 from fairprobe.model import Model, TorchModel, one_thread
+from fairprobe.repair.verdict import Proof
 from fairprobe.report import render
 from fairprobe.run.document import document
 from fairprobe.run.models import OnStage, as_model, check_classes, check_seed
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audit:
-    """The evidence: what was measured, on what, with which seed. A black box has no interpretation and no ablation."""
+    """The evidence: what was measured, on what, with which seed. A black box has no interpretation and no ablation.
+
+    `fairness` is about the people held out. `repair` is the proof of the repair that made the model, if one did.
+    """
 
     data: Dataset
     model: Model
@@ -53,6 +57,8 @@ class Audit:
     spread: float | None
     pairs: list[Pair]
     versions: dict[str, str]
+    fairness: Fairness
+    repair: Proof | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, the content of `audit.json`."""
@@ -108,6 +114,7 @@ def audit(
         common = dm_rs(domain, model, rng=rngs["domain"], samples=samples, progress=_within("Sampling the domain", tell))
         tell("Asking for everybody in the data", 0, 1, "")
         affected = people(domain, model, data.x, favourable=data.favourable)
+        held_out = fairness(data, model, test)
         seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
 
     def watch(where: Progress) -> None:
@@ -132,6 +139,7 @@ def audit(
         spread=spread(findings),
         pairs=striking_pairs(findings),
         versions=versions(),
+        fairness=held_out,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairprobe.report.sentences import BLACK_BOX, noun, scores
 
-NAMED = 6  # groups without anybody, named in a note
+NAMED = 6  # groups named in a note
 
 
 def verdict(body: dict[str, Any]) -> str:
@@ -65,8 +65,8 @@ def notes(body: dict[str, Any]) -> list[str]:
             "where the search starts from them, they are clipped to the bounds."
         )
     if absent := body["people"]["absent"]:
-        some = ", ".join(absent[:NAMED]) + (f" and {len(absent) - NAMED} more" if len(absent) > NAMED else "")
-        said.append(f"Nobody in the data is {some}. What the {noun(body)} says of such people is a guess beyond its experience.")
+        said.append(f"Nobody in the data is {_some(absent)}. What the {noun(body)} says of such people is a guess beyond its experience.")
+    said += _about_groups(body)
     if data["constraints"]:
         said.append(f"Generated people obey these rules: {', '.join(data['constraints'])}.")
     held_out = (
@@ -92,6 +92,30 @@ def notes(body: dict[str, Any]) -> list[str]:
         }
         said.append(f"The search {why[generation['stopped']]}. What it had found until then is complete; more time might have found more.")
     return said
+
+
+def _about_groups(body: dict[str, Any]) -> list[str]:
+    """Which answer was taken for the favourable one, and whose numbers are missing or say little."""
+    measured, classes, said = body["fairness"], body["data"]["classes"], []
+    if measured["positive_assumed"]:
+        said.append(f"The data does not say which answer is favourable; selection rates count “{classes[measured['positive']]}”.")
+    if measured["group"] is None:
+        said.append("The data does not say which of its answers is favourable, so selection rates of groups were not measured.")
+        return said
+    for table in measured["group"]["tables"]:
+        small = [row["name"] for row in table["rows"] if row["is_small"]]
+        if small:
+            said.append(
+                f"Small groups by {table['attribute']}, less than {_percent(table['smallest'])} of the people held out: {_some(small)}; "
+                "their rates say little."
+            )
+        if table["unknown"]:
+            said.append(f"{table['unknown']:,} of the people held out have {table['attribute']} outside the domain; they are in no group.")
+    return said
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _about_the_search(body: dict[str, Any]) -> str:

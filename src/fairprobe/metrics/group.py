@@ -1,0 +1,277 @@
+"""How groups of people fare: selection rates and impact ratios, demographic parity, equalised odds.
+
+paper       here
+ΔDP         `demographic_parity`: how far the groups' rates of the favourable prediction lie apart
+ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true label is k
+(law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by attribute and by intersection
+
+Read them beside the rates: a model that says the same to everybody has perfect differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.metrics.resampling import Column, Estimate, around, column, is_label, labels, ratio, replicates, same_length
+from fairprobe.rates import Rate
+
+SMALLEST = 0.02  # of the people: below it, Local Law 144 lets a group be left out of the impact ratios
+LARGEST_INTERSECTION = 4096  # groups
+FEATURES = "sensitive_features"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Who belongs where: `codes` (N,) are places in `names`, −1 for people whose group is unknown. Some names may have nobody."""
+
+    attribute: str
+    names: tuple[str, ...]
+    codes: Ints
+
+
+@dataclass(frozen=True)
+class SelectionRow:
+    """One group: how often it is selected, and that rate over the highest one.
+
+    A small group is listed but never the reference, so its ratio may be above 1. Of an empty group there is no ratio, and the rate, 0 of 0,
+    says nothing. The ratio is not defined either where nobody is selected in any group that could be the reference.
+    """
+
+    name: str
+    rate: Rate
+    impact_ratio: Estimate
+    is_small: bool
+    is_empty: bool
+
+    @property
+    def people(self) -> int:
+        return self.rate.samples
+
+    @property
+    def selected(self) -> int:
+        return self.rate.hits
+
+
+@dataclass(frozen=True)
+class SelectionTable:
+    """The groups of one attribute, or of several together. `unknown` people, whose group is missing, are in no row."""
+
+    attribute: str
+    rows: tuple[SelectionRow, ...]
+    unknown: int
+    smallest: float
+
+
+# -- the metrics --------------------------------------------------------------------------------------------------------
+
+
+def demographic_parity(y_true: Any, y_pred: Any, *, sensitive_features: Any, positive: Any = 1) -> Estimate:  # noqa: ARG001
+    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not looked at; it is there because all metrics take it.
+
+    For two groups the absolute difference, for more the standard deviation over the groups: that of a population (the groups are all there
+    are, not a sample of groups), each group counting the same however large. Groups with nobody are left out and named.
+    """
+    predicted = labels(y_pred, name="y_pred")
+    groups = groups_of(sensitive_features, len(predicted))
+    return _apart(groups, is_label(predicted, positive, name="y_pred", option="positive"), groups.codes >= 0)
+
+
+def equalised_odds(y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1) -> Estimate:
+    """ΔEO_{y=given}: as `demographic_parity`, among the people whose true label is `given`. Groups without such people are left out."""
+    true, predicted = labels(y_true, name="y_true"), labels(y_pred, name="y_pred")
+    same_length("y_pred", len(predicted), "y_true", len(true))
+    groups = groups_of(sensitive_features, len(predicted))
+    within = is_label(true, given, name="y_true", option="given") & (groups.codes >= 0)
+    return _apart(groups, is_label(predicted, positive, name="y_pred", option="positive"), within)
+
+
+def selection_rates(
+    y_pred: Any, *, sensitive_features: Any, positive: Any = 1, smallest: float = SMALLEST, groups: Any = None
+) -> SelectionTable:
+    """Selection rates and impact ratios by group; of several attributes, by their intersections.
+
+    `groups` are the values to expect (for several attributes {attribute: values}), so that those with nobody are named. `smallest` is the
+    share of the people of known group below which a group is small.
+    """
+    predicted, selected = _selected(y_pred, positive, smallest)
+    return _table(groups_of(sensitive_features, len(predicted), expected=groups), selected, smallest)
+
+
+def selection_tables(
+    y_pred: Any, *, sensitive_features: Any, positive: Any = 1, smallest: float = SMALLEST, groups: Any = None
+) -> tuple[SelectionTable, ...]:
+    """The table of `selection_rates` for each attribute alone, and after them, if there are several, for their intersections."""
+    predicted, selected = _selected(y_pred, positive, smallest)
+    parts = _attributes(sensitive_features, len(predicted), groups)
+    if len(parts) > 1:
+        parts.append(_intersection(parts))
+    return tuple(_table(part, selected, smallest) for part in parts)
+
+
+def _selected(y_pred: Any, positive: Any, smallest: float) -> tuple[Column, Mask]:
+    if not 0 <= smallest < 1:
+        raise SettingError(f"`smallest` is a share of the people, from 0 to below 1; it is {smallest}. 2 % is 0.02.")
+    predicted = labels(y_pred, name="y_pred")
+    return predicted, is_label(predicted, positive, name="y_pred", option="positive")
+
+
+def _counts(groups: Groups, selected: Mask, within: Mask) -> Ints:
+    """(G, 2) how many of each group are not selected and are."""
+    kind = groups.codes[within] * 2 + selected[within]
+    return np.bincount(kind, minlength=2 * len(groups.names)).reshape(-1, 2)
+
+
+def _rates(tables: Floats) -> Floats:
+    return ratio(tables[..., 1], tables.sum(axis=-1))
+
+
+def _apart(groups: Groups, selected: Mask, within: Mask) -> Estimate:
+    """How far the rates lie apart.
+
+    A resampled table is noisier than the data, and the data noisier than the truth: both push the rates apart, and plain percentiles would
+    never reach 0 for groups that are treated alike. So what the noise adds to the variance is taken off twice.
+    """
+    counts = _counts(groups, selected, within)
+    present = counts.sum(axis=1) > 0
+    left_out = tuple(name for name, is_there in zip(groups.names, present, strict=True) if not is_there)
+    samples, counts = int(counts.sum()), counts[present]
+    if len(counts) < 2:
+        return Estimate(None, None, None, samples, left_out=left_out)
+    scale = 2 if len(counts) == 2 else 1  # the difference of two numbers is twice their standard deviation
+    variance = float(_rates(counts.astype(np.float64)).var())
+    drawn = replicates(counts, lambda tables: _rates(tables).var(axis=1))
+    drawn = drawn[np.isfinite(drawn)]
+    noise = max(0.0, float(drawn.mean()) - variance) if len(drawn) else 0.0
+    apart = scale * np.sqrt(np.maximum(drawn - 2 * noise, 0))
+    return around(scale * float(np.sqrt(variance)), apart, samples=samples, left_out=left_out)
+
+
+def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
+    counts = _counts(groups, selected, groups.codes >= 0)
+    people = counts.sum(axis=1)
+    known = int(people.sum())
+    is_small = (people > 0) & (people / max(known, 1) < smallest)
+    is_reference = (people > 0) & ~is_small
+
+    def ratios(tables: Floats) -> Floats:
+        rates = _rates(tables)
+        return ratio(rates, rates[:, is_reference].max(axis=1, keepdims=True))
+
+    if is_reference.any():
+        values, drawn = ratios(counts[None].astype(np.float64))[0], replicates(counts, ratios)
+    else:
+        values, drawn = np.full(len(counts), np.nan), np.empty((0, len(counts)))
+    rows = tuple(
+        SelectionRow(
+            name=name,
+            rate=Rate(int(counts[i, 1]), int(people[i])),
+            impact_ratio=around(float(values[i]), drawn[:, i], samples=int(people[i])),
+            is_small=bool(is_small[i]),
+            is_empty=not people[i],
+        )
+        for i, name in enumerate(groups.names)
+    )
+    return SelectionTable(groups.attribute, rows, len(groups.codes) - known, smallest)
+
+
+# -- who belongs where --------------------------------------------------------------------------------------------------
+
+
+def groups_of(sensitive_features: Any, rows: int, *, expected: Any = None) -> Groups:
+    """The group of each row; of several attributes, their intersection. A missing value (None, NaN) makes the group unknown."""
+    parts = _attributes(sensitive_features, rows, expected)
+    return parts[0] if len(parts) == 1 else _intersection(parts)
+
+
+def _attributes(features: Any, rows: int, expected: Any) -> list[Groups]:
+    columns = _columns(features)
+    if not columns:
+        raise DataError(f"{FEATURES} has no column; expected at least one attribute.")
+    for name, values in columns:
+        if len(values) != rows:
+            raise DataError(f"{FEATURES} ({name}) has {len(values):,} values for {rows:,} people; give one for each, in the same order.")
+    wanted = _expected_values(expected, [name for name, _ in columns])
+    return [_groups(name, values, wanted.get(name, ())) for name, values in columns]
+
+
+def _columns(features: Any) -> list[tuple[str, Column]]:
+    """Attribute names and their values, from whatever form they come in."""
+    named: list[tuple[str, Any]]
+    if isinstance(features, pd.DataFrame):
+        named = [(str(name), features.iloc[:, place]) for place, name in enumerate(features.columns)]
+    elif isinstance(features, Mapping):
+        named = [(str(name), values) for name, values in features.items()]
+    elif isinstance(features, pd.Series):
+        named = [("group" if features.name is None else str(features.name), features)]
+    else:
+        table = np.asarray(features) if hasattr(features, "dtype") else _objects(features)
+        wide = table.ndim == 2 and table.shape[1] > 1
+        named = [(f"attribute {place + 1}", table[:, place]) for place in range(table.shape[1])] if wide else [("group", table)]
+    return [(name, column(values, name=f"{FEATURES} ({name})")) for name, values in named]
+
+
+def _objects(features: Any) -> Column:
+    try:
+        return np.asarray(features, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{FEATURES} must have the same number of attributes in each row: {error}.") from error
+
+
+def _expected_values(expected: Any, names: list[str]) -> dict[str, tuple[Any, ...]]:
+    if expected is None:
+        return {}
+    if isinstance(expected, Mapping):
+        for name in expected:
+            if name not in names:
+                raise SettingError(f"`groups` names an attribute that {FEATURES} does not have: '{name}'.{suggest(str(name), names)}")
+        return {name: tuple(values) for name, values in expected.items()}
+    if isinstance(expected, str) or not isinstance(expected, (Sequence, np.ndarray)):
+        raise SettingError(f"`groups` must be a list of the values to expect; it is {expected!r}.")
+    if len(names) > 1:
+        raise SettingError(f"With several attributes `groups` must say whose values it lists: {{'{names[0]}': […], '{names[1]}': […]}}.")
+    return {names[0]: tuple(expected)}
+
+
+def _groups(attribute: str, values: Column, expected: Sequence[Any]) -> Groups:
+    """Expected values stand first, in their order, then the others that occur, sorted."""
+    try:
+        codes, found = pd.factorize(values)  # −1 for missing values
+    except TypeError as error:
+        raise DataError(f"{FEATURES} ({attribute}) must hold names or numbers: {error}.") from error
+    place = {name: number for number, name in enumerate(dict.fromkeys(map(_text, [*expected, *sorted(found, key=_rank)])))}
+    places = np.array([*(place[_text(value)] for value in found), -1], dtype=np.int64)
+    return Groups(attribute, tuple(place), places[codes])
+
+
+def _text(value: Any) -> str:
+    """Whole numbers without a point: codes are often stored as floats."""
+    return str(int(value)) if isinstance(value, (float, np.floating)) and float(value).is_integer() else str(value)
+
+
+def _rank(value: Any) -> tuple[bool, float, str]:
+    """Numbers by size, then words by letter."""
+    is_number = isinstance(value, (int, float, np.number, np.bool_))
+    return not is_number, float(value) if is_number else 0.0, str(value)
+
+
+def _intersection(parts: list[Groups]) -> Groups:
+    size = prod(len(part.names) for part in parts)
+    if size > LARGEST_INTERSECTION:
+        sizes = ", ".join(f"{part.attribute} {len(part.names):,}" for part in parts)
+        raise DataError(
+            f"{FEATURES} make {size:,} intersections ({sizes}); at most {LARGEST_INTERSECTION:,} are told apart. Bin the values."
+        )
+    codes, known = np.zeros(len(parts[0].codes), dtype=np.int64), np.ones(len(parts[0].codes), dtype=bool)
+    for part in parts:
+        codes, known = codes * len(part.names) + part.codes, known & (part.codes >= 0)
+    names = tuple(", ".join(values) for values in product(*(part.names for part in parts)))
+    return Groups(" and ".join(part.attribute for part in parts), names, np.where(known, codes, -1))

@@ -1,0 +1,107 @@
+"""What the fairness metrics measure on the people held out: counterparts one by one, groups, and how good the answers are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.datasets.base import Dataset
+from fairprobe.domain import Domain
+from fairprobe.metrics.group import SelectionTable, demographic_parity, equalised_odds, selection_rates
+from fairprobe.metrics.individual import IndividualFairness, individual_fairness
+from fairprobe.metrics.quality import accuracy, f1, mcc
+from fairprobe.metrics.resampling import Estimate
+from fairprobe.model import Model
+from fairprobe.rates import Rate
+
+
+@dataclass(frozen=True)
+class Divided:
+    """People divided into groups by an attribute, or by several together: the table of their selection, ΔDP, and ΔEO for each class."""
+
+    table: SelectionTable
+    dp: Estimate
+    eo: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """Everything that is measured on the people held out.
+
+    `positive` is the class that counts as selected, `is_assumed` if nobody declared it; None if there is none, and then no group was
+    compared.
+    """
+
+    rows: int
+    positive: int | None
+    is_assumed: bool
+    individual: IndividualFairness
+    selected: Rate | None
+    groups: tuple[Divided, ...]
+    accuracy: Rate
+    f1: Estimate
+    mcc: Estimate
+
+
+def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
+    """Measures the given rows of the data. Of two classes the second counts as selected unless the data says which is favourable."""
+    x, true = data.x[rows], data.y[rows]
+    predicted = model.labels(x)
+    is_assumed = data.favourable is None and len(data.classes) == 2
+    positive = 1 if is_assumed else data.favourable
+    chosen = None if positive is None else predicted == positive
+    return Fairness(
+        rows=len(x),
+        positive=positive,
+        is_assumed=is_assumed,
+        individual=individual_fairness(data.domain, model, x),
+        selected=None if chosen is None else Rate(int(chosen.sum()), len(x)),
+        groups=() if chosen is None else _groups(data.domain, x, true, chosen, classes=len(data.classes)),
+        accuracy=accuracy(true, predicted),
+        f1=_f1(true, predicted, positive, classes=len(data.classes)),
+        mcc=mcc(true, predicted),
+    )
+
+
+def _groups(domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int) -> tuple[Divided, ...]:
+    """By each sensitive attribute, and after them, if there are several, by their intersection."""
+    features, expected = _features(domain, x)
+    selected = chosen.astype(np.int64)
+    alone = [{name: words} for name, words in features.items()]
+    several = [features] if len(features) > 1 else []
+    return tuple(_divided(part, expected, selected, true, classes) for part in alone + several)
+
+
+def _features(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Each person's group in words, None outside the domain; and the groups that could be."""
+    features, expected = {}, {}
+    for name in domain.sensitive:
+        alone = domain.with_sensitive(name)
+        known = alone.comparable(x)
+        names = [alone.describe_value(place) for place in range(alone.value_count)]
+        words = np.full(len(x), None, dtype=object)
+        words[known] = np.array(names, dtype=object)[alone.own_value(x[known])]
+        features[name], expected[name] = words, names
+    return features, expected
+
+
+def _divided(features: dict[str, Any], expected: dict[str, list[str]], selected: Ints, true: Ints, classes: int) -> Divided:
+    return Divided(
+        table=selection_rates(selected, sensitive_features=features, groups={name: expected[name] for name in features}),
+        dp=demographic_parity(true, selected, sensitive_features=features),
+        eo=tuple(
+            equalised_odds((true == number).astype(np.int64), selected, sensitive_features=features, given=1) for number in range(classes)
+        ),
+    )
+
+
+def _f1(true: Ints, predicted: Ints, positive: int | None, *, classes: int) -> Estimate:
+    """Of the positive class where there are two; of more classes the mean, for which at least three must occur."""
+    if classes == 2:
+        return f1((true == positive).astype(np.int64), (predicted == positive).astype(np.int64))
+    if len(np.union1d(true, predicted)) < 3:
+        return Estimate(None, None, None, len(true))
+    return f1(true, predicted)

@@ -1,0 +1,72 @@
+"""How good the predictions are: accuracy, F1 and Matthews' correlation, each with an interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairprobe.arrays import Floats, Ints
+from fairprobe.errors import DataError
+from fairprobe.metrics.resampling import Column, Estimate, bootstrap, is_label, labels, ratio, same_length
+from fairprobe.rates import Rate
+
+
+def accuracy(y_true: Any, y_pred: Any) -> Rate:
+    """The share of predictions that are right, with the exact interval."""
+    true, predicted = _both(y_true, y_pred)
+    return Rate(int(np.sum(true == predicted)), len(true))
+
+
+def f1(y_true: Any, y_pred: Any, *, positive: Any = 1) -> Estimate:
+    """F1 of the `positive` class; with more than two classes the mean of all of them (macro).
+
+    None where no row has or is given the positive class: F1 is 0/0 then.
+    """
+    true, predicted = _both(y_true, y_pred)
+    every = np.concatenate([true, predicted])
+    if len(pd.unique(every)) > 2:
+        return bootstrap(_confusion(true, predicted), lambda tables: np.asarray(_f1_of_classes(tables).mean(axis=1)))
+    is_positive = is_label(every, positive, name="y_true and y_pred", option="positive").astype(np.int64)
+    counts = _table(is_positive[: len(true)], is_positive[len(true) :], 2)
+    return bootstrap(counts, lambda tables: _f1_of_classes(tables)[:, 1])
+
+
+def mcc(y_true: Any, y_pred: Any) -> Estimate:
+    """Matthews' correlation of truth and prediction, for any number of classes; 0 where either is the same for all."""
+    return bootstrap(_confusion(*_both(y_true, y_pred)), _matthews)
+
+
+def _both(y_true: Any, y_pred: Any) -> tuple[Column, Column]:
+    true, predicted = labels(y_true, name="y_true"), labels(y_pred, name="y_pred")
+    same_length("y_pred", len(predicted), "y_true", len(true))
+    if len(true) and (true.dtype.kind == "O") != (predicted.dtype.kind == "O"):
+        raise DataError(f"y_true has labels such as {true[0]!r} and y_pred such as {predicted[0]!r}; use the same labels in both.")
+    return true, predicted
+
+
+def _confusion(true: Column, predicted: Column) -> Ints:
+    """(C, C) how many rows of each class are given each; a class is one that occurs on either side."""
+    codes, classes = pd.factorize(np.concatenate([true, predicted]))
+    return _table(codes[: len(true)], codes[len(true) :], max(len(classes), 1))
+
+
+def _table(true: Ints, predicted: Ints, classes: int) -> Ints:
+    return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def _f1_of_classes(tables: Floats) -> Floats:
+    """(D, C, C) to (D, C): twice the hits over how often the class is there and is predicted."""
+    hits = np.diagonal(tables, axis1=1, axis2=2)
+    return ratio(2 * hits, tables.sum(axis=1) + tables.sum(axis=2))
+
+
+def _matthews(tables: Floats) -> Floats:
+    there, predicted = tables.sum(axis=2), tables.sum(axis=1)
+    n = there.sum(axis=1)
+    hits = np.trace(tables, axis1=1, axis2=2)
+    covariance = hits * n - (there * predicted).sum(axis=1)
+    spread = np.sqrt(n**2 - (there**2).sum(axis=1)) * np.sqrt(n**2 - (predicted**2).sum(axis=1))
+    correlation: Floats = np.divide(covariance, spread, out=np.zeros(len(tables)), where=spread > 0)
+    return np.clip(correlation, -1, 1)

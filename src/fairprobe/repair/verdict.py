@@ -1,0 +1,311 @@
+"""A repair that proves itself: measured before and after on the same held-out people, with the same search, beside controls.
+
+The controls without which a repair means nothing:
+
+    blind           the sensitive columns taken away: what perfect individual fairness costs
+    retrained       the same network trained again without any repair: what a new training alone changes
+    random points   trained again with as many possible people, labelled by the network: what more data alone changes
+
+A repair is refused when it leaves a network that decides nothing, costs too much accuracy, helps nobody, or harms by another attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Ints
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import SettingError
+from fairprobe.interpret import NeuronBias, neuron_bias
+from fairprobe.judgement import judge
+from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.model import Model, TorchModel, one_thread
+from fairprobe.networks import Examples, is_constant
+from fairprobe.repair.base import OnEpoch, Repair, alive, learn, network_of
+from fairprobe.repair.blind import Blind
+from fairprobe.search import Budget, choose_seeds, search
+from fairprobe.search.catalogue import method_named
+
+OnStage: TypeAlias = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
+BUDGET = Budget(seeds=200, local_iterations=200)
+SAMPLES = 50_000  # possible people for each rate
+POINT_SAMPLES = 10_000  # for a point of the trade-off curve
+BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
+
+
+@dataclass(frozen=True)
+class OtherAttribute:
+    """How a network treats people who differ in an attribute that was not repaired."""
+
+    name: str
+    dm_rs: Rate
+    ifr_b: IFR
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One network: on the people held out, on possible people (`dm_rs`), by a fresh search (`idis` of `tried`), and inside (`auc`).
+
+    `selected`: the share that is given the favourable answer. `eo`: ΔEO for each true class in turn.
+    """
+
+    accuracy: Rate
+    f1: Estimate
+    mcc: Estimate
+    selected: Rate
+    ifr_b: IFR
+    ifr_p: IFR
+    dp: Estimate
+    eo: tuple[Estimate, ...]
+    dm_rs: Rate
+    idis: int
+    tried: int
+    auc: float
+    auc_scale_free: float
+    others: tuple[OtherAttribute, ...]
+    is_constant: bool
+
+
+@dataclass(frozen=True)
+class Point:
+    """A setting of the repair's dial, measured on the validation people: it may be chosen by, the test people may not."""
+
+    setting: float
+    accuracy: Rate
+    ifr_b: IFR
+    ifr_p: IFR
+    dm_rs: Rate
+    dp: Estimate
+    is_constant: bool
+    is_best: bool  # no other point is as good in both accuracy and IFR_p and better in one
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: why it is refused, or was to be."""
+
+    repair: Repair
+    model: TorchModel
+    before: Measured
+    after: Measured
+    controls: dict[str, Measured]
+    curve: tuple[Point, ...]
+    reasons: tuple[str, ...]
+    forced: bool
+    max_accuracy_drop: float
+    max_harm: float
+
+    @property
+    def accepted(self) -> bool:
+        return self.forced or not self.reasons
+
+
+def prove(
+    model: Model,
+    data: Dataset,
+    repair: Repair,
+    *,
+    seed: int = 0,
+    max_accuracy_drop: float = 0.02,
+    max_harm: float = 1.3,
+    force: bool = False,
+    curve: bool = True,
+    method: str = "neuronfair",
+    budget: Budget = BUDGET,
+    samples: int = SAMPLES,
+    progress: OnStage | None = None,
+) -> Proof:
+    """Repairs the network and measures what that did. `seed` is that of the split the network was trained with.
+
+    `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination by another attribute may grow. `force`
+    accepts the repair whatever is said against it. `curve` trains it also with other settings of its dial.
+    """
+    if not (0 <= max_accuracy_drop <= 1 and max_harm >= 1):
+        raise SettingError(
+            f"The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or more); got {max_accuracy_drop}, {max_harm}."
+        )
+    workshop = _Workshop(network_of(model), data, repair, seed, method, budget, samples, progress or (lambda *_: None))
+    before = workshop.measured("before", workshop.given)
+    points, repaired = workshop.curve() if curve else ((), workshop.repaired(repair))
+    after = workshop.measured("after", repaired)
+    controls = {name: workshop.measured(name, workshop.control(name)) for name in (BLIND, RETRAINED, RANDOM)}
+    return Proof(
+        repair=repair,
+        model=repaired,
+        before=before,
+        after=after,
+        controls=controls,
+        curve=points,
+        reasons=objections(before, after, data.domain.sensitive, max_accuracy_drop=max_accuracy_drop, max_harm=max_harm),
+        forced=force,
+        max_accuracy_drop=max_accuracy_drop,
+        max_harm=max_harm,
+    )
+
+
+def objections(
+    before: Measured, after: Measured, sensitive: tuple[str, ...], *, max_accuracy_drop: float, max_harm: float
+) -> tuple[str, ...]:
+    """What speaks against a repair, in sentences; nothing if it stands."""
+    said = []
+    names = " and ".join(sensitive)
+    if after.is_constant and not before.is_constant:
+        said.append("The repaired network gives everybody the same answer; it decides nothing.")
+    drop = before.accuracy.estimate - after.accuracy.estimate
+    if drop > max_accuracy_drop:
+        said.append(f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f} are allowed.")
+    if after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(before.ifr_b, after.ifr_b):
+        said.append(f"The repair helps nobody: changing {names} changes as many decisions as before.")
+    for was, now in zip(before.others, after.others, strict=True):
+        if is_harmed(was.dm_rs, now.dm_rs, max_harm):
+            said.append(
+                f"The repair makes discrimination by {now.name} worse: from {100 * was.dm_rs.estimate:.2g} % to "
+                f"{100 * now.dm_rs.estimate:.2g} % of possible people, more than {max_harm:g} times as many."
+            )
+    return tuple(said)
+
+
+def is_harmed(was: Rate, now: Rate, max_harm: float) -> bool:
+    """Whether a rate has grown beyond what chance explains (the intervals are apart) and by more than the factor allowed."""
+    return now.low > was.high and now.estimate > max_harm * was.estimate
+
+
+def _better(was: IFR, now: IFR) -> bool:
+    return was.estimate is not None and now.estimate is not None and now.estimate > was.estimate
+
+
+@dataclass(frozen=True)
+class _Workshop:
+    """What all measurements of a proof share: the same held-out people, the same possible people, the same seeds for the search."""
+
+    given: TorchModel
+    data: Dataset
+    repair: Repair
+    seed: int
+    method: str
+    budget: Budget
+    samples: int
+    tell: OnStage
+
+    def repaired(self, repair: Repair, told: str = "Repairing") -> TorchModel:
+        return repair(self.given, self.data, seed=self.seed, progress=self._epochs(told))
+
+    def _epochs(self, stage: str) -> OnEpoch:
+        return lambda done, total: self.tell(stage, done, total, f"epoch {done}")
+
+    # -- controls -------------------------------------------------------------------------------------------
+
+    def control(self, name: str) -> TorchModel:
+        """A network that was trained with the settings of the repair, but not repaired by it."""
+        told = f"Control: {name}"
+        if name == BLIND:
+            return self.repaired(Blind(start=self.repair.start, training=self.repair.training), told)
+        more = self._random_points() if name == RANDOM else None
+
+        def teach(network: nn.Module) -> TorchModel:
+            return learn(self.repair, network, self.given, self.data, seed=self.seed, progress=self._epochs(told), more=more)
+
+        return alive(self.given, self.repair.start, self.data, self.seed, teach)
+
+    def _random_points(self) -> Examples:
+        """Possible people who are not discriminated against, about as many as the training data has, labelled as the network does."""
+        domain = self.data.domain
+        wanted = max(1, len(self.data.split(self.seed).train) // domain.value_count)
+        with one_thread():
+            x = domain.sample(2 * wanted, rng=self._rng(3))
+            x = x[~judge(domain, self.given, x).is_discriminatory][:wanted]
+            copies = domain.counterparts(x).reshape(-1, len(domain))
+            label = np.repeat(self.given.labels(x), domain.value_count)
+        allowed = domain.satisfies(copies)
+        return Examples(copies[allowed], label[allowed])
+
+    # -- measuring ------------------------------------------------------------------------------------------
+
+    def _rng(self, purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, purpose])
+
+    def measured(self, name: str, network: TorchModel) -> Measured:
+        data, domain, test = self.data, self.data.domain, self.data.split(self.seed).test
+        stage = f"Measuring: {name}"
+        self.tell(stage, 0, 4, "the people held out")
+        with one_thread():
+            people = fairness(data, network, test)
+            self.tell(stage, 1, 4, "possible people")
+            common = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
+            others = tuple(self._other(network, name, test) for name in data.protected if name not in domain.sensitive)
+            self.tell(stage, 2, 4, "the neurons")
+            bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)])
+            self.tell(stage, 3, 4, "the same search")
+            idis, tried = self._searched(network, bias)
+        return Measured(
+            accuracy=people.accuracy,
+            f1=people.f1,
+            mcc=people.mcc,
+            selected=people.selected or Rate(0, 0),
+            ifr_b=people.individual.b,
+            ifr_p=people.individual.p,
+            dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
+            eo=people.groups[-1].eo if people.groups else (),
+            dm_rs=common,
+            idis=idis,
+            tried=tried,
+            auc=bias.auc,
+            auc_scale_free=max(layer.auc_scale_free for layer in bias.layers),
+            others=others,
+            is_constant=is_constant(network, data.x[test]),
+        )
+
+    def _other(self, network: TorchModel, name: str, test: Ints) -> OtherAttribute:
+        domain = self.data.with_sensitive(name).domain
+        rate = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
+        return OtherAttribute(name, rate, individual_fairness(domain, network, self.data.x[test]).b)
+
+    def _searched(self, network: TorchModel, bias: NeuronBias) -> tuple[int, int]:
+        domain = self.data.domain
+        seeds = choose_seeds(domain, self.data.x, self.budget.seeds, rng=self._rng(1))
+        how = method_named(self.method, bias=bias, x=domain.clip(self.data.x))
+        found = search(domain, network, how, seeds, self.budget, rng=self._rng(2))
+        return len(found), found.generation.tried
+
+    # -- the trade-off --------------------------------------------------------------------------------------
+
+    def curve(self) -> tuple[tuple[Point, ...], TorchModel]:
+        """Every setting of the dial, measured on the validation people; and the network of the one that was chosen."""
+        dial = self.repair.dial
+        networks = {each: self.repaired(self.repair.at(each), f"Repairing, {dial} {each:.3g}") for each in self.repair.dial_grid()}
+        points = [self._point(setting, network) for setting, network in sorted(networks.items())]
+        return _marked(points), networks[self.repair.dial_at]
+
+    def _point(self, setting: float, network: TorchModel) -> Point:
+        data, rows = self.data, self.data.split(self.seed).validation
+        with one_thread():
+            people = fairness(data, network, rows)
+            common = dm_rs(data.domain, network, rng=self._rng(0), samples=POINT_SAMPLES)
+        return Point(
+            setting=setting,
+            accuracy=people.accuracy,
+            ifr_b=people.individual.b,
+            ifr_p=people.individual.p,
+            dm_rs=common,
+            dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
+            is_constant=is_constant(network, data.x[rows]),
+            is_best=False,
+            is_chosen=setting == self.repair.dial_at,
+        )
+
+
+def _marked(points: list[Point]) -> tuple[Point, ...]:
+    """The points, the best trade-offs among them marked: a network that decides nothing is none."""
+    alive = [point for point in points if not point.is_constant]
+    return tuple(replace(point, is_best=not point.is_constant and not any(_beats(other, point) for other in alive)) for point in points)
+
+
+def _beats(one: Point, other: Point) -> bool:
+    ours, theirs = ((point.accuracy.estimate, point.ifr_p.estimate or 0.0) for point in (one, other))
+    return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]

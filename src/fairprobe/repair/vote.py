@@ -1,0 +1,51 @@
+"""EIDIG's labels: five classifiers that do not see the sensitive attributes vote with their probabilities.
+
+k nearest neighbours, a small network, a support vector machine with radial basis functions, a random forest, naive Bayes. The support
+vector machine learns from some of the rows only, because its time grows with their square.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.datasets.base import Dataset
+
+ROWS = 4_000  # for the support vector machine
+
+
+def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Ints:
+    """(n,) the class of each instance `x` with the highest mean probability, learnt from these rows of the data."""
+    columns = data.domain.other_columns
+    seen, y = data.x[rows][:, columns], data.y[rows]
+    total = np.zeros((len(x), len(data.classes)))
+    if len(x) == 0:
+        return np.empty(0, dtype=np.int64)
+    seed = int(rng.integers(2**31))
+    some = rng.permutation(len(seen))[:ROWS]
+    voters = (
+        (KNeighborsClassifier(), slice(None)),
+        (MLPClassifier(random_state=seed, max_iter=60, early_stopping=True), slice(None)),
+        (CalibratedClassifierCV(SVC(random_state=seed), cv=3, ensemble=False), some),
+        (RandomForestClassifier(random_state=seed), slice(None)),
+        (GaussianNB(), slice(None)),
+    )
+    for classifier, part in voters:
+        pipeline = make_pipeline(StandardScaler(), classifier)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a voter that could learn more is still a voter
+            pipeline.fit(seen[part], y[part])
+        total[:, pipeline.classes_] += pipeline.predict_proba(x[:, columns])
+    best: Ints = total.argmax(axis=1)
+    return best
