@@ -16,7 +16,7 @@ from rich.console import Console
 
 from fairprobe.datasets import Dataset
 from fairprobe.interpret import neuron_bias
-from fairprobe.metrics import dm_rs, individual_fairness
+from fairprobe.metrics import dm_rs, fairness, individual_fairness
 from fairprobe.model import TorchModel
 from fairprobe.repair import Counterfactual
 from fairprobe.repair.retrain import Retrain
@@ -24,7 +24,6 @@ from fairprobe.repair.verdict import Measured, OtherAttribute, Point, Proof
 from fairprobe.report import render, repair_page
 from fairprobe.report.formats import SPACE
 from fairprobe.report.tradeoff import tradeoff
-from fairprobe.metrics import fairness
 from fairprobe.run.repair_document import repair_document
 from fairprobe.search import Budget
 from fairprobe.summary import summary

@@ -11,8 +11,8 @@ import pytest
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset
 from fairprobe.domain import Attribute, Domain
-from fairprobe.model import Model, TorchModel
 from fairprobe.metrics import Fairness, fairness
+from fairprobe.model import Model, TorchModel
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.words import notes
 from tests.helpers import merit, planted

@@ -64,7 +64,7 @@ class Sweep(Experiment):
         )
 
     def _place(self, base: str, strength: float, measure: Measure) -> Cell:
-        return Cell(self.subject.dataset, self.subject.sensitive, f"{base}+iifr", f"λ = {strength:g}", measure.key)
+        return Cell(self.subject.dataset, self.subject.sensitive, f"{base}+iifr", f"λ {strength:g}", measure.key)
 
 
 class Figure4(Sweep):

@@ -11,7 +11,7 @@ A repair is refused when it leaves a network that decides nothing, costs too muc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -116,6 +116,7 @@ def prove(
     max_harm: float = 1.3,
     force: bool = False,
     curve: bool = True,
+    choose: bool = True,
     method: str = "neuronfair",
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
@@ -124,7 +125,8 @@ def prove(
     """Repairs the network and measures what that did. `seed` is that of the split the network was trained with.
 
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination by another attribute may grow. `force`
-    accepts the repair whatever is said against it. `curve` trains it also with other settings of its dial.
+    accepts the repair whatever is said against it. `curve` trains it also with other settings of its dial; `choose` then takes the one that
+    does best for the validation people within the accuracy allowed, and without it the repair's own.
     """
     if not (0 <= max_accuracy_drop <= 1 and max_harm >= 1):
         raise SettingError(
@@ -132,7 +134,7 @@ def prove(
         )
     workshop = _Workshop(network_of(model), data, repair, seed, method, budget, samples, progress or (lambda *_: None))
     before = workshop.measured("before", workshop.given)
-    points, repaired = workshop.curve() if curve else ((), workshop.repaired(repair))
+    points, repair, repaired = workshop.curve(max_accuracy_drop if choose else None) if curve else ((), repair, workshop.repaired(repair))
     after = workshop.measured("after", repaired)
     controls = {name: workshop.measured(name, workshop.control(name)) for name in (BLIND, RETRAINED, RANDOM)}
     return Proof(
@@ -275,12 +277,17 @@ class _Workshop:
 
     # -- the trade-off --------------------------------------------------------------------------------------
 
-    def curve(self) -> tuple[tuple[Point, ...], TorchModel]:
-        """Every setting of the dial, measured on the validation people; and the network of the one that was chosen."""
+    def curve(self, max_accuracy_drop: float | None) -> tuple[tuple[Point, ...], Repair, TorchModel]:
+        """Every setting of the dial, measured on the validation people; the repair that is chosen by them, and its network."""
         dial = self.repair.dial
         networks = {each: self.repaired(self.repair.at(each), f"Repairing, {dial} {each:.3g}") for each in self.repair.dial_grid()}
         points = [self._point(setting, network) for setting, network in sorted(networks.items())]
-        return _marked(points), networks[self.repair.dial_at]
+        chosen = self.repair.dial_at
+        if max_accuracy_drop is not None:
+            rows = self.data.split(self.seed).validation
+            known = float((self.given.labels(self.data.x[rows]) == self.data.y[rows]).mean())
+            chosen = best_setting(points, known - max_accuracy_drop, own=chosen)
+        return _marked(points, chosen), self.repair.at(chosen), networks[chosen]
 
     def _point(self, setting: float, network: TorchModel) -> Point:
         data, rows = self.data, self.data.split(self.seed).validation
@@ -296,14 +303,21 @@ class _Workshop:
             dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
             is_constant=is_constant(network, data.x[rows]),
             is_best=False,
-            is_chosen=setting == self.repair.dial_at,
+            is_chosen=False,
         )
 
 
-def _marked(points: list[Point]) -> tuple[Point, ...]:
-    """The points, the best trade-offs among them marked: a network that decides nothing is none."""
-    alive = [point for point in points if not point.is_constant]
-    return tuple(replace(point, is_best=not point.is_constant and not any(_beats(other, point) for other in alive)) for point in points)
+def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
+    """The setting with the highest IFR_p among those that are accurate enough; the repair's own if none is. 0 is no repair."""
+    able = [point for point in points if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least_accuracy]
+    return max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting if able else own
+
+
+def _marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
+    """The points, the chosen one and the best trade-offs among them marked: a network that decides nothing is none."""
+    living = [point for point in points if not point.is_constant]
+    best = {point.setting for point in living if not any(_beats(other, point) for other in living)}
+    return tuple(replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen) for point in points)
 
 
 def _beats(one: Point, other: Point) -> bool:

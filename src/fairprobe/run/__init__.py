@@ -3,5 +3,6 @@
 from fairprobe.run.evidence import Audit, audit
 from fairprobe.run.folder import RunFolder, read_document, save
 from fairprobe.run.models import NETWORKS, train, trained_before
+from fairprobe.run.repairing import repair_run
 
-__all__ = ["NETWORKS", "Audit", "RunFolder", "audit", "read_document", "save", "train", "trained_before"]
+__all__ = ["NETWORKS", "Audit", "RunFolder", "audit", "read_document", "repair_run", "save", "train", "trained_before"]

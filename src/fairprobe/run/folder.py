@@ -19,7 +19,7 @@ from fairprobe.model import TorchModel
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
 from fairprobe.run.evidence import Audit
-from fairprobe.run.models import AUDIT, MODEL
+from fairprobe.run.models import AUDIT, MODEL, REFUSED
 from fairprobe.storage import write_text
 
 FINDINGS, REPORT = "findings.parquet", "report.html"
@@ -131,7 +131,7 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
 
     def network() -> None:  # a black box is somebody else's program, and not ours to keep
         if isinstance(audit.model, TorchModel):
-            networks.save(audit.model, folder / MODEL)
+            networks.save(audit.model, folder / (MODEL if audit.repair is None or audit.repair.accepted else REFUSED))
 
     body = audit.to_dict() | {"command": command}
     return [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
 NETWORKS = ("auto", "lfcn", "hfcn")
 AUDIT, MODEL = "audit.json", "model"  # within a run: its document, and the folder of its network
+REFUSED = "refused-model"  # where a network lies whose repair was refused, so that nobody takes it by mistake
 WIDE = 100  # columns; from here on the paper uses its heavier network
 UNKNOWN = "black box"  # the name of a model that does not tell its own
 
@@ -38,6 +39,11 @@ def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage
 
 def trained_before(folder: Path, data: Dataset) -> TorchModel:
     """The network of an earlier run on the same data set."""
+    if (folder / REFUSED).exists() and not (folder / MODEL).exists():
+        raise ModelError(
+            f"The repair in {folder} was refused, so its network is not to be used. If you want it all the same, repair again with "
+            "--accept-anyway."
+        )
     if (folder / AUDIT).exists() and not (folder / MODEL).exists():
         raise ModelError(
             f"There is no network in {folder}: a run of a black box does not keep the model. Name a run of a network, or train a new one."

@@ -1,0 +1,82 @@
+"""`fairprobe experiments` and `fairprobe experiment`: the papers' tables and figures, run again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, errors, kindly, output, progress
+from fairprobe.errors import SettingError
+
+
+@app.command()
+def experiments(as_json: AsJson = False) -> None:
+    """List the experiments of the papers that can be run again."""
+    with kindly():
+        from fairprobe.experiments.catalogue import EXPERIMENTS
+        from fairprobe.summary import experiments_table
+
+        entries = [{"name": one.name, "title": one.title, "about": one.about, "quick": one.quick} for one in EXPERIMENTS.values()]
+        if as_json:
+            sys.stdout.write(json.dumps(entries, indent=1) + "\n")
+        else:
+            output.print(experiments_table(entries))
+
+
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help="An experiment, as 'fairprobe experiments' lists them: neuronfair-table4.")],
+    scale: Annotated[str, typer.Option(help="quick (minutes) or full (the paper's scale).")] = "quick",
+    repeats: Annotated[int, typer.Option(help="How often each search is repeated, with other seeds.")] = 5,
+    workers: Annotated[int | None, typer.Option(help="Processes on this machine, one thread each.", show_default="one a core")] = None,
+    cluster: Annotated[str | None, typer.Option(help="The address of a Ray cluster to run on instead: auto, local, HOST:PORT.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for tables and finished jobs; experiments may share it.")] = Path("experiments"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, times excepted.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of a paper again, and set our numbers beside the paper's: a table as Markdown, CSV and HTML.
+
+    Finished jobs are kept: run the same command again after an interruption, and it goes on where it stopped. On a cluster, start Ray with
+    'ray start --head' and give its address.
+
+    Examples:
+
+      fairprobe experiment neuronfair-table4
+
+      fairprobe experiment neuronfair-table4 --scale full --workers 2 --out results
+    """
+    with kindly():
+        from os import cpu_count
+
+        from fairprobe.experiments import catalogue
+
+        if workers is not None and cluster is not None:
+            raise SettingError("Give --workers for processes on this machine or --cluster for a Ray cluster, not both.")
+        try:
+            with progress(show=not quiet) as tell:
+                done = catalogue.experiment(
+                    name,
+                    out,
+                    scale=scale,
+                    repeats=repeats,
+                    seed=seed,
+                    workers=(cpu_count() or 1) if workers is None else workers,
+                    cluster=cluster,
+                    progress=lambda at: tell("Running jobs", at.done, at.total, catalogue.told(at)),
+                )
+        except KeyboardInterrupt:
+            end(INTERRUPTED, f"Interrupted: the jobs that were finished are in {out}. Run the same command again to go on.")
+        for job, why in done.failures.items():
+            errors.print(f"Failed: {job}: {why}", markup=False, highlight=False, soft_wrap=True)
+        if not quiet:
+            for path in done.paths:
+                output.print(f"Wrote {path}", highlight=False, soft_wrap=True)
+        if done.failures:
+            end(
+                OVER,
+                f"{len(done.failures)} of {done.jobs} jobs failed; their errors are in {out / 'jobs'}. Run again to repeat only those.",
+            )
