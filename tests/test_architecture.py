@@ -100,7 +100,7 @@ def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
     things = "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair TorchModel Verdict"
     functions = "audit judge neuron_bias save"
-    rooms = "datasets errors interpret metrics networks search"
+    rooms = "datasets errors interpret metrics networks repair search"
     assert set(fairprobe.__all__) == {*things.split(), *functions.split(), *rooms.split(), "__version__"}
 
 

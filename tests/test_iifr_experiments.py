@@ -184,7 +184,7 @@ def test_a_setting_is_chosen_without_a_look_at_the_test_people(monkeypatch: pyte
 def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the default first weights most of the paper's narrow networks die on German Credit."""
     monkeypatch.setitem(iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], kaiming=False))
-    settings = german("mlp")
+    settings = german("mlp", repeat=2)
     bench = iifr_work.Bench(settings)
     dead = [networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt]) for attempt in range(5)]
     assert dead[0]

@@ -333,3 +333,10 @@ def test_bad_models_and_domains_are_refused_with_the_reason() -> None:
         individual_fairness(Domain(domain.attributes), from_table([[0.2, 0.9]]), x)
     with pytest.raises(DomainError, match="have shape"):
         individual_fairness(domain, from_table([[0.2, 0.9]]), np.zeros((1, 3)))
+
+
+def test_one_person_with_several_pairs_says_little() -> None:
+    """One of two pairs is fair: a bootstrap over one person would have no width."""
+    found = ifr_b(np.array([[0.9, 0.1]]), np.array([[[0.8, 0.2], [0.1, 0.9]]]))
+    assert found.estimate == 0.5
+    assert (found.low, found.high) == (0.0, 1.0)

@@ -1,10 +1,11 @@
-"""fairprobe finds the people a neural network treats unfairly, and the neurons that do it.
+"""fairprobe finds the people a neural network treats unfairly and the neurons that do it, repairs the network, and proves what that did.
 
 >>> import fairprobe as fp
 >>> data = fp.datasets.adult()
 >>> model = fp.networks.train(fp.networks.lfcn(data.domain), data)
 >>> audit = fp.audit(data, model, sensitive="gender")
 >>> audit.report("report.html")
+>>> repaired = fp.repair.counterfactual(model, data, "gender")
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe import datasets, errors, interpret, metrics, networks, search
+    from fairprobe import datasets, errors, interpret, metrics, networks, repair, search
     from fairprobe.attributes import Attribute, Constraint
     from fairprobe.datasets import Dataset
     from fairprobe.domain import Domain
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __version__ = version("fairprobe")
 
 # Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
-_ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "search")
+_ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "repair", "search")
 _HOMES = {
     "Attribute": "attributes",
     "Audit": "run",
@@ -70,6 +71,7 @@ __all__ = [
     "metrics",
     "networks",
     "neuron_bias",
+    "repair",
     "save",
     "search",
 ]

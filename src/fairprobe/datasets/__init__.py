@@ -1,7 +1,8 @@
 """Data sets: coded rows with labels, the domain they live in, and where they come from.
 
 `load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are packaged; MEPS is fetched with
-`fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes any table in human words for a domain.
+`fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes any table in human words for a domain; `dataset_of` infers the domain
+as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from fairprobe.datasets.bank import bank
 from fairprobe.datasets.base import Card, Dataset, Split
 from fairprobe.datasets.compas import compas
 from fairprobe.datasets.german import german
+from fairprobe.datasets.infer import dataset_of, domain_of
 from fairprobe.datasets.meps import meps
 from fairprobe.datasets.meps_fetch import TERMS, fetch_meps
 from fairprobe.datasets.packaged import read_packaged
@@ -27,6 +29,8 @@ __all__ = [
     "bank",
     "catalogue",
     "compas",
+    "dataset_of",
+    "domain_of",
     "fetch_meps",
     "german",
     "load",

@@ -28,7 +28,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype, is
 from fairprobe.arrays import Ints, Rows
 from fairprobe.attributes import LARGEST_EXACT_INTEGER, LARGEST_REAL, Attribute
 from fairprobe.datasets.base import Dataset
-from fairprobe.datasets.table import _word, rows_from_frame
+from fairprobe.datasets.table import in_words, rows_from_frame
 from fairprobe.domain import Domain
 from fairprobe.errors import DataError, SettingError
 
@@ -145,12 +145,12 @@ def _words(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
         places, values = pd.factorize(column)
     except TypeError as error:
         raise DataError(f"Column '{column.name}' must hold names of categories; it holds lists or the like ({error}).") from error
-    return places.astype(np.int64), [_word(value) for value in values]
+    return places.astype(np.int64), [in_words(value) for value in values]
 
 
 def _categorical(column: pd.Series[Any]) -> Attribute:
     _, words = _words(column)
-    declared = [_word(value) for value in column.dtype.categories] if isinstance(column.dtype, pd.CategoricalDtype) else sorted(words)
+    declared = [in_words(value) for value in column.dtype.categories] if isinstance(column.dtype, pd.CategoricalDtype) else sorted(words)
     occurring = set(words)
     categories = tuple(dict.fromkeys(word for word in declared if word in occurring))
     return Attribute(name=str(column.name), kind="categorical", categories=categories, one_hot=True, missing=UNSEEN)

@@ -50,19 +50,19 @@ def _categories(column: pd.Series[Any], attribute: Attribute) -> Floats:
     except TypeError as error:
         raise DataError(f"Column '{attribute.name}' must hold names of categories; it holds lists or the like ({error}).") from error
     known = {category: code for code, category in enumerate(attribute.categories)}
-    codes = np.array([known.get(_word(value), np.nan) for value in values] + [np.nan], dtype=np.float64)[places]
+    codes = np.array([known.get(in_words(value), np.nan) for value in values] + [np.nan], dtype=np.float64)[places]
     absent = places == -1
     unknown = np.isnan(codes) & ~absent
     if unknown.any():
         row = int(np.argmax(unknown))
-        word = _word(column.iloc[row])
+        word = in_words(column.iloc[row])
         raise DomainError(
             f"Row {row} has '{word}' for '{attribute.name}', which is not one of its categories.{suggest(word, attribute.categories)}"
         )
     return _fill(codes, absent, attribute)
 
 
-def _word(value: Any) -> str:
+def in_words(value: Any) -> str:
     """The value as a category's name; 1.0 is "1", because a column of whole numbers with a gap is read as floats."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))

@@ -10,7 +10,7 @@ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import ceil, floor, log
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -27,6 +27,7 @@ from fairprobe.model import Model, one_thread
 from fairprobe.rates import CONFIDENCE, Rate
 
 TAU = 0.001
+FEW = 20  # people
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
 
 Base: TypeAlias = Literal["nats", "bits"]
@@ -265,7 +266,10 @@ def _from_rate(rate: Rate, pairs: int) -> IFR:
 
 
 def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
-    """Where all pairs are alike a bootstrap sees no spread; the exact interval over people is never too narrow then."""
+    """Where all pairs are alike a bootstrap sees no spread; the exact interval over people is never too narrow then.
+
+    Few people hold too little to draw from: their interval is that of whole people, rounded outwards.
+    """
     with_pairs = pairs > 0
     fair, pairs = fair[with_pairs], pairs[with_pairs]
     total, total_fair = int(pairs.sum()), int(fair.sum())
@@ -273,4 +277,8 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
         return _from_rate(Rate(int((fair > 0).sum()), len(pairs)), total)
     kinds, people = np.unique(np.stack([fair, pairs], axis=1), axis=0, return_counts=True)
     whole = bootstrap(people, lambda tables: ratio(tables @ kinds[:, 0], tables @ kinds[:, 1]))
-    return IFR(whole.estimate, whole.low, whole.high, len(pairs), total, whole.confidence)
+    low, high = whole.low, whole.high
+    if len(pairs) < FEW and whole.estimate is not None:
+        low = Rate(floor(whole.estimate * len(pairs)), len(pairs)).low
+        high = Rate(ceil(whole.estimate * len(pairs)), len(pairs)).high
+    return IFR(whole.estimate, low, high, len(pairs), total, whole.confidence)

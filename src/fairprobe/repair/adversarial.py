@@ -38,7 +38,7 @@ from fairprobe.repair.iifr import IIFR, NeighbourPenalty
 WIDTH = 50  # neurons of the adversary's hidden layer
 EPOCHS = 20  # a game between two has no loss that says when to stop
 REVERSALS = {"alfr": 10.0, "laftr": 10.0, "cfair": 1.0}  # μ of the IIFR paper
-OWN = -1.0  # the strength of the kind
+OWN = float("-inf")  # stands for the strength of the kind; nobody means it
 
 
 @dataclass(frozen=True, kw_only=True)

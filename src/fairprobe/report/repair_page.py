@@ -122,8 +122,8 @@ def _how(repair: dict[str, Any]) -> str:
     dial, limits = repair["dial"], repair["limits"]
     return (
         f"The repair “{repair['name']}”, {start}, with {dial['name']} {dial['value']:g} ({dial['means']}). It is refused if the network "
-        f"then decides nothing, loses more than {change(limits['max_accuracy_drop']).lstrip('+')} of accuracy, helps nobody, or treats "
-        "people significantly worse by another attribute."
+        f"then decides nothing, loses more than {change(limits['max_accuracy_drop']).lstrip('+')} of accuracy, helps nobody, or makes "
+        f"another attribute decide for more than {limits['max_harm']:g} times as many people as before, beyond what chance explains."
     )
 
 
