@@ -22,6 +22,7 @@ from fairprobe.experiments.iifr import ADULT, GERMAN, MODELS, SUBJECTS, fitting
 from fairprobe.experiments.jobs import Job, Outcome
 from fairprobe.experiments.tables import Cell, Measure, Table, markdown
 from fairprobe.repair import Blind
+from fairprobe.report.experiment import render_experiment
 from tests.helpers import assets
 
 OURS = {name: one for name, one in EXPERIMENTS.items() if name.startswith("iifr-")}
@@ -193,10 +194,10 @@ def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch)
     assert result["collapsed"] == all(dead)
 
 
-def test_where_all_attempts_die_the_result_says_so_and_has_no_number() -> None:
-    """A penalty so heavy that the only answer is the same one for all."""
-    result = iifr_work.fit(german("mlp+iifr", strength=1e4, threshold=-1.0), {})
-    assert result == {"rejected": 5, "collapsed": True}
+def test_where_all_attempts_die_the_result_says_so_and_has_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten layers of three neurons with small first weights let nothing through."""
+    monkeypatch.setitem(iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], hidden=(3,) * 10, kaiming=False))
+    assert iifr_work.fit(german("mlp"), {}) == {"rejected": 5, "collapsed": True}
 
 
 def outcome(*results: dict[str, Any], failed: int = 0) -> tuple[Outcome, list[Job]]:
@@ -238,20 +239,15 @@ def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iifr.Table8, "subject", GERMAN)
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("iifr")
-
-
 def cells(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{name}-quick.csv", keep_default_na=False)
 
 
 @pytest.mark.usefixtures("only_german")
-def test_tables_4_and_7_show_every_model_by_its_median(shared: Path) -> None:
-    done = experiment("iifr-table4", shared, repeats=2, workers=2)
+def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
+    done = experiment("iifr-table4", tmp_path, repeats=2)
     assert done.failures == {}
-    table = cells(shared, "iifr-table4")
+    table = cells(tmp_path, "iifr-table4")
     assert list(dict.fromkeys(table["method"])) == list(SOME)
     for row in table.to_dict("records"):
         values = [float(value) for value in row["values"].split(";")]
@@ -261,36 +257,40 @@ def test_tables_4_and_7_show_every_model_by_its_median(shared: Path) -> None:
     assert float(accuracy["alfr"]["paper"]) == 0.812
     assert float(accuracy["alfr"]["ratio"]) == pytest.approx(float(accuracy["alfr"]["median"]) / 0.812)
     assert accuracy["counterfactual"]["paper"] == accuracy["blind"]["paper"] == ""
-    text = (shared / "iifr-table4-quick.md").read_text(encoding="utf-8")
+    text = (tmp_path / "iifr-table4-quick.md").read_text(encoding="utf-8")
     assert "A number is the median of the repeats" in text
     assert "CFAIR+IIFR" in text
 
-    before = {path: path.stat().st_mtime_ns for path in (shared / "jobs").glob("*.json")}
-    assert experiment("iifr-table7", shared, repeats=2).failures == {}
-    assert {path: path.stat().st_mtime_ns for path in (shared / "jobs").glob("*.json")} == before
-    groups = cells(shared, "iifr-table7")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")}
+    assert experiment("iifr-table7", tmp_path, repeats=2).failures == {}
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")} == before
+    groups = cells(tmp_path, "iifr-table7")
     assert set(groups["measure"]) == {"delta_dp", "delta_eo_0", "delta_eo_1", "positive_rate"}
     assert groups["mean"].astype(float).between(0, 1).all()
 
 
+def worked_out(one: Experiment) -> dict[str, Any]:
+    """The document of a quick run with one repeat, in this process."""
+    plan = Plan(repeats=1)
+    (jobs,) = one.stages(plan)
+    return one.table(plan, Outcome({job.id: iifr_work.fit(job.settings, {}) for job in jobs}, {}, {})).to_document()
+
+
 @pytest.mark.usefixtures("only_german")
-def test_table_8_has_a_row_for_each_threshold(shared: Path) -> None:
-    assert experiment("iifr-table8", shared, repeats=1).failures == {}
-    text = (shared / "iifr-table8-quick.md").read_text(encoding="utf-8")
-    assert [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| German")][:3] == [
-        "age, ε 0.80",
-        "age, ε 0.90",
-        "age, ε 1.00",
-    ]
+def test_table_8_has_a_row_for_each_threshold() -> None:
+    text = markdown(worked_out(iifr.Table8()))
+    rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| German")]
+    assert rows[:3] == ["age, ε 0.80", "age, ε 0.90", "age, ε 1.00"]
 
 
-def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(shared: Path) -> None:
-    assert experiment("iifr-figure6", shared, repeats=1).failures == {}
-    assert (shared / "iifr-figure6-quick.html").read_text(encoding="utf-8").count("<svg") >= len(iifr_figures.MEASURES)
-    table = cells(shared, "iifr-figure6")
-    assert set(table["variant"]) == {"λ 0", "λ 0.3", "λ 1"}
-    text = (shared / "iifr-figure6-quick.md").read_text(encoding="utf-8")
-    assert "| German Credit | age, λ 0.3 |" in text
+def test_a_sweep_is_drawn_and_has_a_row_for_each_strength() -> None:
+    document = worked_out(iifr_figures.Figure6())
+    assert {cell["variant"] for cell in document["cells"]} == {"λ 0", "λ 0.3", "λ 1"}
+    assert render_experiment(document).count("<svg") >= len(iifr_figures.MEASURES)
+    assert "| German Credit | age, λ 0.3 |" in markdown(document)
+    (line, *_) = document["figures"][0]["series"]
+    ours = [cell["median"] for cell in document["cells"] if (cell["measure"], cell["method"]) == ("accuracy", "mlp+iifr")]
+    assert (line["x"], line["y"]) == ([0, 0.3, 1], ours)
 
 
 def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() -> None:

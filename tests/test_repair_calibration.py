@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.metrics import dm_rs
+from fairprobe.metrics import accuracy, dm_rs
 from fairprobe.model import TorchModel
 from fairprobe.networks import Training
 from fairprobe.repair import Retrain
@@ -42,3 +42,15 @@ def test_one_pass_takes_away_much_of_the_discrimination(sensitive: str, fall: fl
     *networks, data = fine_tuned(sensitive)
     before, after = (dm_rs(data.domain, network, rng=np.random.default_rng(SEED)).estimate for network in networks)
     assert after <= (1 - fall) * before
+
+
+@pytest.mark.parametrize(("sensitive", "points"), [("gender", 1.5), ("race", 1.5), ("age", 3.0)])
+def test_it_costs_little_accuracy_on_held_out_people(sensitive: str, points: float) -> None:
+    """Measured on the splits 0 to 4, in points: gender 0.6 to 0.9, race 0.3 to 1.1 (median 0.7), age 1.9 to 2.4.
+
+    So age does not stay within one point: in the grid no setting takes away 60 % for less. The bounds leave room for one split's chance.
+    """
+    *networks, data = fine_tuned(sensitive)
+    test = data.split(SEED).test
+    before, after = (accuracy(data.y[test], network.labels(data.x[test])).estimate for network in networks)
+    assert 100 * (before - after) <= points

@@ -63,8 +63,10 @@ def repair(
         settings = {name: value for name, value in given.items() if value is not None}
         settings |= {"copies": False} if single else {}
         settings |= {"balanced": True} if balanced else {}
-        folder = out or run.with_name(f"{run.resolve().name}-{with_}")
         how = _repair(with_, strength, start, settings)
+        folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
+        if folder.resolve() == run.resolve():
+            raise SettingError(f"{folder} is the run that is to be repaired; if the repair is refused, its network is lost. Name another.")
         from fairprobe.run import RunFolder, read_document, repair_run
 
         read_document(run)  # what is no run is told before anything is made

@@ -88,6 +88,6 @@ def _about(plan: Plan, outcome: Outcome) -> dict[str, Any]:
         "repeats": plan.repeats,
         "seed": plan.seed,
         "seconds": round(sum(one["seconds"] for one in records)),
-        "accuracy on held-out rows": accuracies,
+        **({"accuracy on held-out rows": accuracies} if accuracies else {}),
         "versions": versions,
     }

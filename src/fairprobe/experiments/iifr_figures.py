@@ -24,7 +24,7 @@ class Sweep(Experiment):
     subject: Subject
 
     def strengths(self, plan: Plan) -> tuple[float, ...]:
-        return (0.0, 0.1, 0.3, 0.6, 1.0, 2.0) if plan.is_full else (0.0, 0.3, 1.0)
+        return (0.0, 0.1, 0.3, 1.0, 2.0) if plan.is_full else (0.0, 0.3, 1.0)
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         if self.subject.dataset not in plan.fetched:

@@ -77,7 +77,7 @@ class NeighbourPenalty(Penalty):
 def nearest_others(z: Tensor) -> tuple[Tensor, Tensor]:
     """(N,) the cosine of each row and its most similar other row, and (N,) which row that is."""
     unit = F.normalize(z, dim=1)
-    cosines = unit @ unit.T
+    cosines = (unit @ unit.T).clamp_(max=1)  # equal rows come out a little above
     cosines.fill_diagonal_(-2)  # below every cosine: nobody is their own neighbour
     most = cosines.max(dim=1)
     return most.values, most.indices

@@ -119,6 +119,8 @@ class Retrain(Repair):
             bias = neuron_bias(domain, model, data.x[domain.comparable(data.x)]) if self.method == "neuronfair" else None
             method = method_named(self.method, self.variant, bias=bias, x=domain.clip(data.x))
             found = search(domain, model, method, seeds, self.budget, rng=rng)
+            if found.generation.stopped == "interrupted":  # whoever stops a repair wants no network that was half repaired
+                raise KeyboardInterrupt
             origin = found.to_pandas()["origin"].to_numpy()
             order = rng.permutation(len(found))
             return _Found(found.x[order], model.labels(seeds)[origin[order] % len(seeds)])

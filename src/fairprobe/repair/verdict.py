@@ -35,6 +35,7 @@ OnStage: TypeAlias = Callable[[str, int, int, str], None]  # what is going on, d
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 POINT_SAMPLES = 10_000  # for a point of the trade-off curve
+ROUNDING = 1e-9  # 0.75 - 0.73 is a little more than 0.02
 BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
 
 
@@ -128,10 +129,12 @@ def prove(
     accepts the repair whatever is said against it. `curve` trains it also with other settings of its dial; `choose` then takes the one that
     does best for the validation people within the accuracy allowed, and without it the repair's own.
     """
-    if not (0 <= max_accuracy_drop <= 1 and max_harm >= 1):
+    if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
             f"The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or more); got {max_accuracy_drop}, {max_harm}."
         )
+    if samples < 1:
+        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     workshop = _Workshop(network_of(model), data, repair, seed, method, budget, samples, progress or (lambda *_: None))
     before = workshop.measured("before", workshop.given)
     points, repair, repaired = workshop.curve(max_accuracy_drop if choose else None) if curve else ((), repair, workshop.repaired(repair))
@@ -160,7 +163,7 @@ def objections(
     if after.is_constant and not before.is_constant:
         said.append("The repaired network gives everybody the same answer; it decides nothing.")
     drop = before.accuracy.estimate - after.accuracy.estimate
-    if drop > max_accuracy_drop:
+    if drop > max_accuracy_drop + ROUNDING:
         said.append(f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f} are allowed.")
     if after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(before.ifr_b, after.ifr_b):
         said.append(f"The repair helps nobody: changing {names} changes as many decisions as before.")
@@ -273,6 +276,8 @@ class _Workshop:
         seeds = choose_seeds(domain, self.data.x, self.budget.seeds, rng=self._rng(1))
         how = method_named(self.method, bias=bias, x=domain.clip(self.data.x))
         found = search(domain, network, how, seeds, self.budget, rng=self._rng(2))
+        if found.generation.stopped == "interrupted":  # half a search is not the same search
+            raise KeyboardInterrupt
         return len(found), found.generation.tried
 
     # -- the trade-off --------------------------------------------------------------------------------------
@@ -309,7 +314,8 @@ class _Workshop:
 
 def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
     """The setting with the highest IFR_p among those that are accurate enough; the repair's own if none is. 0 is no repair."""
-    able = [point for point in points if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least_accuracy]
+    least = least_accuracy - ROUNDING
+    able = [point for point in points if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least]
     return max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting if able else own
 
 

@@ -52,7 +52,13 @@ def repair_run(
         samples=samples,
         progress=progress,
     )
-    budget = Budget(seeds=how["seeds"] or 1, global_iterations=how["global_iterations"] or None, local_iterations=how["local_iterations"])
+    budget = Budget(
+        seeds=how["seeds"] or 1,
+        global_iterations=how["global_iterations"] or None,
+        local_iterations=how["local_iterations"],
+        seconds=how["wall_seconds"] if how["stopped"] == "seconds" else None,
+        wanted=max(1, how["idis"]) if how["stopped"] == "wanted" else None,
+    )
     done = audit(
         data,
         proof.model,
@@ -70,12 +76,12 @@ def repair_run(
 
 def data_of(body: dict[str, Any]) -> Dataset:
     """The data of a run, coded as it was then."""
-    name, attributes = body["dataset"], body["data"]["attributes"]
-    for told in ({}, *CODINGS.get(name, ())):
+    name, about = body["dataset"], body["data"]
+    for told in ({}, *CODINGS.get(name, ())) if name in datasets.names() else ():
         data = datasets.load(name, **told)
-        if list(data.domain.names) == attributes:
+        if (list(data.domain.names), len(data)) == (about["attributes"], about["rows"]):
             return data
     raise DataError(
-        f"The run was made with other attributes than '{name}' has here: {', '.join(attributes[:5])}, … A run on data of your own is "
-        "repaired in Python: fairprobe.repair.prove(model, data, ...)."
+        f"The run was made with data that is not here: '{name}' with {about['rows']:,} rows and the attributes "
+        f"{', '.join(about['attributes'][:5])}, … A run on data of your own is repaired in Python: fairprobe.repair.prove(model, data, …)."
     )
