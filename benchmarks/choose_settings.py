@@ -1,4 +1,4 @@
-"""Chooses λ and the adversaries' speed for the IIFR paper's tables, on validation people only: the test people are not looked at.
+"""Chooses λ and the adversaries' speed for the IIFR paper's tables, on the validation people of each division, never on its test people.
 
     python -m benchmarks.choose_settings FOLDER [--workers 2]
 
@@ -10,7 +10,9 @@ The rules, for each model and data set, with means over the repeats:
               for it (table 4), and of half a point where it gave up less than that
     λ         of the counterfactual repair: the highest IFR_p at a loss of half a point or less against the MLP
 
-A setting with which any repeat collapsed to one answer is not chosen. Prints what stands in `fairprobe.experiments.iifr`.
+A setting with which any repeat collapsed to one answer is not chosen; one that leaves hardly any positive answer may be. The grids were
+laid around what a prototype had shown, and that was measured on test people; the choice within them was not. Prints what stands in
+`fairprobe.experiments.iifr`.
 """
 
 from __future__ import annotations

@@ -186,7 +186,6 @@ def test_no_added_examples_at_all_are_as_good_as_none() -> None:
     assert same(weights(one.module), weights(two.module))
 
 
-@pytest.mark.xfail(strict=True, reason="bug: with `whole` an eighth of the added examples is neither learnt nor used to stop")
 def test_whole_learns_from_all_added_examples() -> None:
     data, watching = tiny_data(), Watching()
     more = Examples(data.x[:80], data.y[:80])
@@ -365,7 +364,6 @@ class Backwards(nn.Module):
         return answer
 
 
-@pytest.mark.xfail(strict=True, reason="bug: the last linear layer is looked for among the attributes, not in the order of the calls")
 def test_the_last_hidden_layer_is_the_one_asked_last_wherever_it_is_written_down() -> None:
     data, watching = tiny_data(), Watching()
     train(made(Backwards), data, training=replace(SHORT, epochs=1), penalties=(watching,))
@@ -396,7 +394,6 @@ class Normalised(nn.Sequential):
         super().__init__(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2))
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="bug: batch normalisation refuses a last batch of a single row")
 def test_a_last_batch_of_one_row_is_no_obstacle_to_batch_normalisation() -> None:
     data = tiny_data()
     train(made(Normalised), data, training=replace(SHORT, batch=139))

@@ -110,7 +110,7 @@ def train(
         codes = torch.from_numpy(x)
         return _Part(codes.to(device), encoder(codes).to(device), torch.from_numpy(y).to(device))
 
-    learnt, kept = _divided(more, seed)
+    learnt, kept = (more, None) if how.whole else _divided(more, seed)
     part, validation = (
         tensors(np.concatenate([split.train, split.validation]) if how.whole else split.train, learnt),
         tensors(split.validation, kept),
@@ -164,15 +164,18 @@ class _Teacher:
         self._seen: Tensor | None = None
 
     def __enter__(self) -> _Teacher:
-        self._hook = _last_linear(self.network).register_forward_pre_hook(self._see) if self.penalties else None
+        layers = [part for part in self.network.modules() if isinstance(part, nn.Linear)] if self.penalties else []
+        if self.penalties and not layers:
+            raise ModelError("This repair looks at what the last hidden layer says, and the network has no linear layer after it.")
+        self._hooks = [layer.register_forward_pre_hook(self._see) for layer in layers]
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._hook is not None:
-            self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
 
     def _see(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self._seen = given[0]
+        self._seen = given[0]  # the last linear layer that is called comes last, wherever it is declared
 
     def _ask(self, x: Tensor) -> Tensor:
         return as_logits(self.network(self._encoder(x)), self._outputs)
@@ -198,7 +201,7 @@ def _learn(teacher: _Teacher, part: _Part, validation: _Part, how: Training, pro
     best, best_loss, waited = copy.deepcopy(network.state_dict()), float("inf"), 0
     for epoch in range(how.epochs):
         network.train()
-        for rows in torch.split(torch.randperm(len(part.y)).to(device), how.batch):
+        for rows in _batches(torch.randperm(len(part.y)).to(device), how.batch):
             optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(teacher.loss(part.take(rows)))
             optimiser.step()
@@ -213,19 +216,20 @@ def _learn(teacher: _Teacher, part: _Part, validation: _Part, how: Training, pro
     network.load_state_dict(best)
 
 
+def _batches(rows: Tensor, size: int) -> list[Tensor]:
+    """The rows in batches; a last batch of one joins the one before, because a batch norm cannot learn from a single row."""
+    batches = list(torch.split(rows, size))
+    if size > 1 and len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
 def _optimiser(network: nn.Module, penalties: Sequence[Penalty], how: Training) -> torch.optim.Optimizer:
     groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
     groups += [{"params": own, "lr": how.learning_rate * penalty.speed} for penalty in penalties if (own := list(penalty.parameters()))]
     if how.optimiser == "adam":
         return torch.optim.Adam(groups, lr=how.learning_rate, fused=True)
     return torch.optim.Adadelta(groups, lr=how.learning_rate, foreach=True)
-
-
-def _last_linear(network: nn.Module) -> nn.Module:
-    layers = [part for part in network.modules() if isinstance(part, nn.Linear)]
-    if not layers:
-        raise ModelError("This repair looks at what the last hidden layer says, and the network has no linear layer after it.")
-    return layers[-1]
 
 
 def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -> None:

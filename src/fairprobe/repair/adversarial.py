@@ -69,21 +69,31 @@ class Adversarial(Repair):
         return f"{self.kind}+iifr" if self.iifr else self.kind
 
     def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
-        penalties: list[Penalty] = [Adversary(data.domain, self)]
+        part = data.split(seed).train
+        penalties: list[Penalty] = [Adversary(data.domain, self, self._group_weights(data, part))]
         if self.iifr is not None:
             penalties.append(NeighbourPenalty(self.iifr.strength, self.iifr.threshold, raw=self.iifr.raw))
-        weights = _balancing(data.y[data.split(seed).train], len(data.classes)) if self.balanced else None
+        weights = _balancing(data.y[part], len(data.classes)) if self.balanced else None
         return learn(self, network, given, data, seed=seed, progress=progress, penalties=tuple(penalties), class_weights=weights)
+
+    def _group_weights(self, data: Dataset, part: Ints) -> Floats | None:
+        """(C, V) for each class, the rarer a group the more it weighs; nothing where they are not to be balanced."""
+        if not self.balanced:
+            return None
+        x, y = data.x[part], data.y[part]
+        known = data.domain.comparable(x)
+        own, y = data.domain.own_value(x[known]), y[known]
+        return np.stack([_balancing(own[y == label], data.domain.value_count) for label in range(len(data.classes))])
 
 
 class Adversary(Penalty):
-    """Guesses the group of each person, and sends back to the network how to be guessed worse."""
+    """Guesses the group of each person, and sends back to the network how to be guessed worse. `weights` (C, V): of the groups."""
 
-    def __init__(self, domain: Domain, how: Adversarial) -> None:
+    def __init__(self, domain: Domain, how: Adversarial, weights: Floats | None = None) -> None:
         super().__init__()
         self.domain, self.how, self.speed = domain, how, how.speed
         self.guessers = nn.ModuleList()
-        self._weights: Tensor | None = None
+        self._weights = None if weights is None else torch.from_numpy(weights.astype(np.float32))
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
         del z
@@ -91,14 +101,8 @@ class Adversary(Penalty):
         inputs = first.hidden.shape[1]
         for _ in range(classes if self.how.kind == "cfair" else 1):
             self.guessers.append(nn.Sequential(nn.Linear(inputs, WIDTH), nn.ReLU(), nn.Linear(WIDTH, groups)))
-        if self.how.balanced:
-            self._weights = self._group_weights(data, groups, classes).to(first.hidden.device)
-
-    def _group_weights(self, data: Dataset, groups: int, classes: int) -> Tensor:
-        """(C, V) for each class, the rarer a group the more it weighs."""
-        known = self.domain.comparable(data.x)
-        own, y = self.domain.own_value(data.x[known]), data.y[known]
-        return torch.from_numpy(np.stack([_balancing(own[y == label], groups) for label in range(classes)]).astype(np.float32))
+        if self._weights is not None:
+            self._weights = self._weights.to(first.hidden.device)
 
     def forward(self, batch: Batch) -> Tensor:
         group = self._groups(batch)
@@ -111,9 +115,10 @@ class Adversary(Penalty):
             return F.cross_entropy(guess, group) if self.how.kind == "alfr" else _group_normalised(guess, group)
         loss = batch.logits.new_zeros(())
         for label, guesser in enumerate(self.guessers):
-            rows = y == label
+            weights = None if self._weights is None else self._weights[label]
+            rows = y == label if weights is None else (y == label) & (weights[group] > 0)  # a group that nobody learnt of weighs nothing
             if rows.any():
-                loss = loss + F.cross_entropy(guesser(hidden[rows]), group[rows], None if self._weights is None else self._weights[label])
+                loss = loss + F.cross_entropy(guesser(hidden[rows]), group[rows], weights)
         return loss
 
     def _groups(self, batch: Batch) -> Tensor:

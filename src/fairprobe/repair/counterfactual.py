@@ -1,6 +1,6 @@
 """Counterfactual pairs: whoever differs only in the sensitive attributes shall get the same answer. Our recommended repair.
 
-    Loss = CE + λ · mean over people of the mean JS(f(x), f(x')) over their counterparts x'
+    Loss = CE + λ · mean of JS(f(x), f(x')) over all people x of a batch and their counterparts x'
 
 It is the penalty of IIFR with a person's own counterparts in the place of the nearest neighbour, so that it asks for exactly what the
 individual fairness rates measure. The mean (IIFR has a sum) keeps λ independent of the size of a batch.

@@ -15,6 +15,7 @@ Resolved here, because it decides whether it works:
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -23,12 +24,13 @@ from torch import nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.base import Dataset
+from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.model import TorchModel, one_thread
 from fairprobe.networks import Examples
-from fairprobe.repair.base import OnEpoch, Repair, begun, learn
+from fairprobe.repair.base import OnEpoch, Repair, learn
 from fairprobe.repair.vote import vote
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import check_method, method_named
@@ -75,19 +77,21 @@ class Retrain(Repair):
 
     def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
         rngs = np.random.default_rng(seed).spawn(self.rounds)
+        fresh = copy.deepcopy(network)  # every round from scratch begins where the first did, and so differs by its examples alone
         model, parts = given, []
         for number, rng in enumerate(rngs):
             parts.append(self.examples(model, data, seed=seed, rng=rng))
             more = Examples(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
-            network = network if number == 0 else begun(given if self.start == "scratch" else model, self.start, seed + number)
-            model = learn(self, network, given, data, seed=seed, progress=progress, more=more)
+            begin = copy.deepcopy(fresh if number == 0 or self.start == "scratch" else model.module)
+            model = learn(self, begin, given, data, seed=seed, progress=progress, more=more)
         return model
 
     def examples(self, model: TorchModel, data: Dataset, *, seed: int, rng: np.random.Generator) -> Examples:
         """The IDIs that join the training data, with their labels; the test people of the split by `seed` are not looked at."""
         domain = data.domain
         part = data.split(seed).train
-        people, anybody = self._around_people(model, data, part, rng), self._anywhere(model, data, rng)
+        people = self._around_people(model, data, part, rng)
+        anybody = self._searched(model, data, part, domain.sample(self.budget.seeds, rng=rng), rng).without(people, domain)
         room = self.most // (domain.value_count if self.copies else 1)
         wanted = min(room, round(self.share * (len(people.x) + len(anybody.x))))
         from_people = min(len(people.x), max(round(self.real * wanted), wanted - len(anybody.x)))
@@ -108,16 +112,13 @@ class Retrain(Repair):
         inside, truth = inside[kept], data.y[part][kept]
         order = rng.permutation(np.flatnonzero(judge(domain, model, inside).is_discriminatory))
         seeds = choose_seeds(domain, data.x[part], self.budget.seeds, rng=rng)
-        return _Found(inside[order], truth[order]).joined(self._searched(model, data, seeds, rng)).unique(data)
+        return _Found(inside[order], truth[order]).joined(self._searched(model, data, part, seeds, rng)).unique(domain)
 
-    def _anywhere(self, model: TorchModel, data: Dataset, rng: np.random.Generator) -> _Found:
-        return self._searched(model, data, data.domain.sample(self.budget.seeds, rng=rng), rng)
-
-    def _searched(self, model: TorchModel, data: Dataset, seeds: Rows, rng: np.random.Generator) -> _Found:
-        domain = data.domain
+    def _searched(self, model: TorchModel, data: Dataset, part: Ints, seeds: Rows, rng: np.random.Generator) -> _Found:
+        domain, x = data.domain, data.x[part]
         with one_thread():
-            bias = neuron_bias(domain, model, data.x[domain.comparable(data.x)]) if self.method == "neuronfair" else None
-            method = method_named(self.method, self.variant, bias=bias, x=domain.clip(data.x))
+            bias = neuron_bias(domain, model, x[domain.comparable(x)]) if self.method == "neuronfair" else None
+            method = method_named(self.method, self.variant, bias=bias, x=domain.clip(x))
             found = search(domain, model, method, seeds, self.budget, rng=rng)
             if found.generation.stopped == "interrupted":  # whoever stops a repair wants no network that was half repaired
                 raise KeyboardInterrupt
@@ -147,7 +148,11 @@ class _Found:
     def joined(self, other: _Found) -> _Found:
         return _Found(np.concatenate([self.x, other.x]), np.concatenate([self.seed_label, other.seed_label]))
 
-    def unique(self, data: Dataset) -> _Found:
-        _, first = np.unique(data.domain.key(self.x), return_index=True)
+    def unique(self, domain: Domain) -> _Found:
+        _, first = np.unique(domain.key(self.x), return_index=True)
         first.sort()
         return _Found(self.x[first], self.seed_label[first])
+
+    def without(self, other: _Found, domain: Domain) -> _Found:
+        new = ~np.isin(domain.key(self.x), domain.key(other.x))
+        return _Found(self.x[new], self.seed_label[new])

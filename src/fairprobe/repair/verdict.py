@@ -26,7 +26,7 @@ from fairprobe.judgement import judge
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
-from fairprobe.repair.base import OnEpoch, Repair, alive, learn, network_of
+from fairprobe.repair.base import ATTEMPTS, OnEpoch, Repair, alive, learn, network_of
 from fairprobe.repair.blind import Blind
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
@@ -133,6 +133,8 @@ def prove(
         raise SettingError(
             f"The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or more); got {max_accuracy_drop}, {max_harm}."
         )
+    if not 0 <= seed < 2**63 - ATTEMPTS:
+        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}.")
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     workshop = _Workshop(network_of(model), data, repair, seed, method, budget, samples, progress or (lambda *_: None))
@@ -165,20 +167,24 @@ def objections(
     drop = before.accuracy.estimate - after.accuracy.estimate
     if drop > max_accuracy_drop + ROUNDING:
         said.append(f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f} are allowed.")
-    if after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(before.ifr_b, after.ifr_b):
+    if is_harmed(before.dm_rs, after.dm_rs, max_harm):
+        said.append(f"The repair makes discrimination by {names} worse: {_from_to(before.dm_rs, after.dm_rs)}.")
+    elif after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(before.ifr_b, after.ifr_b):
         said.append(f"The repair helps nobody: changing {names} changes as many decisions as before.")
     for was, now in zip(before.others, after.others, strict=True):
         if is_harmed(was.dm_rs, now.dm_rs, max_harm):
-            said.append(
-                f"The repair makes discrimination by {now.name} worse: from {100 * was.dm_rs.estimate:.2g} % to "
-                f"{100 * now.dm_rs.estimate:.2g} % of possible people, more than {max_harm:g} times as many."
-            )
+            change = f"{_from_to(was.dm_rs, now.dm_rs)}, more than {max_harm:g} times as many"
+            said.append(f"The repair makes discrimination by {now.name} worse: {change}.")
     return tuple(said)
 
 
 def is_harmed(was: Rate, now: Rate, max_harm: float) -> bool:
     """Whether a rate has grown beyond what chance explains (the intervals are apart) and by more than the factor allowed."""
     return now.low > was.high and now.estimate > max_harm * was.estimate
+
+
+def _from_to(was: Rate, now: Rate) -> str:
+    return f"from {100 * was.estimate:.2g} % to {100 * now.estimate:.2g} % of possible people"
 
 
 def _better(was: IFR, now: IFR) -> bool:
@@ -243,7 +249,7 @@ class _Workshop:
             people = fairness(data, network, test)
             self.tell(stage, 1, 4, "possible people")
             common = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
-            others = tuple(self._other(network, name, test) for name in data.protected if name not in domain.sensitive)
+            others = tuple(self._other(network, name, test) for name in self._other_names())
             self.tell(stage, 2, 4, "the neurons")
             bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)])
             self.tell(stage, 3, 4, "the same search")
@@ -266,8 +272,14 @@ class _Workshop:
             is_constant=is_constant(network, data.x[test]),
         )
 
+    def _other_names(self) -> list[str]:
+        """The other protected attributes, without those in which nobody differs."""
+        data = self.data
+        others = [name for name in data.protected if name not in data.domain.sensitive]
+        return [name for name in others if len(np.unique(data.x[:, data.domain.index(name)])) > 1]
+
     def _other(self, network: TorchModel, name: str, test: Ints) -> OtherAttribute:
-        domain = self.data.with_sensitive(name).domain
+        domain = self.data.domain.with_sensitive(name)
         rate = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
         return OtherAttribute(name, rate, individual_fairness(domain, network, self.data.x[test]).b)
 

@@ -21,8 +21,11 @@ from sklearn.svm import SVC
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.base import Dataset
+from fairprobe.errors import DataError
 
 ROWS = 4_000  # for the support vector machine
+FOLDS = 3  # in which its distances become probabilities
+NEIGHBOURS = 5
 
 
 def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Ints:
@@ -32,12 +35,18 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
     total = np.zeros((len(x), len(data.classes)))
     if len(x) == 0:
         return np.empty(0, dtype=np.int64)
+    if len(y) < NEIGHBOURS or min(np.bincount(y)[np.unique(y)]) < FOLDS:
+        raise DataError(
+            f"Labels by vote need at least {NEIGHBOURS} rows to learn from and {FOLDS} of every class. Use labels='soft' for so few."
+        )
     seed = int(rng.integers(2**31))
     some = rng.permutation(len(seen))[:ROWS]
+    rare = np.bincount(y[some], minlength=len(data.classes))[y] < FOLDS
+    some = np.union1d(some, np.flatnonzero(rare))
     voters = (
-        (KNeighborsClassifier(), slice(None)),
+        (KNeighborsClassifier(NEIGHBOURS), slice(None)),
         (MLPClassifier(random_state=seed, max_iter=60, early_stopping=True), slice(None)),
-        (CalibratedClassifierCV(SVC(random_state=seed), cv=3, ensemble=False), some),
+        (CalibratedClassifierCV(SVC(random_state=seed), cv=FOLDS, ensemble=False), some),
         (RandomForestClassifier(random_state=seed), slice(None)),
         (GaussianNB(), slice(None)),
     )
