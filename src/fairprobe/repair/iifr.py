@@ -1,6 +1,6 @@
 """IIFR: similar people shall get similar answers, whichever attributes they differ in.
 
-Paper: "Improving individual fairness of deep learning models" (in Chinese, 2024), Algorithm 2.
+Paper: Y. Wang et al., "Research on Fairness in Deep Learning Models" (in Chinese), Journal of Software 34(9), 2023, Algorithm 2.
 
     paper           here
     x'              the nearest *other* row of the batch by cosine
