@@ -119,6 +119,7 @@ def prove(
     curve: bool = True,
     choose: bool = True,
     method: str = "neuronfair",
+    variant: str | None = None,
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
     progress: OnStage | None = None,
@@ -137,7 +138,7 @@ def prove(
         raise SettingError(f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}.")
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    workshop = _Workshop(network_of(model), data, repair, seed, method, budget, samples, progress or (lambda *_: None))
+    workshop = _Workshop(network_of(model), data, repair, seed, method, variant, budget, samples, progress or (lambda *_: None))
     before = workshop.measured("before", workshop.given)
     points, repair, repaired = workshop.curve(max_accuracy_drop if choose else None) if curve else ((), repair, workshop.repaired(repair))
     after = workshop.measured("after", repaired)
@@ -200,6 +201,7 @@ class _Workshop:
     repair: Repair
     seed: int
     method: str
+    variant: str | None
     budget: Budget
     samples: int
     tell: OnStage
@@ -286,7 +288,7 @@ class _Workshop:
     def _searched(self, network: TorchModel, bias: NeuronBias) -> tuple[int, int]:
         domain = self.data.domain
         seeds = choose_seeds(domain, self.data.x, self.budget.seeds, rng=self._rng(1))
-        how = method_named(self.method, bias=bias, x=domain.clip(self.data.x))
+        how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.data.x))
         found = search(domain, network, how, seeds, self.budget, rng=self._rng(2))
         if found.generation.stopped == "interrupted":  # half a search is not the same search
             raise KeyboardInterrupt

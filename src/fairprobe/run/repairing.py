@@ -49,6 +49,7 @@ def repair_run(
         curve=curve,
         choose=choose,
         method=how["method"],
+        variant=how["variant"] or None,
         samples=samples,
         progress=progress,
     )
