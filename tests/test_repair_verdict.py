@@ -340,7 +340,7 @@ def test_every_repair_can_be_proved_also_with_three_classes_and_nobody_selected(
 
 def test_random_points_are_people_who_are_not_discriminated_against_labelled_by_the_network(biased: tuple[Dataset, TorchModel]) -> None:
     data, model = biased
-    workshop = _Workshop(model, data, Counterfactual(), 0, "neuronfair", SMALL["budget"], 100, lambda *_: None)
+    workshop = _Workshop(model, data, Counterfactual(), 0, "neuronfair", None, SMALL["budget"], 100, lambda *_: None)
     points = workshop._random_points()
     assert not judge(data.domain, model, points.x).is_discriminatory.any()
     assert np.array_equal(points.y, model.labels(points.x))
@@ -357,7 +357,7 @@ def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchM
     repair = Counterfactual(training=replace(SHORT, epochs=2))
     told: list[tuple[str, int]] = []
     workshop = _Workshop(
-        model, data, repair, 0, "neuronfair", SMALL["budget"], 100, lambda stage, _, total, __: told.append((stage, total))
+        model, data, repair, 0, "neuronfair", None, SMALL["budget"], 100, lambda stage, _, total, __: told.append((stage, total))
     )
     for name in ("blind", "retrained", "random points"):
         network = workshop.control(name)
