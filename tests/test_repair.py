@@ -285,7 +285,8 @@ def adversary_of(data: Dataset, hidden: Tensor, **settings: Any) -> tuple[Advers
     torch.manual_seed(0)
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     batch = Batch(x, x, y, torch.zeros(len(x), len(data.classes)), hidden, lambda rows: rows)
-    adversary = Adversary(data.domain, Adversarial(**settings))
+    how = Adversarial(**settings)
+    adversary = Adversary(data.domain, how, how._group_weights(data, np.arange(len(data))))
     adversary.begin(data, batch, x)
     return adversary, batch
 

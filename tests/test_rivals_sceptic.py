@@ -190,8 +190,12 @@ NOTHING: dict[str, dict[str, Any]] = {
 }
 
 
+REPAIRS = ("neuronfair-table7", "neuronfair-table9")  # these always have a network to measure
+SEARCHES = [one for name, one in EXPERIMENTS.items() if name.startswith("neuronfair") and name not in REPAIRS]
+
+
 @pytest.mark.parametrize("repeats", [1, 3])
-@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", SEARCHES, ids=lambda one: one.name)
 def test_an_experiment_that_finds_nothing_at_all_still_has_its_table(one: Experiment, repeats: int, tmp_path: Path) -> None:
     plan = Plan(repeats=repeats)
     results = {job.id: NOTHING[job.work.partition(":")[2]] for stage in one.stages(plan) for job in stage}
