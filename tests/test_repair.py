@@ -855,3 +855,15 @@ def test_iifr_makes_the_answers_of_similar_people_more_alike(biased: tuple[Datas
         p = IIFR(strength=strength, training=replace(LONG, epochs=5))(model, data).probabilities(data.x[:300])
         apart.append(js(p[pairs], p[nearest.numpy()[pairs]]).mean())
     assert apart[1] < 0.5 * apart[0]
+
+
+def test_the_dial_of_an_adversary_joined_with_iifr_is_that_of_iifr() -> None:
+    alone, joined = Adversarial(kind="cfair"), Adversarial(kind="cfair", iifr=IIFR(strength=0.5))
+    assert (alone.dial_at, alone.at(3.0).strength) == (1.0, 3.0)
+    turned = joined.at(0.1)
+    assert joined.dial_at == 0.5
+    assert turned.iifr is not None
+    assert (turned.dial_at, turned.iifr.strength, turned.strength) == (0.1, 0.1, 1.0)
+    assert joined.dial_grid()[0] == 0
+    with pytest.raises(SettingError, match="strength of an adversary"):
+        Adversarial(strength=-2.0, iifr=IIFR())

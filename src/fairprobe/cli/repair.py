@@ -20,7 +20,10 @@ REPAIRS = (
     "How to repair: counterfactual (recommended), retrain (with what a search finds), iifr, blind (the sensitive columns taken away), "
     "alfr, laftr, cfair (adversaries; also alfr+iifr, laftr+iifr, cfair+iifr)."
 )
-STRENGTH = "How strongly: λ of counterfactual and iifr, μ of the adversaries, the share of findings of retrain. Not given, it is chosen."
+STRENGTH = (
+    "How strongly: λ of counterfactual, iifr and what is joined with iifr, μ of the adversaries alone, the share of findings of retrain. "
+    "Not given, it is chosen."
+)
 
 
 @app.command()

@@ -18,8 +18,8 @@ are, as CFAIR's authors have it. Sensitive attributes with more values have as m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ class Adversarial(Repair):
     balanced: bool = False
     iifr: IIFR | None = None
     training: Training = field(default_factory=lambda: Training(epochs=EPOCHS, patience=None))
-    dial_means: ClassVar[str] = "μ, the weight of the reversed gradient"
+    dial_means: ClassVar[str] = "μ, the weight of the reversed gradient; joined with IIFR, λ of its penalty"
 
     def __post_init__(self) -> None:
         if self.kind not in REVERSALS:
@@ -59,6 +59,8 @@ class Adversarial(Repair):
         if self.strength == OWN:
             object.__setattr__(self, "strength", REVERSALS[self.kind])
         super().__post_init__()
+        if not (np.isfinite(self.strength) and self.strength >= 0):
+            raise SettingError(f"The strength of an adversary must be a number of 0 or more; got {self.strength}.")
         if not self.speed > 0:
             raise SettingError(f"The speed of the adversary must be greater than 0; got {self.speed}.")
         if self.balanced and self.kind != "cfair":
@@ -67,6 +69,14 @@ class Adversarial(Repair):
     @property
     def name(self) -> str:
         return f"{self.kind}+iifr" if self.iifr else self.kind
+
+    @property
+    def dial_at(self) -> float:
+        return self.strength if self.iifr is None else self.iifr.strength
+
+    def at(self, setting: float) -> Self:
+        """With IIFR it is the similar people whose weight is turned: the adversary's own is known to work."""
+        return replace(self, strength=setting) if self.iifr is None else replace(self, iifr=replace(self.iifr, strength=setting))
 
     def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
         part = data.split(seed).train
