@@ -23,6 +23,7 @@ from fairprobe.experiments.tables import markdown
 from fairprobe.experiments.work import Scene
 from fairprobe.judgement import judge
 from fairprobe.metrics.ranks import spearman
+from fairprobe.repair.points import random_points
 
 GERMAN = Subject("german", "gender")
 TABLES = ("neuronfair-table7", "neuronfair-table9")
@@ -240,7 +241,7 @@ def test_the_random_points_are_no_idis_and_as_many_as_neuronfairs(folder: Path) 
     inputs = inputs_of(job, folder)
     scene = Scene.of(job.settings, inputs)
     added = inputs[network_job(Plan(repeats=1), GERMAN, NEURONFAIR, 0).id]["added"]
-    more = repair_work._random_points(scene, added)
+    more = random_points(scene.domain, scene.model, added, rng=scene.rng("random points"))
     assert len(more.y) == added
     assert not judge(scene.domain, scene.model, more.x).is_discriminatory.any()
     assert np.array_equal(more.y, scene.model.labels(more.x))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from fairprobe.experiments.jobs import Plain
 from fairprobe.experiments.work import Inputs, Scene
 from fairprobe.interpret import neuron_bias
-from fairprobe.judgement import judge
 from fairprobe.metrics import accuracy, dm_rs, individual_fairness
 from fairprobe.model import TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
 from fairprobe.repair.base import ATTEMPTS, begun, learn
+from fairprobe.repair.points import random_points
 from fairprobe.repair.retrain import Retrain
-
-DRAWS = 20  # where IDIs are nearly everywhere, the control makes do with fewer points
 
 
 def before(settings: Plain, inputs: Inputs) -> Plain:
@@ -43,24 +39,9 @@ def retrained_without(settings: Plain, inputs: Inputs) -> Plain:
 def retrained_with_random_points(settings: Plain, inputs: Inputs) -> Plain:
     """The control: as many rows added as the repair that is its input had, of possible people who are no IDIs."""
     scene = Scene.of(settings, inputs)
-    more = _random_points(scene, next(result["added"] for result in inputs.values() if "added" in result))
+    rows = next(result["added"] for result in inputs.values() if "added" in result)
+    more = random_points(scene.domain, scene.model, rows, rng=scene.rng("random points"))
     return {"added": len(more.y), **_measured(scene, _learnt(scene, more))}
-
-
-def _random_points(scene: Scene, rows: int) -> Examples:
-    """With copies at every sensitive value, as IDIs have them, labelled by the network: for these people it has one label."""
-    domain, rng = scene.domain, scene.rng("random points")
-    wanted = rows // domain.value_count
-    x = domain.sample(0, rng=rng)
-    for _ in range(DRAWS):
-        if len(x) < wanted:
-            drawn = domain.sample(wanted, rng=rng)
-            with one_thread():
-                x = np.concatenate([x, drawn[~judge(domain, scene.model, drawn).is_discriminatory]])
-    x = x[:wanted]
-    copies, label = domain.counterparts(x).reshape(-1, len(domain)), np.repeat(scene.model.labels(x), domain.value_count)
-    allowed = domain.satisfies(copies)
-    return Examples(copies[allowed], label[allowed])
 
 
 def _learnt(scene: Scene, more: Examples | None) -> TorchModel:

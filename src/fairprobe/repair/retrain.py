@@ -31,6 +31,7 @@ from fairprobe.judgement import judge
 from fairprobe.model import TorchModel, one_thread
 from fairprobe.networks import Examples
 from fairprobe.repair.base import OnEpoch, Repair, learn
+from fairprobe.repair.points import with_copies
 from fairprobe.repair.vote import vote
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import check_method, method_named
@@ -97,12 +98,7 @@ class Retrain(Repair):
         from_people = min(len(people.x), max(round(self.real * wanted), wanted - len(anybody.x)))
         chosen = people.first(from_people).joined(anybody.first(wanted - from_people))
         label = self._labels_of(chosen, model, data, part, rng)
-        if not self.copies:
-            return Examples(chosen.x, label)
-        v = domain.value_count
-        copies, label = domain.counterparts(chosen.x).reshape(-1, len(domain)), np.repeat(label, v)
-        allowed = domain.satisfies(copies)
-        return Examples(copies[allowed], label[allowed])
+        return with_copies(domain, chosen.x, label) if self.copies else Examples(chosen.x, label)
 
     def _around_people(self, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator) -> _Found:
         """The real people who are affected, in any order, and then what the search finds around real people."""

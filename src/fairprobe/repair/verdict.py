@@ -22,12 +22,12 @@ from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.interpret import NeuronBias, neuron_bias
-from fairprobe.judgement import judge
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
 from fairprobe.repair.base import ATTEMPTS, OnEpoch, Repair, alive, learn, network_of
 from fairprobe.repair.blind import Blind
+from fairprobe.repair.points import random_points
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 
@@ -228,15 +228,8 @@ class _Workshop:
 
     def _random_points(self) -> Examples:
         """Possible people who are not discriminated against, about as many as the training data has, labelled as the network does."""
-        domain = self.data.domain
-        wanted = max(1, len(self.data.split(self.seed).train) // domain.value_count)
-        with one_thread():
-            x = domain.sample(2 * wanted, rng=self._rng(3))
-            x = x[~judge(domain, self.given, x).is_discriminatory][:wanted]
-            copies = domain.counterparts(x).reshape(-1, len(domain))
-            label = np.repeat(self.given.labels(x), domain.value_count)
-        allowed = domain.satisfies(copies)
-        return Examples(copies[allowed], label[allowed])
+        rows = len(self.data.split(self.seed).train)
+        return random_points(self.data.domain, self.given, rows, rng=self._rng(3))
 
     # -- measuring ------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from fairprobe.model import TorchModel
 from fairprobe.networks import DenseNetwork
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import name_of
-from fairprobe.run.plain import plain_rate
+from fairprobe.run.plain import plain_number, plain_rate
 from fairprobe.run.repair_document import repair_document
 from fairprobe.run.words import notes, verdict
 from fairprobe.search import Method
@@ -154,7 +154,7 @@ def _generation(audit: Audit) -> dict[str, Any]:
         "cpu_seconds": how.cpu_seconds,
         "wall_ms_per_1000_idis": ms_per_1000_idis(how.wall_seconds, idis),
         "cpu_ms_per_1000_idis": ms_per_1000_idis(how.cpu_seconds, idis),
-        "scores": {name: _number(score) for name, score in how.scores.items()},
+        "scores": {name: plain_number(score) for name, score in how.scores.items()},
     }
 
 
@@ -167,11 +167,6 @@ def _settings(method: Method) -> dict[str, Any]:
         for name, value in told.items()
         if (isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))) and value != default[name]
     }
-
-
-def _number(value: float) -> float | None:
-    """A number as JSON can hold it; what is no number is nothing."""
-    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
 
 
 def _pair(audit: Audit, pair: Pair) -> dict[str, Any]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from fairprobe.metrics import IFR, Estimate, Rate
+
+
+def plain_number(value: float) -> float | None:
+    """A number as JSON can hold it; what is no number is nothing."""
+    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
 
 
 def plain_rate(rate: Rate) -> dict[str, Any]:

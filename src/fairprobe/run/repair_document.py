@@ -8,7 +8,7 @@ from typing import Any
 
 from fairprobe.repair.base import Repair
 from fairprobe.repair.verdict import Measured, Point, Proof
-from fairprobe.run.plain import plain_estimate, plain_ifr, plain_rate
+from fairprobe.run.plain import plain_estimate, plain_ifr, plain_number, plain_rate
 
 
 def repair_document(proof: Proof) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def _measured(measured: Measured) -> dict[str, Any]:
         "dm_rs": plain_rate(measured.dm_rs),
         "idis": measured.idis,
         "tried": measured.tried,
-        "auc": _number(measured.auc),
-        "auc_scale_free": _number(measured.auc_scale_free),
+        "auc": plain_number(measured.auc),
+        "auc_scale_free": plain_number(measured.auc_scale_free),
         "others": [{"name": other.name, "dm_rs": plain_rate(other.dm_rs), "ifr_b": plain_ifr(other.ifr_b)} for other in measured.others],
         "is_constant": measured.is_constant,
     }
@@ -84,7 +84,3 @@ def _change(before: Measured, after: Measured) -> dict[str, float | None]:
     """What the banner says: by how much the accuracy changed, and by which share of what it was DM-RS did (nothing, where it was 0)."""
     was, now = before.dm_rs.estimate, after.dm_rs.estimate
     return {"accuracy": after.accuracy.estimate - before.accuracy.estimate, "dm_rs": (now - was) / was if was else None}
-
-
-def _number(value: float) -> float | None:
-    return float(value) if isfinite(value) else None
