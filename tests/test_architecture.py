@@ -35,6 +35,8 @@ ROOMS = [
     "repair",
     "report",
     "run",
+    "gate",
+    "_pytest_plugin",
     "experiments",
     "summary",
     "cli",
@@ -98,8 +100,8 @@ def test_no_file_is_more_than_one_room() -> None:
 
 def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
-    things = "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair TorchModel Verdict"
-    functions = "audit judge neuron_bias save"
+    things = "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair Policy TorchModel Verdict"
+    functions = "audit check judge load_model neuron_bias save"
     rooms = "datasets errors interpret metrics networks repair search"
     assert set(fairprobe.__all__) == {*things.split(), *functions.split(), *rooms.split(), "__version__"}
 

@@ -180,7 +180,7 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
     "a network of another width": (
         lambda: audit(nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2))),
         ModelError,
-        r"cannot take a row of 4 columns",
+        r"takes 7 columns; 'toy' has 4",
     ),
     "training that diverges": (
         lambda: networks.train(networks.dense(DOMAIN, (4,)), data(), training=networks.Training(learning_rate=1e30)),

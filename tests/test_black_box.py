@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
@@ -239,7 +239,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too few rows": (lambda x: np.full((len(x) + 1, 2), 0.5), "expected"),
     "no numbers": (lambda x: np.full((len(x), 2), np.nan), "not finite"),
     "three classes": (lambda x: np.full((len(x), 3), 1 / 3), "The model knows 3 classes; 'german' has 2"),
-    "the classifier itself": (classifier("logistic"), r"give the classifier's own, fairprobe\.Model\(Pipeline\.predict_proba\)"),
+    "a regressor": (LinearRegression().fit(DATA.x, DATA.y), "predict_proba"),
     "a number": (3, "got int"),
 }
 

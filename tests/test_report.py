@@ -36,6 +36,7 @@ from tests.test_report_documents import (
     refused,
     repaired,
     themis,
+    three_attributes,
     without_pairs,
 )
 
@@ -355,6 +356,20 @@ def test_every_attribute_and_the_intersection_have_their_own_table() -> None:
     page = parsed(many_values)
     assert all(f"Impact ratio, by {attribute}" in page.text for attribute in ("gender", "age", "gender and age"))
     assert "All 60 groups" in page.text
+
+
+def test_pairs_of_three_attributes_are_folded_and_what_was_left_out_is_named() -> None:
+    html, text = rendered(three_attributes), parsed(three_attributes).text
+    for attribute in ("gender and race", "gender and country"):
+        assert f"<details><summary>By {attribute}: 2 groups</summary>" in html
+        assert f"<h3>Impact ratio, by {attribute}</h3>" not in html
+    assert text.count("By two attributes together") == 1
+    assert "<h3>Impact ratio, by gender and race and country</h3>" in html
+    assert "Pairs of attributes with too many combinations to compare were left out: “race and country”." in text
+    assert "by gender and race and country" in text
+    for make in (document, many_values):
+        assert "By two attributes together" not in parsed(make).text
+        assert "were left out" not in parsed(make).text
 
 
 def test_without_a_favourable_answer_groups_are_not_compared() -> None:

@@ -173,7 +173,7 @@ def document() -> Document:
     """An audit that found something, complete as `audit.json` is."""
     first, second = layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2), layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255)
     return {
-        "format": 3,
+        "format": 4,
         "created": "2026-11-15T23:11:38+00:00",
         "dataset": "adult",
         "sensitive": ["gender"],
@@ -191,6 +191,7 @@ def document() -> Document:
             "classes": ["<=50K", ">50K"],
             "favourable": 1,
             "constraints": [],
+            "origin": None,
             "outside": {"rows": 3665, "by_attribute": {"age": 3665}},
         },
         "model": {
@@ -206,6 +207,10 @@ def document() -> Document:
             "trained_here": True,
             "majority": 0.7586,
             "constant": False,
+            "kind": "",
+            "why_black_box": "",
+            "blind_to": [],
+            "origin": None,
         },
         "interpretation": {
             "layers": [first, second],
@@ -239,6 +244,7 @@ def document() -> Document:
             "gsr": 0.87366,
             "spread": 0.26699,
             "stopped": "complete",
+            "refuted": None,
             "wall_seconds": 3.1358,
             "cpu_seconds": 3.1301,
             "cpu_ms_per_1000_idis": 7.5524,
@@ -339,6 +345,16 @@ def many_values() -> Document:
     return body
 
 
+def three_attributes() -> Document:
+    """Three sensitive attributes: each alone, the pairs that are not too large, and all together; one pair is too large."""
+    body = document()
+    body["sensitive"] = ["gender", "race", "country"]
+    two = [selection_row("a", 20, 100, (0.4, 0.3, 0.5)), selection_row("b", 50, 100, (1.0, 1.0, 1.0))]
+    divided = ("race", "country", "gender and race", "gender and country", "gender and race and country")
+    body["fairness"]["group"]["tables"] += [selection_table(attribute, two) for attribute in divided]
+    return body
+
+
 def black_box() -> Document:
     """A model that could only be asked, by a method that only asks."""
     body = document()
@@ -408,6 +424,7 @@ KINDS: list[Callable[[], Document]] = [
     multi_class,
     bare,
     many_values,
+    three_attributes,
     black_box,
     themis,
     without_pairs,

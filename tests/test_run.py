@@ -296,7 +296,24 @@ def test_a_score_that_is_no_number_does_not_break_the_document() -> None:
 
 def test_a_plain_module_and_a_wrapped_one_give_the_same_audit(document: dict[str, Any]) -> None:
     wrapped = run_audit(TorchModel(planted(DOMAIN, bias=4, cut=CUT))).to_dict()
+    assert document["model"].pop("kind") == "torch module"
+    assert wrapped["model"].pop("kind") == ""
     assert without_times(wrapped) == without_times(document)
+
+
+def test_a_network_without_hidden_layer_is_asked_like_a_black_box_and_still_has_gradients() -> None:
+    weight, bias = torch.tensor([[0, 0, 0, 0], [1.0, 4, 1, 0]]), torch.tensor([CUT, 0.0])
+    network = nn.Sequential(linear(weight, bias))
+    for method in ("auto", "eidig"):
+        audit = run_audit(network, method=method)
+        assert audit.interpretation is None
+        assert len(audit.findings) > 0
+
+
+def test_a_model_that_answers_at_random_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ModelError, match="answers the same row differently each time"):
+        run_audit(Model(lambda x: rng.random(len(x))))
 
 
 def test_an_audit_reports_every_stage_within_its_total() -> None:
@@ -420,9 +437,13 @@ REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
     "a model that is none": (
         lambda: run_audit(NO_MODEL),
         ModelError,
-        "function from rows to probabilities; got str",
+        "is a pickle, and opening a pickle runs whatever program is in it",
     ),
-    "a black box": (lambda: run_audit(Model(lambda x: np.full(len(x), 0.5))), ModelError, r"black box.*fairprobe\.TorchModel"),
+    "a black box to look into": (
+        lambda: run_audit(Model(lambda x: np.full(len(x), 0.5)), method="neuronfair"),
+        ModelError,
+        "a black box was given.*or give the network itself",
+    ),
     "an empty group": (
         lambda: fp.audit(table(x=only_women()), planted(DOMAIN), "gender"),
         DataError,
@@ -431,19 +452,19 @@ REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
     "too narrow a network": (
         lambda: run_audit(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))),
         ModelError,
-        "cannot take a row of 4 columns",
+        r"takes 3 columns; 'toy' has 4.*not given gender, say so \(--blind-to\)",
     ),
     "too wide a network": (
         lambda: run_audit(nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 2))),
         ModelError,
-        "cannot take a row of 4 columns",
+        "takes 9 columns; 'toy' has 4, a number for each attribute",
     ),
     "more answers than classes": (
         lambda: run_audit(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))),
         ModelError,
         "3.*2",
     ),
-    "no hidden layer": (lambda: run_audit(nn.Sequential(nn.Linear(4, 2))), ModelError, "no hidden layer"),
+    "no hidden layer": (lambda: run_audit(nn.Sequential(nn.Linear(4, 2)), method="neuronfair"), ModelError, "no hidden layer"),
     "attributes called like columns of the findings": (
         lambda: fp.audit(
             Dataset(

@@ -85,6 +85,40 @@ def test_groups_are_those_of_each_attribute_and_of_both_and_small_and_empty_ones
     assert len(tables[2]["rows"]) == 8
 
 
+def three(*, towns: int = 8) -> Dataset:
+    """Three sensitive attributes; towns are drawn after all else, so that the others are as before."""
+    small, rng = people(), np.random.default_rng(6)
+    town = Attribute(name="town", kind="categorical", categories=tuple(f"t{number}" for number in range(towns)))
+    domain = Domain((*ATTRIBUTES, town), sensitive=("gender", "race", "town"))
+    x = np.column_stack([small.x, rng.integers(0, towns, len(small))]).astype(np.float32)
+    return Dataset(name="toy", domain=domain, x=x, y=small.y, label="job", classes=("refused", "hired"), favourable=1)
+
+
+def hired_by_skill(x: Rows) -> Rows:
+    high = x[:, 0] > CUT
+    return np.stack([~high, high], axis=1).astype(np.float64)
+
+
+def test_of_three_attributes_each_pair_is_measured_between_each_alone_and_all_together() -> None:
+    data = three()
+    tables = as_document(data, Model(hired_by_skill))["group"]["tables"]
+    alone, pairs = ["gender", "race", "town"], ["gender and race", "gender and town", "race and town"]
+    assert [table["attribute"] for table in tables] == [*alone, *pairs, "gender and race and town"]
+    assert [len(table["rows"]) for table in tables] == [2, 4, 8, 8, 16, 32, 64]
+    both = {row["name"]: row for row in tables[4]["rows"]}["male, t3"]
+    within = (data.x[:, 1] == 1) & (data.x[:, 3] == 3)
+    assert (both["hits"], both["samples"]) == (int((data.x[within, 0] > CUT).sum()), int(within.sum()))
+    assert tables[3]["rows"] == as_document(people("gender", "race"), Model(hired_by_skill))["group"]["tables"][2]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("towns", "pairs"), [(50, ["gender and race", "gender and town", "race and town"]), (51, ["gender and race", "gender and town"])]
+)
+def test_a_pair_with_more_than_two_hundred_combinations_is_left_out(towns: int, pairs: list[str]) -> None:
+    tables = as_document(three(towns=towns), Model(hired_by_skill))["group"]["tables"]
+    assert [table["attribute"] for table in tables[3:]] == [*pairs, "gender and race and town"]
+
+
 def test_people_with_a_value_outside_the_domain_are_counted_apart() -> None:
     data = people("gender", "race")
     data.x[:3, 2] = 9

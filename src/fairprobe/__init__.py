@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,13 +19,14 @@ if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
     from fairprobe.domain import Domain
     from fairprobe.findings import Findings
+    from fairprobe.gate import Policy, check
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
-    from fairprobe.model import Model, TorchModel
+    from fairprobe.model import Model, TorchModel, load_model
     from fairprobe.run import Audit, audit, save
     from fairprobe.search import Budget, NeuronFair
 
-__version__ = version("fairprobe")
+    __version__: str
 
 # Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
 _ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "repair", "search")
@@ -41,10 +41,13 @@ _HOMES = {
     "Model": "model",
     "NeuronBias": "interpret",
     "NeuronFair": "search",
+    "Policy": "gate",
     "TorchModel": "model",
     "Verdict": "judgement",
     "audit": "run",
+    "check": "gate",
     "judge": "judgement",
+    "load_model": "model",
     "neuron_bias": "interpret",
     "save": "run",
 }
@@ -60,14 +63,17 @@ __all__ = [
     "Model",
     "NeuronBias",
     "NeuronFair",
+    "Policy",
     "TorchModel",
     "Verdict",
     "__version__",
     "audit",
+    "check",
     "datasets",
     "errors",
     "interpret",
     "judge",
+    "load_model",
     "metrics",
     "networks",
     "neuron_bias",
@@ -78,6 +84,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("fairprobe")
     if name in _ROOMS:
         return import_module(f"fairprobe.{name}")
     if name in _HOMES:

@@ -7,7 +7,7 @@ A row of the table is one pair: a column for every attribute (codes), `<sensitiv
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Mask, Rows
 from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.storage import replacing
@@ -145,6 +145,15 @@ class Findings:
                 f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in."
             )
         return cls(domain, generation, path=source)
+
+    def where(self, kept: Sequence[Mask]) -> Findings:
+        """Those for which the masks, one for each of `batches()`, say so; in memory, or in the same file as before."""
+        schema = _schema(self.domain, self.generation)
+        some = (batch.filter(pa.array(mask)) for batch, mask in zip(self.batches(), kept, strict=True))
+        if self.path is not None and self.table is None:
+            _write(self.path, schema, some)
+            return self
+        return replace(self, table=pa.Table.from_batches(some, schema))
 
     def merge(self, other: Findings) -> Findings:
         """Both together, each instance once; what this one has comes first."""

@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run, progress
+from fairprobe.cli.auditing import Asked, make_run
+from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run
+from fairprobe.cli.inputs import (
+    BlindTo,
+    Coding,
+    DomainFile,
+    Drop,
+    EncoderOption,
+    Favourable,
+    Form,
+    Given,
+    InputsOption,
+    Label,
+    OutputsOption,
+    OwnModel,
+    PerSecond,
+    Sensitive,
+    Table,
+    Timeout,
+    Weights,
+)
 from fairprobe.errors import SettingError
-
-if TYPE_CHECKING:
-    from fairprobe.search import Method
 
 Network = Annotated[str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")]
 FailOver = Annotated[str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")]
 
 # The methods and their variants, each one's default first. Written out, for `--help` does not wait for what knows them; a test compares.
 METHODS = (
-    "How to search. Looking into the network: neuronfair, adf, eidig. Only asking it: aequitas, symbgen, themis, random (the control)."
+    "How to search; auto is neuronfair for a network, aequitas for a black box. Looking into the network: neuronfair, adf, eidig. Only "
+    "asking it: aequitas, symbgen, themis, random (the control)."
 )
 VARIANTS = (
     "The method's variant. neuronfair: revert (finds most), walk (the authors' code), paper (as printed). adf: seed, walk. eidig: 5, inf. "
     "aequitas: full, semi, random. The others have none."
 )
 OWN = "the method's own"
+DATA = "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own table: a CSV or Parquet file."
 
 
 @app.command()
 def audit(
-    dataset: Annotated[str, typer.Argument(help="A data set: adult, german, bank, compas or meps (see 'fairprobe datasets').")],
-    sensitive: Annotated[str, typer.Option(help="The sensitive attribute; several with commas mean all their combinations: gender,age.")],
+    dataset: Annotated[str, typer.Argument(help=DATA)],
+    sensitive: Sensitive,
     out: Annotated[Path | None, typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
     network: Network = "auto",
-    model: Annotated[Path | None, typer.Option(help="Do not train: audit the network of this earlier run folder.")] = None,
-    coding: Annotated[str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")] = None,
-    method: Annotated[str, typer.Option(help=METHODS)] = "neuronfair",
+    model: Given = None,
+    coding: Coding = None,
+    label: Label = None,
+    favourable: Favourable = None,
+    drop: Drop = "",
+    domain: DomainFile = None,
+    encoder: EncoderOption = None,
+    inputs: InputsOption = "auto",
+    outputs: OutputsOption = "auto",
+    weights: Weights = None,
+    blind_to: BlindTo = "",
+    form: Form = None,
+    timeout: Timeout = None,
+    per_second: PerSecond = None,
+    method: Annotated[str, typer.Option(help=METHODS)] = "auto",
     variant: Annotated[str | None, typer.Option(help=VARIANTS, show_default="the method's first")] = None,
     error: Annotated[float | None, typer.Option(help="Themis only: how well its score is to be known.", show_default="0.002")] = None,
     seeds: Annotated[int, typer.Option(help="How many rows the search starts from. Themis draws its own people and ignores it.")] = 1000,
@@ -53,7 +82,7 @@ def audit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a network on a data set (or take one), audit it, and write a run folder with the report.
+    """Audit a model, your own or one that is trained here, on a data set or a table of your own, and write a run folder with the report.
 
     Examples:
 
@@ -64,35 +93,31 @@ def audit(
       fairprobe audit bank --sensitive age --seconds 10 --fail-over 5%
 
       fairprobe audit german --sensitive gender --method themis --error 0.01
+
+      fairprobe audit my.csv --label income --sensitive sex,race
+
+      fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
     """
     with kindly():
         limit = _limit(fail_over)
-        names = [name.strip() for name in sensitive.split(",") if name.strip()]
-        folder = out or Path("runs") / "-".join([dataset, *names])
-        from fairprobe import datasets, run, search
-
-        budget = search.Budget(
-            seeds=seeds, global_iterations=global_iterations, local_iterations=local_iterations, seconds=seconds, wanted=wanted
+        table = Table(dataset, sensitive, coding, label, favourable, drop, domain)
+        given = OwnModel(model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second)
+        folder = out or Path("runs") / table.title
+        asked = Asked(
+            network=network,
+            method=method,
+            variant=variant,
+            error=error,
+            seeds=seeds,
+            global_iterations=global_iterations,
+            local_iterations=local_iterations,
+            seconds=seconds,
+            wanted=wanted,
+            outside=outside,
+            samples=samples,
+            seed=seed,
         )
-        searching = _method(method, variant, error)
-        data = datasets.load(dataset, **({"coding": coding} if coding else {})).with_sensitive(names)
-        with run.RunFolder(folder, overwrite=overwrite) as staged, progress(show=not (quiet or as_json)) as tell:
-            chosen = run.trained_before(model, data) if model else run.train(data, kind=network, seed=seed, progress=tell)
-            done = run.audit(
-                data,
-                chosen,
-                names,
-                method=searching,
-                variant=variant,
-                budget=budget,
-                outside=outside,  # type: ignore[arg-type]
-                samples=samples,
-                seed=seed,
-                progress=tell,
-                findings_to=staged.findings,
-            )
-            staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-        body = run.read_document(folder)
+        body = make_run(table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json))
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
             end(INTERRUPTED, f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.")
@@ -110,20 +135,6 @@ def show(
         from fairprobe.run.folder import read_document
 
         print_run(read_document(folder), folder, as_json=as_json, quiet=False)
-
-
-def _method(name: str, variant: str | None, error: float | None) -> str | Method:
-    """The method as `audit` takes it, refused before a network is trained for nothing."""
-    from fairprobe.search.catalogue import check_method, method_named
-
-    check_method(name, variant)
-    if error is None:
-        return name
-    if name != "themis":
-        raise SettingError(
-            f"--error is how well Themis is to know its score; the method '{name}' has none. Leave it out, or --method themis."
-        )
-    return method_named(name, error=error)
 
 
 def _limit(text: str | None) -> Any:

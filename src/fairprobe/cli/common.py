@@ -23,7 +23,8 @@ app = typer.Typer(
     name="fairprobe",
     help="Find the people a neural network treats unfairly, and the neurons that do it.\n\n"
     "Start with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the packaged census data, audits it, "
-    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows or a failed job, 2 bad input, 130 interrupted.",
+    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows, a policy not kept or a failed job, 2 bad input, "
+    "130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,14 +1,16 @@
-"""`fairprobe datasets`: what data sets there are, and fetching those that are not packaged."""
+"""`fairprobe datasets`: what data sets there are, and fetching others. `fairprobe domain`: what a table of one's own says about itself."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fairprobe.cli.common import AsJson, Quiet, app, errors, kindly, output
+from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
 datasets_app = typer.Typer(help="What data sets there are, and fetching those that are not packaged.", invoke_without_command=True)
@@ -45,3 +47,30 @@ def fetch(
         errors.print(TERMS, highlight=False)
         path = fetch_meps(progress=None if quiet else lambda line: errors.print(line, highlight=False))
         output.print(f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False)
+
+
+@app.command("domain")
+def write_domain_file(
+    table: Annotated[str, typer.Argument(help="Your own table: a CSV or Parquet file.")],
+    label: Annotated[str, typer.Option(help="The column to predict.")],
+    sensitive: Annotated[str, typer.Option(help="The sensitive columns, with commas.")] = "",
+    favourable: Annotated[str | None, typer.Option(help="The label that people want.")] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.toml"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if there is one.")] = False,
+) -> None:
+    """Write down what a table says about its columns: kinds, bounds, categories, gaps. Edit it, and give it back with --domain.
+
+    Example:
+
+      fairprobe domain my.csv --label income --sensitive sex
+    """
+    with kindly():
+        if out.exists() and not overwrite:
+            raise SettingError(f"{out} exists. Name another file, or allow it to be replaced (--overwrite).")
+        from fairprobe.datasets import open_table, write_domain
+
+        data = open_table(table, label=label, sensitive=split(sensitive), favourable=favourable, drop=split(drop))
+        write_domain(data, out)
+        output.print(f"{len(data.domain)} attributes of {len(data):,} rows are described in {out}. Edit it, then:", highlight=False)
+        output.print(f"  fairprobe audit {table} --sensitive {sensitive or 'NAME'} --domain {out}", highlight=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 `load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are packaged; MEPS is fetched with
 `fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes any table in human words for a domain; `dataset_of` infers the domain
-as well.
+as well. `open_table` makes a data set of a CSV or Parquet file or a DataFrame, `write_domain` and `read_domain` keep its domain in a file.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ from __future__ import annotations
 from fairprobe.datasets.adult import adult
 from fairprobe.datasets.bank import bank
 from fairprobe.datasets.base import Card, Dataset, Split
+from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.compas import compas
+from fairprobe.datasets.declared import Declared, read_domain, write_domain
+from fairprobe.datasets.files import read_table
 from fairprobe.datasets.german import german
 from fairprobe.datasets.infer import dataset_of, domain_of
 from fairprobe.datasets.meps import meps
 from fairprobe.datasets.meps_fetch import TERMS, fetch_meps
+from fairprobe.datasets.own import open_table
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.registry import Entry, catalogue, load, names
 from fairprobe.datasets.table import rows_from_frame
@@ -22,7 +26,9 @@ from fairprobe.datasets.table import rows_from_frame
 __all__ = [
     "TERMS",
     "Card",
+    "Coding",
     "Dataset",
+    "Declared",
     "Entry",
     "Split",
     "adult",
@@ -36,6 +42,10 @@ __all__ = [
     "load",
     "meps",
     "names",
+    "open_table",
+    "read_domain",
     "read_packaged",
+    "read_table",
     "rows_from_frame",
+    "write_domain",
 ]

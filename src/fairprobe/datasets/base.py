@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fairprobe.arrays import Ints, Rows
+from fairprobe.datasets.coding import Coding
 from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 
@@ -40,7 +43,8 @@ class Dataset:
 
     Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while everything that is
     generated stays inside. `protected` names the attributes people commonly audit; the choice is the caller's. `held_out` are the
-    rows of an official test set, where there is one.
+    rows of an official test set, where there is one. `coding` says how the table's own cells became codes, where they are not simply
+    named; `origin` says where a table of the user's own came from: its "path", "sha256", "label", "drop" and "rows".
     """
 
     name: str
@@ -53,6 +57,8 @@ class Dataset:
     protected: tuple[str, ...] = ()
     card: Card | None = field(default=None, compare=False)
     held_out: Ints | None = field(default=None, compare=False)
+    coding: Coding | None = field(default=None, compare=False)
+    origin: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
@@ -60,6 +66,10 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def words(self, rows: Rows) -> pd.DataFrame:
+        """Rows of codes as the cells of the table that they came from, which a model of the user's own understands."""
+        return (self.coding or Coding.of_domain(self.domain)).words(rows)
 
     def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
         """The same data with these attributes as the sensitive ones; each of their values must occur."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from fairprobe.metrics.quality import accuracy, f1, mcc
 from fairprobe.metrics.resampling import Estimate
 from fairprobe.model import Model
 from fairprobe.rates import Rate
+
+LARGEST_PAIR = 200  # combinations; more would hold a handful of people each, and nobody reads such a table
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,15 @@ def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
 
 
 def _groups(domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int) -> tuple[Divided, ...]:
-    """By each sensitive attribute, and after them, if there are several, by their intersection."""
+    """By each sensitive attribute; then, of three or more, by each pair that makes no huge table; last by all of them together."""
     features, expected = _features(domain, x)
     selected = chosen.astype(np.int64)
-    alone = [{name: words} for name, words in features.items()]
-    several = [features] if len(features) > 1 else []
-    return tuple(_divided(part, expected, selected, true, classes) for part in alone + several)
+    parts: list[tuple[str, ...]] = [(name,) for name in features]
+    if len(features) > 2:
+        parts += [pair for pair in combinations(features, 2) if prod(len(expected[name]) for name in pair) <= LARGEST_PAIR]
+    if len(features) > 1:
+        parts.append(tuple(features))
+    return tuple(_divided({name: features[name] for name in part}, expected, selected, true, classes) for part in parts)
 
 
 def _features(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.errors import ModelError
+from fairprobe.errors import FairprobeError, ModelError
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a user's own model: its kind and name, why it cannot be looked into, which attributes it is not given.
+
+    `origin` is how it was loaded, as plain data, so that it can be loaded again.
+    """
+
+    kind: str
+    name: str
+    why: str = ""
+    blind_to: tuple[str, ...] = ()
+    origin: Mapping[str, Any] | None = None
 
 
 class Model:
@@ -21,6 +36,8 @@ class Model:
     def __init__(self, predict: Callable[[Rows], Any], *, batch: int = 16384) -> None:
         self._predict = predict
         self._batch = batch
+        self.about: About | None = None  # of a model that was loaded
+        self.original: Model | None = None  # the user's own program, where this is what was made of it to be looked into
 
     def probabilities(self, x: Rows) -> Rows:
         """(N, C) class probabilities. Batches are made here, so that memory stays flat whatever N is."""
@@ -39,6 +56,8 @@ class Model:
     def _ask(self, x: Rows, first: int) -> Rows:
         try:
             answer = self._predict(x.copy())  # a model that scales its input in place must not change ours
+        except FairprobeError:  # it says itself what is wrong
+            raise
         except Exception as error:
             raise ModelError(
                 f"The model failed on {len(x)} rows of {x.shape[1]} columns ({type(error).__name__}: {error}). It is given a NumPy array "

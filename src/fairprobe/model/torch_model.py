@@ -106,7 +106,7 @@ class TorchModel(Model):
         mask = self._zeroed.get(call, torch.ones(count, device=self.device, dtype=self.dtype)).clone()
         mask[torch.from_numpy(chosen).to(self.device)] = 0
         other = TorchModel(self.module, encoder=self.encoder, outputs=self._outputs, batch=self._batch, closed_form=self._closed_form)
-        other._names, other._zeroed = self._names, {**self._zeroed, call: mask}
+        other._names, other._zeroed, other.about = self._names, {**self._zeroed, call: mask}, self.about
         return other
 
     def outputs(self, x: Rows) -> Outputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from fairprobe.report import sentences
@@ -18,12 +19,16 @@ NAMED = 6  # groups named in a sentence
 
 @dataclass(frozen=True)
 class Division:
-    """People divided by an attribute: a heading, the picture of its impact ratios (if any is defined), the table, and who is not in it."""
+    """People divided by an attribute: a heading, the picture of its impact ratios (if any is defined), the table, and who is not in it.
+
+    Of three or more attributes the pairs are folded and have no picture, for there can be many of them.
+    """
 
     heading: str
     figure: Figure | None
     table: Measures
     remarks: Sequence[str]
+    is_pair: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -39,6 +44,7 @@ def fairness_page(document: dict[str, Any]) -> dict[str, Any]:
         "rates_figures": _rate_figures(document),
         "selection": selection(document),
         "divisions": [] if group is None else [_division(document, place) for place in range(len(group["tables"]))],
+        "pairs_left_out": pairs_left_out(document),
         "differences": None if group is None else _differences(document),
     }
 
@@ -144,15 +150,17 @@ def selection(document: dict[str, Any]) -> str:
 
 
 def _division(document: dict[str, Any], place: int) -> Division:
-    table = document["fairness"]["group"]["tables"][place]
+    tables = document["fairness"]["group"]["tables"]
+    table, is_pair = tables[place], len(document["sensitive"]) <= place < len(tables) - 1
     return Division(
         f"By {table['attribute']}",
-        _ratio_figure(table, place),
+        None if is_pair else _ratio_figure(table, place),
         Measures(
             ("group", "people", "selected", "selection rate", "impact ratio", "remark"),
             [(row["name"], _selection_cells(row, table)) for row in table["rows"]],
         ),
-        _who_is_missing(table),
+        who_is_missing(table),
+        is_pair,
     )
 
 
@@ -189,11 +197,12 @@ def _ratio_bar(row: dict[str, Any]) -> Bar:
 def _selection_cells(row: dict[str, Any], table: dict[str, Any]) -> list[Cell]:
     if row["is_empty"]:
         return [Cell("0"), Cell("0"), Cell(UNDEFINED), Cell(UNDEFINED), Cell("nobody", kind="words")]
-    remark = Cell(_remark(row, table), kind="words")
-    return [Cell(count(row["samples"])), Cell(count(row["hits"])), cell(row), cell(row["impact_ratio"], ratio), remark]
+    words = Cell(remark(row, table), kind="words")
+    return [Cell(count(row["samples"])), Cell(count(row["hits"])), cell(row), cell(row["impact_ratio"], ratio), words]
 
 
-def _remark(row: dict[str, Any], table: dict[str, Any]) -> str:
+def remark(row: dict[str, Any], table: dict[str, Any]) -> str:
+    """What to know of a group before its ratio is read."""
     impact = row["impact_ratio"]
     if row["is_small"]:
         return f"small group (under {percent(table['smallest'])})"
@@ -205,7 +214,8 @@ def _remark(row: dict[str, Any], table: dict[str, Any]) -> str:
     return f"below {FOUR_FIFTHS:g}{', but the interval reaches it' if reaches else ''}"
 
 
-def _who_is_missing(table: dict[str, Any]) -> list[str]:
+def who_is_missing(table: dict[str, Any]) -> list[str]:
+    """Small groups, empty ones, and people of no known group, in sentences."""
     said = []
     if small := [row["name"] for row in table["rows"] if row["is_small"]]:
         said.append(
@@ -217,6 +227,22 @@ def _who_is_missing(table: dict[str, Any]) -> list[str]:
     if table["unknown"]:
         said.append(f"Of {plural(table['unknown'], 'person', 'people')} the group is unknown: they are in no row.")
     return said
+
+
+def lowest(table: dict[str, Any]) -> dict[str, Any] | None:
+    """The group with the lowest impact ratio, small ones aside."""
+    rows = [row for row in table["rows"] if not row["is_small"] and row["impact_ratio"]["estimate"] is not None]
+    return min(rows, key=lambda row: float(row["impact_ratio"]["estimate"]), default=None)
+
+
+def pairs_left_out(document: dict[str, Any]) -> str:
+    """Of three or more attributes, the pairs that were not compared, if there are any."""
+    group, names = document["fairness"]["group"], document["sensitive"]
+    if group is None or len(names) < 3:
+        return ""
+    measured = {table["attribute"] for table in group["tables"]}
+    missing = [pair for pair in (f"{one} and {other}" for one, other in combinations(names, 2)) if pair not in measured]
+    return f"Pairs of attributes with too many combinations to compare were left out: {_some(missing)}." if missing else ""
 
 
 def _differences(document: dict[str, Any]) -> Measures:

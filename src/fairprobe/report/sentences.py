@@ -64,6 +64,8 @@ def status(document: dict[str, Any]) -> Status:
 def headline(document: dict[str, Any]) -> str:
     """The status in a few words, above the verdict."""
     name = sensitive(document)
+    if status(document) == "none" and set(document["sensitive"]) <= set(document["model"]["blind_to"]):
+        return f"The {noun(document)} is not given {name}"
     return {
         "found": f"Decisions that depend on {name} were found",
         "none": f"No decision that depends on {name} was found",

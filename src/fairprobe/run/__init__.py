@@ -1,8 +1,22 @@
 """Putting it all together: an audit, its plain data, its folder."""
 
-from fairprobe.run.evidence import Audit, audit
+from fairprobe.run.evidence import Audit, audit, check_settings
 from fairprobe.run.folder import RunFolder, read_document, save
 from fairprobe.run.models import NETWORKS, train, trained_before
+from fairprobe.run.origin import model_of_run, reopen
 from fairprobe.run.repairing import repair_run
 
-__all__ = ["NETWORKS", "Audit", "RunFolder", "audit", "read_document", "repair_run", "save", "train", "trained_before"]
+__all__ = [
+    "NETWORKS",
+    "Audit",
+    "RunFolder",
+    "audit",
+    "check_settings",
+    "model_of_run",
+    "read_document",
+    "reopen",
+    "repair_run",
+    "save",
+    "train",
+    "trained_before",
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairprobe.interpret import GRID
 from fairprobe.metrics import Group, Pair, gsr, ms_per_1000_idis
-from fairprobe.model import TorchModel
+from fairprobe.model import About, Model, TorchModel
 from fairprobe.networks import DenseNetwork
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import name_of
@@ -20,7 +20,7 @@ from fairprobe.search import Method
 if TYPE_CHECKING:
     from fairprobe.run.evidence import Audit
 
-FORMAT = 3  # raised when the meaning of a field changes
+FORMAT = 4  # raised when the meaning of a field changes
 
 
 def document(audit: Audit) -> dict[str, Any]:
@@ -70,6 +70,7 @@ def _data(audit: Audit) -> dict[str, Any]:
         "classes": list(data.classes),
         "favourable": data.favourable,
         "constraints": [constraint.name for constraint in data.domain.constraints],
+        "origin": None if data.origin is None else dict(data.origin),
         "outside": {"rows": len(audit.outside), "by_attribute": audit.outside.by_attribute},
     }
 
@@ -84,6 +85,18 @@ def _model(audit: Audit) -> dict[str, Any]:
         "accuracy_rows": audit.accuracy.samples,
         "majority": audit.majority,
         "constant": audit.is_constant,
+        **_about(audit.model),
+    }
+
+
+def _about(model: Model) -> dict[str, Any]:
+    """What is known of a user's own model, and nothing of ours."""
+    about = model.about or About("", "")
+    return {
+        "kind": about.kind,
+        "why_black_box": "" if isinstance(model, TorchModel) else about.why,
+        "blind_to": list(about.blind_to),
+        "origin": None if about.origin is None else dict(about.origin),
     }
 
 
@@ -91,7 +104,7 @@ def _network(model: TorchModel, audit: Audit) -> dict[str, Any]:
     network = model.module
     layers = audit.interpretation.layers if audit.interpretation else ()
     return {
-        "network": network.name if isinstance(network, DenseNetwork) else type(network).__name__,
+        "network": network.name if isinstance(network, DenseNetwork) else model.about.name if model.about else type(network).__name__,
         "inputs": model.encoder.width if model.encoder else len(audit.data.domain),
         "layers": [{"name": layer.name, "neurons": layer.neurons} for layer in layers],
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -150,6 +163,7 @@ def _generation(audit: Audit) -> dict[str, Any]:
         "gsr": gsr(idis, how.tried),
         "spread": audit.spread,
         "stopped": how.stopped,
+        "refuted": audit.refuted,
         "wall_seconds": how.wall_seconds,
         "cpu_seconds": how.cpu_seconds,
         "wall_ms_per_1000_idis": ms_per_1000_idis(how.wall_seconds, idis),

@@ -23,7 +23,10 @@ from fairprobe.metrics import Fairness, Pair, People, Rate, dm_rs, fairness, peo
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.repair.verdict import Proof
 from fairprobe.report import render
+from fairprobe.report.markdown import audit_table, model_card
+from fairprobe.run.confirm import confirmed
 from fairprobe.run.document import document
+from fairprobe.run.mlflow_log import log_to_mlflow
 from fairprobe.run.models import OnStage, as_model, check_classes, check_seed
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
@@ -31,6 +34,8 @@ from fairprobe.storage import write_text
 
 if TYPE_CHECKING:
     from torch import nn
+
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Audit:
     pairs: list[Pair]
     versions: dict[str, str]
     fairness: Fairness
+    refuted: int | None = None  # findings that the user's own program did not confirm, and that were dropped; None: it was asked itself
     repair: Proof | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,13 +75,25 @@ class Audit:
         write_text(Path(path), render(self.to_dict()))
         return Path(path)
 
+    def model_card(self) -> str:
+        """A section for a model card, in Markdown."""
+        return model_card(self.to_dict())
+
+    def audit_table(self) -> str:
+        """Selection rates and impact ratios by group, in Markdown, as a bias audit lists them."""
+        return audit_table(self.to_dict())
+
+    def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
+        """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the run's id."""
+        return log_to_mlflow(self, prefix=prefix, findings=findings)
+
 
 def audit(
     data: Dataset,
-    model: Model | nn.Module | Callable[..., Any],
+    model: Model | nn.Module | Callable[..., Any] | object,
     sensitive: str | tuple[str, ...] | list[str],
     *,
-    method: str | Method = "neuronfair",
+    method: str | Method = AUTO,
     variant: str | None = None,
     budget: Budget | None = None,
     outside: Literal["clip", "refuse"] = "clip",
@@ -88,18 +106,22 @@ def audit(
 
     It interprets a network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
     among the people in the data, and searches for as many discriminatory instances as the budget allows, with a method by name
-    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own. A model that is no torch network is a black box:
-    it is measured and searched by the methods that only ask, but not interpreted. An interrupt during the search keeps what was found. Rows
-    outside the domain are counted and named; as seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to
-    a file.
+    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own; "auto" is NeuronFair for a network and Aequitas for
+    what can only be asked. `model` is whatever `load_model` takes. One that is no network is a black box: it is measured and searched by
+    the methods that only ask, but not interpreted. An interrupt during the search keeps what was found. Rows outside the domain are counted
+    and named; as seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a file.
     """
-    _check_settings(method, variant, outside, samples, seed)
+    check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
     model = as_model(model, data)
-    _require_white_box(method, model)
+    inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
+    if method == AUTO:
+        method = "neuronfair" if inside else "aequitas"
+        check_method(method, variant)
+    _require_white_box(method, model, has_layers=inside)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
@@ -109,7 +131,7 @@ def audit(
     check_classes(model, data)
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
-        bias, causal = _inside(data, model, test, rngs["ablation"], tell) if isinstance(model, TorchModel) else (None, None)
+        bias, causal = _inside(data, model, test, rngs["ablation"], tell) if inside and isinstance(model, TorchModel) else (None, None)
         how = method_named(method, variant, bias=bias, x=data.x) if isinstance(method, str) else method
         common = dm_rs(domain, model, rng=rngs["domain"], samples=samples, progress=_within("Sampling the domain", tell))
         tell("Asking for everybody in the data", 0, 1, "")
@@ -121,6 +143,9 @@ def audit(
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
     findings = search(domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
+    refuted = None
+    if model.original is not None:
+        findings, refuted = confirmed(findings, model.original, _within("Asking the model itself again", tell))
     return Audit(
         data=data,
         model=model,
@@ -140,6 +165,7 @@ def audit(
         pairs=striking_pairs(findings),
         versions=versions(),
         fairness=held_out,
+        refuted=refuted,
     )
 
 
@@ -160,10 +186,11 @@ def versions() -> dict[str, str]:
     return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
 
 
-def _check_settings(method: str | Method, variant: str | None, outside: str, samples: int, seed: int) -> None:
+def check_settings(method: str | Method, variant: str | None, outside: str, samples: int, seed: int) -> None:
     """Refuses what cannot be done before any work is done."""
     if isinstance(method, str):
-        check_method(method, variant)
+        if method != AUTO:
+            check_method(method, variant)
     elif not isinstance(method, Method):
         raise SettingError(f"A method is a name ({', '.join(VARIANTS)}) or an object such as fairprobe.search.ADF(); got {method!r}.")
     elif variant is not None:
@@ -175,12 +202,15 @@ def _check_settings(method: str | Method, variant: str | None, outside: str, sam
     check_seed(seed)
 
 
-def _require_white_box(method: str | Method, model: Model) -> None:
+def _require_white_box(method: str | Method, model: Model, *, has_layers: bool) -> None:
     """Refuses a black box to a method that must look inside, and names those that need not."""
+    if method == "neuronfair" and isinstance(model, TorchModel) and not has_layers:
+        raise ModelError("The network has no hidden layer, and NeuronFair looks for biased neurons. Choose another method, such as eidig.")
     name, must_look = (method, looks_inside(method)) if isinstance(method, str) else (method.name, method.needs_gradients)
     if must_look and not isinstance(model, TorchModel):
+        why = model.about.why if model.about else ""
         *most, last = [other for other in VARIANTS if not looks_inside(other)]
         raise ModelError(
             f"The method '{name}' looks inside the network; a black box was given. Choose a method that only asks "
-            f"({', '.join(most)} or {last}), or wrap the nn.Module in fairprobe.TorchModel."
+            f"({', '.join(most)} or {last}), or give the network itself.{f' Why a black box: {why}' if why else ''}"
         )

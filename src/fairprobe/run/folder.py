@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from fairprobe import networks
+from fairprobe.datasets import write_domain
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.model import TorchModel
@@ -22,7 +23,7 @@ from fairprobe.run.evidence import Audit
 from fairprobe.run.models import AUDIT, MODEL, REFUSED
 from fairprobe.storage import write_text
 
-FINDINGS, REPORT = "findings.parquet", "report.html"
+FINDINGS, REPORT, DOMAIN = "findings.parquet", "report.html", "domain.toml"
 
 
 class RunFolder:
@@ -130,14 +131,19 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
             audit.findings.save(folder / FINDINGS)
 
     def network() -> None:  # a black box is somebody else's program, and not ours to keep
-        if isinstance(audit.model, TorchModel):
+        if isinstance(audit.model, TorchModel) and audit.model.original is None:
             networks.save(audit.model, folder / (MODEL if audit.repair is None or audit.repair.accepted else REFUSED))
+
+    def domain() -> None:  # of a table of the user's own, to be edited and given back
+        if audit.data.origin is not None:
+            write_domain(audit.data, folder / DOMAIN)
 
     body = audit.to_dict() | {"command": command}
     return [
         findings,
         lambda: write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
         network,
+        domain,
         lambda: write_text(folder / REPORT, render(body)),
     ]
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, suggest
-from fairprobe.model import Encoder, Model, TorchModel
-
-if TYPE_CHECKING:
-    from torch import nn
+from fairprobe.model import Encoder, Model, TorchModel, load_model
 
 OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
 NETWORKS = ("auto", "lfcn", "hfcn")
@@ -23,6 +19,7 @@ AUDIT, MODEL = "audit.json", "model"  # within a run: its document, and the fold
 REFUSED = "refused-model"  # where a network lies whose repair was refused, so that nobody takes it by mistake
 WIDE = 100  # columns; from here on the paper uses its heavier network
 UNKNOWN = "black box"  # the name of a model that does not tell its own
+ASKED_TWICE, STEADY = 64, 1e-3  # rows; in probability
 
 
 def train(data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None) -> TorchModel:
@@ -54,30 +51,29 @@ def trained_before(folder: Path, data: Dataset) -> TorchModel:
     return model
 
 
-def as_model(model: Model | nn.Module | Callable[..., Any], data: Dataset) -> Model:
-    """What the user gave, as a model for rows of this data: a torch module can be looked into, any other callable can be asked."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, torch.nn.Module):
-        encoder = Encoder(data.domain)
-        return TorchModel(model, encoder=None if encoder.is_identity else encoder)
-    if hasattr(model, "predict_proba"):
-        raise ModelError(f"A model is asked through a function: give the classifier's own, fairprobe.Model({_given(model)}.predict_proba).")
-    if callable(model):
-        return Model(model)
-    raise ModelError(f"A model is a fairprobe.Model, a torch module, or a function from rows to probabilities; got {_given(model)}.")
+def as_model(model: object, data: Dataset) -> Model:
+    """What the user gave, as a model for rows of this data: a network can be looked into, anything else can be asked."""
+    return model if isinstance(model, Model) else load_model(model, data)
 
 
 def check_classes(model: Model, data: Dataset) -> None:
-    """Refuses a model that answers for other classes than the data has."""
-    answers = model.probabilities(data.x[:1]).shape[1]
-    if answers != len(data.classes):
-        noun = "network" if isinstance(model, TorchModel) else "model"
-        raise ModelError(f"The {noun} knows {answers} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
+    """Refuses a model that answers for other classes than the data has, or that answers at random."""
+    answer = model.probabilities(data.x[:ASKED_TWICE])
+    noun = "network" if isinstance(model, TorchModel) else "model"
+    if answer.shape[1] != len(data.classes):
+        raise ModelError(f"The {noun} knows {answer.shape[1]} classes; '{data.name}' has {len(data.classes)}: {', '.join(data.classes)}.")
+    change = np.abs(model.probabilities(data.x[:ASKED_TWICE]) - answer).max(axis=1)
+    if change.max() > STEADY:
+        raise ModelError(
+            f"The {noun} answers the same row differently each time (row {int(change.argmax())}: by {change.max():.2g}), so a difference "
+            "between two people would prove nothing. Switch off what is random in it, such as dropout."
+        )
 
 
 def name_of(model: Model) -> str:
-    """What a black box is: the class whose method it asks (RandomForestClassifier), if that can be told."""
+    """What a model is called: as it was loaded, or the class whose method it asks (RandomForestClassifier), if that can be told."""
+    if model.about is not None:
+        return model.about.name
     if type(model) is not Model:
         return type(model).__name__
     return _given(model._predict.__self__) if isinstance(model._predict, MethodType) else UNKNOWN

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from fairprobe import datasets
-from fairprobe.datasets.base import Dataset
-from fairprobe.errors import DataError
+from fairprobe.errors import ModelError
+from fairprobe.model import TorchModel
 from fairprobe.repair import Repair, prove
 from fairprobe.run.evidence import Audit, audit
 from fairprobe.run.folder import read_document
-from fairprobe.run.models import OnStage, trained_before
+from fairprobe.run.models import OnStage
+from fairprobe.run.origin import reopen
 from fairprobe.search import Budget
-
-# What a loader may have been told; a run does not say it, but its attributes do.
-CODINGS: dict[str, tuple[dict[str, Any], ...]] = {"compas": ({"coding": "free"},), "german": ({"marital": True},)}
 
 
 def repair_run(
@@ -34,8 +30,12 @@ def repair_run(
 ) -> Audit:
     """Repairs the network of a run; returns the audit of the repaired network, made as the run's own was, with the proof in it."""
     body = read_document(folder)
-    data = data_of(body).with_sensitive(body["sensitive"])
-    model = trained_before(Path(folder), data)
+    data, model = reopen(folder)
+    if not isinstance(model, TorchModel) or model.original is not None:
+        raise ModelError(
+            f"The model of the run is your own ({body['model']['network']}), and is not trained here. Repair a network that fairprobe "
+            "trained (audit the table without --model), or an nn.Module from Python: fairprobe.repair.prove(model, data, …)."
+        )
     seed = model.trained_on[1] if model.trained_on else body["seed"]
     how = body["generation"]
     proof = prove(
@@ -73,16 +73,3 @@ def repair_run(
         findings_to=findings_to,
     )
     return replace(done, repair=proof)
-
-
-def data_of(body: dict[str, Any]) -> Dataset:
-    """The data of a run, coded as it was then."""
-    name, about = body["dataset"], body["data"]
-    for told in ({}, *CODINGS.get(name, ())) if name in datasets.names() else ():
-        data = datasets.load(name, **told)
-        if (list(data.domain.names), len(data)) == (about["attributes"], about["rows"]):
-            return data
-    raise DataError(
-        f"The run was made with data that is not here: '{name}' with {about['rows']:,} rows and the attributes "
-        f"{', '.join(about['attributes'][:5])}, … A run on data of your own is repaired in Python: fairprobe.repair.prove(model, data, …)."
-    )

@@ -18,6 +18,12 @@ def verdict(body: dict[str, Any]) -> str:
             f"The {noun(body)} gives everybody the same answer, so changing {name} changes nothing. That is not "
             "fairness: it decides nothing at all."
         )
+    if idis == 0 and common["hits"] == 0 and people["hits"] == 0 and set(body["sensitive"]) <= set(body["model"]["blind_to"]):
+        return (
+            f"The {noun(body)} is not given {name}, so changing {name} alone cannot change its answer. That no case was found is so by "
+            f"construction, and no proof of fairness. What can be tested is how groups fare: see the selection rates by {name}. Other "
+            f"attributes may stand in for {name}; audit the {noun(body)} by those as well."
+        )
     if idis == 0 and common["hits"] == 0 and people["hits"] == 0:
         return (
             f"No discrimination by {name} was found: no decision changed when only {name} changed, for "
@@ -54,7 +60,16 @@ def notes(body: dict[str, Any]) -> list[str]:
         "are rarer in life than others."
     )
     if body["interpretation"] is None:
-        said.append(BLACK_BOX)
+        why = model["why_black_box"].rstrip(".")
+        said.append(f"{BLACK_BOX}{f' Why it is one: {why}.' if why else ''}")
+    if blind := [name for name in body["sensitive"] if name in model["blind_to"]]:
+        said.append(f"The {noun(body)} is not given {_some(blind)}; by that alone it cannot tell two people apart.")
+    if generation["refuted"] is not None:
+        dropped = f"; {generation['refuted']:,} that it did not confirm were dropped" if generation["refuted"] else ""
+        said.append(
+            f"The search looked into a network that was rebuilt from the model. Each of the {generation['idis']:,} cases was then "
+            f"confirmed by asking the model itself{dropped}."
+        )
     if data["outside"]["rows"]:
         worst = ", ".join(
             f"{name} ({count:,})" for name, count in sorted(data["outside"]["by_attribute"].items(), key=lambda item: -item[1])

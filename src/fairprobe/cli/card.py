@@ -1,0 +1,39 @@
+"""`fairprobe card`: a run as Markdown, for a model card or a bias audit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairprobe.cli.common import app, errors, kindly
+
+
+@app.command()
+def card(
+    run: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit'.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
+    table: Annotated[bool, typer.Option("--table", help="The table of a bias audit: selection rates and impact ratios.")] = False,
+) -> None:
+    """Print a run as Markdown: a section for a model card, or the table of a bias audit.
+
+    Examples:
+
+      fairprobe card runs/adult-gender >> MODEL_CARD.md
+
+      fairprobe card runs/adult-gender --table --out bias-audit.md
+    """
+    with kindly():
+        from fairprobe.report.markdown import audit_table, model_card
+        from fairprobe.run.folder import read_document
+        from fairprobe.storage import write_text
+
+        body = read_document(run)
+        text = audit_table(body) if table else model_card(body)
+        if out is None:
+            sys.stdout.write(text)
+            return
+        write_text(out, text)
+        errors.print(f"Written to {out}.", markup=False, highlight=False, soft_wrap=True)

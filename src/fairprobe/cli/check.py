@@ -1,0 +1,149 @@
+"""`fairprobe check`: hold a run against a policy, for a build to pass or fail by."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairprobe.cli.auditing import Asked, make_run
+from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, output, progress
+from fairprobe.cli.inputs import (
+    BlindTo,
+    DomainFile,
+    Drop,
+    EncoderOption,
+    Favourable,
+    Form,
+    InputsOption,
+    Label,
+    OutputsOption,
+    OwnModel,
+    PerSecond,
+    Table,
+    Timeout,
+    Weights,
+)
+from fairprobe.errors import SettingError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fairprobe.gate import Policy, Verdict
+
+TARGET = "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first: whatever 'fairprobe audit --model' takes."
+
+
+@app.command()
+def check(
+    target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
+    policy: Annotated[Path, typer.Option(help="The limits: a TOML file (see docs/gate.md).")],
+    baseline: Annotated[Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")] = None,
+    sarif: Annotated[Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")] = None,
+    data: Annotated[str | None, typer.Option(help="To check a model: the data set or table to audit it on.")] = None,
+    sensitive: Annotated[str, typer.Option(help="To check a model: the sensitive attributes, with commas.")] = "",
+    out: Annotated[Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
+    label: Label = None,
+    favourable: Favourable = None,
+    drop: Drop = "",
+    domain: DomainFile = None,
+    encoder: EncoderOption = None,
+    inputs: InputsOption = "auto",
+    outputs: OutputsOption = "auto",
+    weights: Weights = None,
+    blind_to: BlindTo = "",
+    form: Form = None,
+    timeout: Timeout = None,
+    per_second: PerSecond = None,
+    seconds: Annotated[float | None, typer.Option(help="To check a model: stop its search after so many seconds.")] = None,
+    samples: Annotated[int, typer.Option(help="To check a model: possible people drawn.")] = 50_000,
+    seed: Annotated[int, typer.Option(help="To check a model: the same seed gives the same result.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Hold a run, or a model that is audited first, against a policy. Exit codes: 0 it keeps to it, 1 it does not, 2 bad input.
+
+    Examples:
+
+      fairprobe check runs/adult-gender --policy fairness.toml
+
+      fairprobe check runs/new --policy fairness.toml --baseline runs/main --junit fairness.xml --markdown comment.md
+
+      fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops --policy fairness.toml
+    """
+    with kindly(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
+        from fairprobe import gate
+
+        rules = gate.read_policy(policy)  # a mistake there is told before anything is measured
+        show = not (quiet or as_json)
+        run = Path(target)
+        if data is not None:
+            table = Table(data, sensitive, None, label, favourable, drop, domain)
+            given = OwnModel(target, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second)
+            run = out or Path(scratch) / "run"
+            body = make_run(table, given, run, Asked(seconds=seconds, samples=samples, seed=seed), overwrite=overwrite, show=show)
+            if body["generation"]["stopped"] == "interrupted":
+                end(INTERRUPTED, "Interrupted: a model that was not searched to the end is not judged.")
+        verdict = _held_against(run, rules, baseline, show=show)
+        finish(verdict, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet)
+
+
+def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
+    from fairprobe import gate
+    from fairprobe.run import read_document
+
+    if not run.is_dir():
+        raise SettingError(
+            f"{run} is no run folder. To check a model, say what to audit it on: --data TABLE --label NAME --sensitive NAME."
+        )
+    body = read_document(run)
+    with progress(show=show) as tell:
+        more = gate.sampler_of(
+            run, body["sensitive"], body["seed"], progress=lambda done, total: tell("Drawing more possible people", done, total, "")
+        )
+        return gate.check(run, rules, baseline=baseline, more=more)
+
+
+def finish(verdict: Verdict, *, junit: Path | None, sarif: Path | None, markdown: Path | None, as_json: bool, quiet: bool) -> None:
+    """Writes what was asked for, shows the verdict, and ends with its exit code."""
+    from fairprobe import gate
+    from fairprobe.storage import write_text
+
+    for path, text in ((junit, gate.junit), (sarif, gate.sarif), (markdown, gate.markdown)):
+        if path is not None:
+            write_text(path, text(verdict))
+    if as_json:
+        sys.stdout.write(json.dumps(verdict.to_dict(), indent=1) + "\n")
+    elif not quiet:
+        output.print(_table(verdict))
+        output.print(verdict.headline, style="bold green" if verdict.passed else "bold red", highlight=False)
+    if not verdict.passed:
+        if as_json or quiet:
+            end(OVER, verdict.headline)
+        raise typer.Exit(OVER)
+
+
+def _table(verdict: Verdict) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from fairprobe.gate.words import estimate, interval, limit
+
+    table = Table(title=Text(f"{verdict.model} on {verdict.dataset}"), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("rule", "measured", "interval", "limit", "outcome"):
+        table.add_column(name, justify="left" if name in ("rule", "outcome") else "right")
+    for ruling in verdict.rulings:
+        outcome = ruling.decided + (" (uncertain)" if ruling.outcome == "uncertain" else "")
+        style = "green" if ruling.decided == "pass" else "bold red"
+        table.add_row(
+            *(Text(cell) for cell in (ruling.what, estimate(ruling), interval(ruling), limit(ruling))), Text(outcome, style=style)
+        )
+    return Group(table, Text(), *(Text(f"• {ruling.why}") for ruling in verdict.failed))

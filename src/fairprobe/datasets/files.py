@@ -1,0 +1,221 @@
+"""Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas DataFrame comes out.
+
+    in the table                                   in the frame
+    "", "?", "NA", "N/A", "NaN", "null", "<NA>"    a gap (NaN)
+    numbers                                        int64, or float64 where there are fractions or gaps
+    True, False                                    bool
+    words                                          pandas categories, sorted: a million cells of 40 words are a megabyte
+
+Blanks around the cells and names of a text file are not part of them. What cannot be meant is refused with the line, or the column and the
+row, counted from 0: rows of different length, dates, a column of numbers with a few words among them.
+"""
+
+from __future__ import annotations
+
+import numbers
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fairprobe.arrays import Ints
+from fairprobe.datasets.parquet import arrow_of_parquet, categories_of, is_parquet
+from fairprobe.datasets.text import GAPS, TextFile
+from fairprobe.errors import DataError, SettingError, StorageError, suggest
+
+if TYPE_CHECKING:
+    import polars
+
+Source: TypeAlias = "Path | str | pd.DataFrame | polars.DataFrame"
+
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d.*)?")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A table as read, which of its columns were categories already, and the file with its digest."""
+
+    frame: pd.DataFrame
+    categories: frozenset[str]
+    path: Path | None = None
+    sha256: str | None = None
+
+
+def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
+    """The table without the columns to drop."""
+    return read(source, drop=drop).frame
+
+
+def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = ()) -> Read:
+    """The table, and what is known of where it came from; columns named in `words` may mix words with numbers."""
+    if isinstance(source, pd.DataFrame):
+        return _read_frame(source, drop, words)
+    if isinstance(source, Path | str):
+        return _read_file(Path(source), drop, words)
+    if hasattr(source, "collect") and not hasattr(source, "to_arrow"):
+        raise SettingError("The table is a lazy frame, which holds no rows yet. Call its collect() first.")
+    if not hasattr(source, "to_arrow"):
+        raise SettingError(f"A table is the path of a CSV or Parquet file, or a pandas or polars DataFrame; got {type(source).__name__}.")
+    table = source.to_arrow()
+    categories = categories_of(table.schema)
+    keep = kept(table.schema.names, drop, what="The table")
+    frame = _frame({name: _series(name, table.column(name), categories, mixed=name in words) for name in keep}, table.num_rows)
+    return Read(frame, categories)
+
+
+def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
+    if not path.exists():
+        raise StorageError(f"There is no file {path}. Check the path.")
+    if path.is_dir():
+        raise StorageError(f"{path} is a folder; expected a CSV or Parquet file. Name the file in it.")
+    try:
+        packed = is_parquet(path)
+        if packed:
+            table, categories, sha256 = arrow_of_parquet(path, lambda names: kept(names, drop, what=str(path)))
+        else:
+            text = TextFile.look(path)
+            table, categories, sha256 = text.arrow(kept(text.names, drop, what=str(path))), frozenset(), text.sha256
+    except PermissionError as error:
+        raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
+    columns = {name: _series(name, table.column(name), categories, text=not packed, mixed=name in words) for name in table.schema.names}
+    return Read(_frame(columns, table.num_rows), categories, path, sha256)
+
+
+def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
+    """The columns that remain; names must be there once each, and those to drop must exist."""
+    unnamed = [place for place, name in enumerate(names) if not name.strip()]
+    if unnamed:
+        raise DataError(
+            f"{what} has a column without a name (column {unnamed[0] + 1} of {len(names)}). Name it, or leave it out if it only numbers "
+            "the rows (pandas: index=False)."
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{what} has more than one column named {', '.join(map(repr, twice))}. Rename or remove all but one.")
+    for name in drop:
+        if name not in names:
+            raise SettingError(f"{what} has no column '{name}' to drop.{suggest(name, names)}")
+    return [name for name in names if name not in drop]
+
+
+def _frame(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:
+    if rows == 0:
+        raise DataError("The table has no rows, only names of columns.")
+    if not columns:
+        raise DataError("No column is left of the table. Drop fewer.")
+    return pd.DataFrame(columns)
+
+
+# -- columns of Arrow ---------------------------------------------------------------------------------------------------
+
+
+def _series(name: str, column: Any, categories: Collection[str], *, text: bool = False, mixed: bool) -> pd.Series[Any]:
+    kind = column.type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value):
+        return _words(name, column, ordered=name in categories, text=text, mixed=mixed)
+    if pa.types.is_temporal(kind):
+        raise _date(name, str(kind))
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_primitive(value) or pa.types.is_boolean(value) or pa.types.is_null(kind)):
+        raise DataError(f"Column '{name}' holds {kind}; expected one number or word in each cell. Turn it into that, or drop the column.")
+    series: pd.Series[Any] = column.to_pandas()
+    if pa.types.is_null(kind):
+        return series.astype(np.float64)
+    return series.where(series.notna(), np.nan) if series.dtype == np.object_ else series  # True, False and None
+
+
+def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) -> pd.Series[Any]:
+    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers where only blanks hid that it is one."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    array = column.combine_chunks()
+    found = [str(word) for word in array.dictionary.to_pylist()]
+    places = array.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+    cleaned = [None if word is None or word.strip() in GAPS else word.strip() if text else word for word in [*found, None]]
+    known = dict.fromkeys(word for word in cleaned if word is not None)
+    distinct = list(known) if ordered else sorted(known)
+    code = {word: place for place, word in enumerate(distinct)}
+    codes = np.array([-1 if word is None else code[word] for word in cleaned], dtype=np.int64)[places]
+    if distinct and all(DATE.fullmatch(word) for word in distinct):
+        raise _date(name, distinct[0])
+    if text and not mixed and distinct:
+        as_numbers = pd.to_numeric(pd.Series(distinct, dtype=object), errors="coerce")
+        if as_numbers.notna().all():
+            return pd.Series(np.append(as_numbers.to_numpy(dtype=np.float64), np.nan)[codes])
+        _refuse_odd_words(name, codes, distinct, as_numbers.notna().to_numpy())
+        _refuse_decimal_commas(name, distinct)
+    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(distinct, dtype="str" if distinct else object)))
+
+
+def _refuse_odd_words(name: str, codes: Ints, values: Sequence[object], is_number: Any) -> None:
+    """Refuses a column of numbers with a few words among them: most likely one of them is a slip."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(values))
+    words, total = int(counts[~is_number].sum()), int(counts.sum())
+    if 0 < words < total - words:
+        odd = np.append(~is_number, False)[codes]  # a gap's -1 takes the last
+        row = int(odd.argmax())
+        raise DataError(
+            f"Column '{name}' holds numbers, but row {row} has '{values[codes[row]]}' ({words:,} of {total:,} cells are no numbers). "
+            "Correct them or leave them empty; if all are names of categories, say so in a domain file or drop the column."
+        )
+
+
+def _refuse_decimal_commas(name: str, words: Iterable[str]) -> None:
+    written = [word for word in words if not word.lstrip("+-").isdigit()]
+    if all(DECIMAL_COMMA.fullmatch(word) for word in written):
+        raise DataError(f"Column '{name}' writes numbers with a comma ('{written[0]}'); write them with a point, as in 3.5.")
+
+
+def _date(name: str, example: str) -> DataError:
+    return DataError(
+        f"Column '{name}' holds dates or times ({example}); expected numbers or words. Turn it into a number (a year, an age in days) or "
+        "drop the column."
+    )
+
+
+# -- columns of pandas --------------------------------------------------------------------------------------------------
+
+
+def _read_frame(table: pd.DataFrame, drop: Sequence[str], words: Collection[str]) -> Read:
+    named = table.set_axis([str(name) for name in table.columns], axis=1).reset_index(drop=True)
+    keep = kept(list(named.columns), drop, what="The table")
+    frame = _frame({name: _cleaned(named[name], mixed=name in words) for name in keep}, len(named))
+    return Read(frame, frozenset(name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype)))
+
+
+def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
+    """The column with gaps where "?" and the like stand; its values stay as they are, because the user's model knows them so."""
+    name, kind = str(column.name), column.dtype
+    if kind.kind in "mM":
+        raise _date(name, str(kind))
+    if isinstance(kind, pd.PeriodDtype | pd.IntervalDtype) or kind.kind == "c":
+        raise DataError(f"Column '{name}' holds {kind}; expected numbers or words. Turn it into one of them, or drop the column.")
+    if kind.kind in "biuf":
+        return column
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError as error:
+        raise DataError(f"Column '{name}' holds lists or the like ({error}); expected one number or word in each cell.") from error
+    dated = next((value for value in values if isinstance(value, date | time | np.datetime64)), None)
+    if dated is not None:
+        raise _date(name, str(dated))
+    gap = np.array([isinstance(value, str) and value.strip() in GAPS for value in values] + [False])
+    if gap.any():
+        column = column.mask(gap[codes])
+        codes = np.where(gap[codes], -1, codes)
+    if isinstance(kind, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories() if gap.any() else column
+    is_number = np.array([isinstance(value, numbers.Number) and not isinstance(value, bool) for value in values], dtype=bool)
+    if not mixed and is_number.any():
+        _refuse_odd_words(name, codes, list(values), is_number)
+    return column.infer_objects()

@@ -1,0 +1,178 @@
+"""`open_table`: a table of the user's own as a data set.
+
+A row without a label is left out and counted in the card: nothing can be learnt from it or compared with it. All other gaps stay, as codes
+outside the domain. With a domain file, the domain is what the file says: numbers beyond its bounds are kept as they are, and words that are
+none of its categories count as gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
+
+from fairprobe.arrays import Ints
+from fairprobe.datasets.base import Card, Dataset
+from fairprobe.datasets.coding import Coding
+from fairprobe.datasets.columns import UNSEEN, is_words, words_of
+from fairprobe.datasets.declared import Declared, read_domain
+from fairprobe.datasets.files import Read, Source, read
+from fairprobe.errors import DataError, SettingError, suggest
+
+MOST_CLASSES = 100
+MOST_CATEGORIES = 1_000  # of a column of words; one-hot columns beyond that are rather names or numbers of people
+MOST_GROUPS = 100  # of a sensitive column of words, each compared with each
+
+
+def open_table(
+    source: Source,
+    *,
+    label: str,
+    sensitive: str | Sequence[str] = (),
+    favourable: str | None = None,
+    drop: str | Sequence[str] = (),
+    domain: Path | str | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """The table as a data set: `label` is what is predicted, all other columns but those to `drop` describe the person."""
+    groups, dropped = _listed(sensitive), _listed(drop)
+    declared = None if domain is None else read_domain(domain)
+    names_of_categories = set() if declared is None else {entry.name for entry in declared.coding.domain.attributes if entry.categories}
+    table = read(source, drop=dropped, words={label, *names_of_categories})
+    _check_names(list(table.frame.columns), label, groups, dropped)
+
+    known = table.frame[label].notna().to_numpy()
+    frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
+    y, classes = _classes(frame[label])
+    people = frame.drop(columns=label)
+    if people.shape[1] == 0:
+        raise DataError(f"The table has no column but the label '{label}'; nothing describes a person.")
+    coding, notes = _inferred(people, groups, table) if declared is None else _as_declared(people, groups, declared, table)
+
+    chosen = favourable if favourable is not None or declared is None else declared.favourable
+    if chosen is not None and chosen not in classes:
+        raise SettingError(f"The label '{label}' has no class '{chosen}' that could be favourable.{suggest(chosen, classes)}")
+    counts = [f"{len(people):,} rows with {len(coding.domain)} attributes"]
+    if not known.all():
+        counts.append(f"{int((~known).sum()):,} rows without a label were left out")
+    if dropped:
+        counts.append(f"dropped columns: {', '.join(dropped)}")
+    title = "table" if table.path is None else table.path.name
+    return Dataset(
+        name=name or title.partition(".")[0] or title,
+        domain=coding.domain,
+        x=coding.rows(people),
+        y=y,
+        classes=classes,
+        label=label,
+        favourable=None if chosen is None else classes.index(chosen),
+        protected=coding.domain.sensitive,
+        card=Card(title=title, about="; ".join(counts + notes) + ".", source=str(table.path or "memory"), licence="unknown", citation=""),
+        coding=coding,
+        origin={
+            "path": None if table.path is None else str(table.path),
+            "sha256": table.sha256,
+            "label": label,
+            "drop": dropped,
+            "rows": len(people),
+        },
+    )
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _check_names(columns: list[str], label: str, sensitive: list[str], dropped: list[str]) -> None:
+    for name, role in [(label, "label"), *((name, "sensitive attribute") for name in sensitive)]:
+        if name in dropped:
+            raise SettingError(f"Column '{name}' is both the {role} and dropped. Choose one.")
+        if name not in columns:
+            raise SettingError(f"The table has no column '{name}' for the {role}.{suggest(name, columns)}")
+    if label in sensitive:
+        raise SettingError(f"'{label}' is both the label and sensitive. A group cannot be what is predicted; choose another attribute.")
+
+
+def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
+    """(N,) the number of each row's class, and the names of the classes, sorted."""
+    if len(column) == 0:
+        raise DataError(f"No row has a label: the column '{column.name}' is empty.")
+    if is_float_dtype(column.dtype) and not (column == column.round()).all():
+        row = int((column != column.round()).to_numpy().argmax())
+        raise DataError(
+            f"The label '{column.name}' holds fractions (row {row} has {column.iloc[row]:g}); expected a few classes. "
+            "Cut it into classes first."
+        )
+    places, names, values = words_of(column, gaps=False)
+    if len(values) > MOST_CLASSES:
+        raise DataError(f"The label '{column.name}' has {len(values):,} different values; at most {MOST_CLASSES} classes are possible.")
+    if len(values) < 2:
+        raise DataError(
+            f"The label '{column.name}' holds one class only ('{names[0]}'); a classifier needs at least two. Check the column."
+        )
+    in_order = is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype)
+    order = sorted(range(len(values)), key=lambda place: values[place] if in_order else names[place])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[places], tuple(names[place] for place in order)
+
+
+# -- the domain ---------------------------------------------------------------------------------------------------------
+
+
+def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[Coding, list[str]]:
+    for name in people.columns:
+        if is_words(people[name]):
+            _check_categories(name, people[name].nunique(), sensitive=name in sensitive)
+    coding = Coding.of(people, sensitive=sensitive, gaps=True)
+    coding = replace(coding, types={name: kind for name, kind in coding.types.items() if name in table.categories})
+    gaps = [f"{name} {count:,}" for name, count in people.isna().sum().items() if count]
+    return coding, [f"gaps: {', '.join(gaps)}"] if gaps else []
+
+
+def _check_categories(name: str, count: int, *, sensitive: bool) -> None:
+    if count > MOST_CATEGORIES:
+        raise DataError(
+            f"Column '{name}' has {count:,} different words; at most {MOST_CATEGORIES:,} categories are possible. Drop it (--drop {name}) "
+            "or group its words."
+        )
+    if sensitive and count > MOST_GROUPS:
+        raise DataError(
+            f"The sensitive attribute '{name}' has {count:,} categories; at most {MOST_GROUPS} groups are compared. Group its "
+            "words into fewer."
+        )
+
+
+def _as_declared(people: pd.DataFrame, sensitive: list[str], declared: Declared, table: Read) -> tuple[Coding, list[str]]:
+    """The declared coding for these people: a category that some of them lack gets a code for gaps, where it has none."""
+    domain = declared.coding.domain
+    for name in domain.names:
+        if name not in people.columns:
+            raise DataError(f"The domain file declares '{name}', but the table has no such column.{suggest(name, people.columns)}")
+    attributes, notes = list(domain.attributes), []
+    for place, attribute in enumerate(attributes):
+        column = people[attribute.name]
+        absent = int(column.isna().sum())
+        unknown = 0
+        if attribute.kind == "categorical" and attribute.name not in declared.coding.cuts:
+            places, words, _ = words_of(column, gaps=True)
+            familiar = declared.coding.known(attribute)
+            strange = np.array([*(word not in familiar for word in words), False])
+            unknown = int(strange[places].sum())
+        if attribute.kind == "categorical" and attribute.missing is None and absent + unknown:
+            attributes[place] = replace(attribute, missing=UNSEEN)
+        if absent:
+            notes.append(f"{attribute.name}: {absent:,} gaps")
+        if unknown:
+            notes.append(f"{attribute.name}: {unknown:,} words that are none of its categories")
+    beyond = [str(name) for name in people.columns if name not in domain.names]
+    if beyond:
+        notes.append(f"columns that the domain does not have: {', '.join(beyond)}")
+    chosen = tuple(sensitive) or domain.sensitive
+    types = {name: kind for name, kind in people.dtypes.items() if name in table.categories and isinstance(kind, pd.CategoricalDtype)}
+    return replace(declared.coding, domain=replace(domain, attributes=tuple(attributes), sensitive=chosen), gaps=True, types=types), notes

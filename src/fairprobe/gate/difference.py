@@ -1,0 +1,57 @@
+"""How a run differs from an earlier one, with an interval.
+
+The interval of a difference is Newcombe's (square and add): each side's own interval is taken as a standard error at that end, so it needs
+nothing but the two estimates and their intervals, and respects that those are not symmetric. It takes the two for independent. Runs on the
+same people mostly vary together, and then it is wider than it must be, not narrower.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+
+from fairprobe.errors import SettingError
+from fairprobe.gate.measures import Document, Measured, measured
+
+DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
+BUDGET = ("method", "variant", "settings", "seeds", "global_iterations", "local_iterations")  # of a search
+
+
+def newcombe(one: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float, float]:
+    """The difference of two numbers (estimate, low, high), with its interval."""
+    (e1, l1, u1), (e2, l2, u2) = one, other
+    difference = e1 - e2
+    low, high = difference - hypot(e1 - l1, u2 - e2), difference + hypot(u1 - e1, e2 - l2)
+    return round(difference, DIGITS), round(low, DIGITS), round(high, DIGITS)
+
+
+def changes(name: str, body: Document, baseline: Document) -> list[Measured]:
+    """By how much each number of a measure is higher than it was in the baseline."""
+    now, before = [each for each in measured(name, body) if not each.is_small], {each.what: each for each in measured(name, baseline)}
+    if name == "idis" and any(body["generation"][key] != baseline["generation"][key] for key in BUDGET):
+        unlike = "the two searches had different methods or budgets. Audit both alike"
+        return [Measured(f"change in {each.what}", None, missing=unlike) for each in now]
+    return [_change(each, before.get(each.what)) for each in now]
+
+
+def _change(now: Measured, before: Measured | None) -> Measured:
+    what = f"change in {now.what}"
+    if now.estimate is None:
+        return Measured(what, None, missing=now.missing)
+    if before is None or before.estimate is None:
+        return Measured(what, None, missing="the baseline does not have it. Audit the baseline again, or take another one")
+    if now.low is None or now.high is None or before.low is None or before.high is None:
+        return Measured(what, round(now.estimate - before.estimate, DIGITS), cut_short=now.cut_short)
+    change, low, high = newcombe((now.estimate, now.low, now.high), (before.estimate, before.low, before.high))
+    return Measured(what, change, low, high, now.confidence)
+
+
+def require_comparable(body: Document, baseline: Document, place: str) -> None:
+    """Refuses a baseline that is about something else."""
+    told = {
+        "data set": [each["dataset"] for each in (body, baseline)],
+        "sensitive attributes": [", ".join(each["sensitive"]) for each in (body, baseline)],
+        "classes": [", ".join(each["data"]["classes"]) for each in (body, baseline)],
+    }
+    for what, (mine, other) in told.items():
+        if mine != other:
+            raise SettingError(f"The baseline{place} cannot be compared: its {what} is '{other}', that of the run '{mine}'. Name another.")

@@ -1,0 +1,169 @@
+"""`check`: the one evaluation of a policy. Whatever shows its verdict, the command line, Python or pytest, shows this one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.gate import words
+from fairprobe.gate.difference import changes, require_comparable
+from fairprobe.gate.measures import MEASURES, Document, Measured, measured
+from fairprobe.gate.more import More, at_look, sampler_of, until_decided
+from fairprobe.gate.policy import Policy, read_policy
+from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
+from fairprobe.rates import Rate
+from fairprobe.run.document import FORMAT
+from fairprobe.run.evidence import Audit
+from fairprobe.run.folder import read_document
+
+Run: TypeAlias = Audit | Path | str | Document
+
+HEADER = ("dataset", "sensitive", "seed", "model", "pairs")  # of a document: what it is about
+PEOPLE_NEEDED = "More people are needed to tell, not more samples."
+REMEDIES = {
+    "dm_rs": "Draw more possible people (--samples), or let the gate draw them: uncertain = 'more'.",
+    f"{CHANGE}dm_rs": "Draw more possible people (--samples) in both runs.",
+}
+
+
+def check(run: Run, policy: Policy | Path | str, *, baseline: Run | None = None, more: More | None = None) -> Verdict:
+    """Holds a run against a policy: an audit, its folder, or its document.
+
+    An interval wholly on the good side of a limit passes (the limit itself is good), wholly on the bad side it fails, and on both sides the
+    policy decides. What the run did not measure fails. `baseline` takes the place of the policy's own. `more(n)` draws n possible people
+    anew where the policy asks for it; without it the run's model and data are opened. Each ruling holds at 95 % by itself.
+    """
+    rules = policy if isinstance(policy, Policy) else read_policy(policy)
+    body = _document(run)
+    before = _baseline(rules, baseline, body)
+    draw = more or _opener(run, body)
+    rulings = [ruling for name, limit in rules.limits.items() for ruling in _limited(name, limit, body, rules, draw)]
+    if before is not None:
+        rulings += [ruling for name, margin in rules.margins.items() for ruling in _changed(name, margin, body, before, rules)]
+    return Verdict(
+        rulings=tuple(rulings),
+        run=str(run) if isinstance(run, Path | str) else None,
+        dataset=body["dataset"],
+        model=body["model"]["network"],
+        sensitive=tuple(body["sensitive"]),
+        policy=None if rules.path is None else str(rules.path),
+        pairs=tuple(body["pairs"]),
+    )
+
+
+def _document(run: Run) -> Document:
+    if isinstance(run, Audit):
+        return run.to_dict()
+    body = read_document(run) if isinstance(run, Path | str) else run
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise SettingError("A run is an audit, the folder of one, or its document of this version (`audit.to_dict()`); got something else.")
+    if lost := [key for key in HEADER if key not in body]:
+        raise StorageError(f"The run's document lacks {', '.join(lost)}. Run the audit again.")
+    return body
+
+
+def _baseline(policy: Policy, given: Run | None, body: Document) -> Document | None:
+    """The document to compare with, if the policy compares."""
+    place = policy.baseline_run if given is None else given
+    if place is None:
+        if policy.margins:
+            raise SettingError("The policy compares with a baseline, and none is named: add run = 'FOLDER' to [baseline], or --baseline.")
+        return None
+    if not policy.margins:
+        raise SettingError(
+            "There is a baseline, but the policy does not say by how much what may be worse: add dm_rs = 0.002 to [baseline]."
+        )
+    before = _document(place)
+    require_comparable(body, before, f" {place}" if isinstance(place, Path | str) else "")
+    return before
+
+
+def _opener(run: Run, body: Document) -> More | None:
+    """What draws more people for a run that can be opened; a mere document has no model."""
+    if isinstance(run, dict):
+        return None
+    return sampler_of(run if isinstance(run, Audit) else Path(run), body["sensitive"], body["seed"])
+
+
+def _limited(name: str, limit: float, body: Document, policy: Policy, more: More | None) -> list[Ruling]:
+    found = [each for each in measured(name, body) if not each.is_small]
+    if name == "dm_rs" and policy.uncertain == "more" and found[0].estimate is not None:
+        return [_sampled(found[0], limit, body, policy, more)]
+    return [_ruling(name, each, limit, policy) for each in found]
+
+
+def _changed(name: str, margin: float, body: Document, before: Document, policy: Policy) -> list[Ruling]:
+    """At most this much more; where more is better, at least not this much less."""
+    limit = margin if MEASURES[name].direction == "at most" else -margin
+    return [_ruling(CHANGE + name, each, limit, policy) for each in changes(name, body, before)]
+
+
+def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
+    """One number against its limit, by its interval if it has one."""
+    if each.estimate is None:
+        return _made(name, each, limit, "fail", f"It is missing: {each.missing}.")
+    low, high = (each.estimate if end is None else end for end in (each.low, each.high))
+    outcome = side(low, high, limit, MEASURES[name.removeprefix(CHANGE)].direction)
+    if outcome == "uncertain":
+        decided: Decision = "pass" if policy.uncertain == "pass" else "fail"
+        told = f"By the policy that is a {decided}. {REMEDIES.get(name, PEOPLE_NEEDED)}"
+        return _made(name, each, limit, outcome, told, decided=decided)
+    if outcome == "pass" and each.cut_short:
+        return _made(name, each, limit, "fail", each.cut_short)
+    return _made(name, each, limit, outcome)
+
+
+def _sampled(each: Measured, limit: float, body: Document, policy: Policy, more: More | None) -> Ruling:
+    """DM-RS, with as many more people as it takes."""
+    drawn = body["dm_rs"]
+    own = Rate(drawn["hits"], drawn["samples"], drawn["confidence"])
+    try:
+        rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
+    except FairprobeError as error:
+        told = f"More possible people cannot be drawn: {error}"
+        return _made("dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", told, decided="fail")
+    outcome = side(rate.low, rate.high, limit, "at most")
+    seen = f"{rate.samples:,} possible people in {looks} {'look' if looks == 1 else 'looks'}"
+    if outcome == "uncertain":
+        told = f"After {seen} it is not decided, and most_samples allows no more; that is a fail."
+        return _made("dm_rs", _pooled(each, rate), limit, outcome, told, decided="fail")
+    return _made("dm_rs", _pooled(each, rate), limit, outcome, f"It took {seen}.")
+
+
+def _pooled(each: Measured, rate: Rate) -> Measured:
+    return replace(each, estimate=rate.estimate, low=rate.low, high=rate.high)
+
+
+def _no_model(samples: int) -> Rate:
+    raise SettingError(f"{samples:,} more were wanted, and a document has no model. Give the run's folder, or the audit itself.")
+
+
+def _made(name: str, each: Measured, limit: float, outcome: Outcome, because: str = "", *, decided: Decision | None = None) -> Ruling:
+    measure = MEASURES[name.removeprefix(CHANGE)]
+    ruling = Ruling(
+        name=name,
+        what=each.what,
+        limit=limit,
+        direction=measure.direction,
+        unit=measure.unit,
+        estimate=each.estimate,
+        low=each.low,
+        high=each.high,
+        outcome=outcome,
+        decided=decided or ("pass" if outcome == "pass" else "fail"),
+        why="",
+    )
+    return replace(ruling, why=" ".join(part for part in (_sentence(ruling, each.confidence), because, each.note) if part))
+
+
+def _sentence(ruling: Ruling, confidence: float | None) -> str:
+    """The number, its interval and the limit, in words."""
+    what, limit = ruling.what[:1].upper() + ruling.what[1:], words.limit(ruling)
+    if ruling.estimate is None:
+        return f"{what} must be {limit}."
+    level = "" if confidence is None else f"{100 * confidence:g} % "
+    within = f" ({level}interval {words.interval(ruling)})" if words.interval(ruling) else ""
+    verdict = {"pass": f"it keeps to {limit}", "fail": f"it must be {limit}", "uncertain": f"the limit, {limit}, lies within"}
+    return f"{what} is {words.estimate(ruling)}{within}; {verdict[ruling.outcome]}."

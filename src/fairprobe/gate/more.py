@@ -1,0 +1,72 @@
+"""Drawing more possible people until an interval no longer holds its limit.
+
+Whoever looks at the data again and again and stops when they like what they see is wrong more often than each look says. So look k (the
+first is the run's own sample) uses the confidence 1 − α/(k(k+1)). The errors of all looks together are at most α (1/2 + 1/6 + 1/12 + …),
+which is α: the verdict holds at the run's confidence however often it looked. Each look doubles the sample, so few are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import SettingError
+from fairprobe.gate.ruling import side
+from fairprobe.metrics import dm_rs
+from fairprobe.model import Model
+from fairprobe.rates import Rate
+from fairprobe.run.evidence import Audit
+from fairprobe.run.origin import reopen
+
+More: TypeAlias = Callable[[int], Rate]  # so many possible people more, and how many of them are affected
+OnStep: TypeAlias = Callable[[int, int], None]
+
+APART = 7_777_777  # an audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one, far from all of them
+
+
+def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None = None) -> More:
+    """Draws possible people with random numbers of their own: those of another child of the audit's seed than any the audit uses.
+
+    So what it draws is independent of the run's own sample, and the same each time the gate is asked.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(APART,)))
+    return lambda samples: dm_rs(data.domain, model, rng=rng, samples=samples, progress=progress)
+
+
+def sampler_of(run: Audit | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None) -> More:
+    """A sampler that opens the run's data and model when it is first asked."""
+    opened: list[More] = []
+
+    def more(samples: int) -> Rate:
+        if not opened:
+            data, model = (run.data, run.model) if isinstance(run, Audit) else reopen(run)
+            opened.append(sampler(data.with_sensitive(sensitive), model, seed, progress=progress))
+        return opened[0](samples)
+
+    return more
+
+
+def at_look(rate: Rate, look: int) -> Rate:
+    """The same people with the wider interval of one look among any number."""
+    return replace(rate, confidence=1 - (1 - rate.confidence) / (look * (look + 1)))
+
+
+def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rate, int]:
+    """All people drawn, with the interval of the last look, and how many looks it took. At `most` people it ends undecided."""
+    hits, samples, look = first.hits, first.samples, 1
+    while True:
+        rate = at_look(Rate(hits, samples, first.confidence), look)
+        if side(rate.low, rate.high, limit, "at most") != "uncertain" or samples >= most:
+            return rate, look
+        wanted = min(samples, most - samples)
+        drawn = more(wanted)
+        if drawn.samples != wanted:
+            raise SettingError(
+                f"`more` was asked for {wanted:,} people and gave {drawn.samples:,}; it must draw as many as it is asked for."
+            )
+        hits, samples, look = hits + drawn.hits, samples + drawn.samples, look + 1

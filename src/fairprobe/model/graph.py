@@ -1,0 +1,214 @@
+"""Networks out of graphs: what the readers of ONNX, TorchScript and torch.export files build, in one common form.
+
+A reader goes through its file's operators and calls the torch function of each on a `Draft`. What depends on constants alone is computed
+at once; the rest becomes a `torch.fx` graph. A graph that is no more than linear layers and activations in a row becomes the plain
+`nn.Sequential` of these: then the same network computes the same from every kind of file, bit for bit.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
+from torch import Tensor, fx, nn
+
+# The tensors given to these are weights: parameters of the network. All others are constants.
+WEIGHTED = frozenset({F.linear, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
+
+
+class Unsupported(Exception):  # noqa: N818  (a finding, not a failure: the model is a black box then)
+    """Something in a file that cannot become a torch network; the message says what, in a sentence."""
+
+
+class Draft:
+    """A network that is being written down, operator by operator. `rows`: the one number of rows that its file was made for, if so."""
+
+    def __init__(self, *, rows: int | None = None) -> None:
+        self._graph = fx.Graph()
+        self._root = nn.Module()
+        self._constants: dict[int, tuple[Tensor, fx.Node]] = {}
+        self._rows = rows
+        self.input = self._graph.placeholder("x")
+
+    def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """What a function answers: its value where everything it is given is known, else a node of the graph."""
+        if not any(isinstance(value, fx.Node) for value in _leaves([args, options])):
+            with torch.no_grad():
+                return function(*args, **options)
+        weighted = function in WEIGHTED
+        return self._graph.call_function(function, self._held(args, weighted), self._held(options, weighted))
+
+    def dense(self, x: Any, matrix: Any, bias: Any = None) -> Any:
+        """x · matrix (+ bias); a linear layer where the matrix (inputs, outputs) is known."""
+        if isinstance(x, fx.Node) and isinstance(matrix, Tensor) and matrix.ndim == 2 and (bias is None or _is_row(bias, matrix.shape[1])):
+            return self.call(F.linear, x, matrix.T.contiguous(), None if bias is None else bias.reshape(-1))
+        product = self.call(torch.matmul, x, matrix)
+        return product if bias is None else self.call(torch.add, product, bias)
+
+    def reshape(self, x: Any, size: list[Any]) -> Any:
+        """x in another shape; a shape that repeats the file's one number of rows is read as "as many as there are"."""
+        if isinstance(x, fx.Node) and self._rows is not None and size and size[0] == self._rows:
+            size = [self.call(Tensor.size, self.input, 0), *size[1:]]
+        return self.call(torch.reshape, x, size)
+
+    def finish(self, answer: Any) -> nn.Module:
+        """The network that answers this, as a chain where it is one."""
+        if not isinstance(answer, fx.Node):
+            raise Unsupported("its answer does not depend on its input")
+        self._graph.output(answer)
+        for node in reversed(list(self._graph.nodes)):
+            if not node.users and node.op in {"call_function", "get_attr"} and not _acts_in_place(node):
+                self._graph.erase_node(node)
+        self._graph.lint()
+        network = as_chain(fx.GraphModule(self._root, self._graph))
+        return Rebuilt(network).eval() if isinstance(network, fx.GraphModule) else network
+
+    def _held(self, values: Any, weighted: bool) -> Any:
+        """The same values, with every tensor replaced by the node that holds it."""
+        if isinstance(values, Tensor):
+            return self._hold(values, weighted)
+        if isinstance(values, dict):
+            return {key: self._held(value, weighted) for key, value in values.items()}
+        return type(values)(self._held(value, weighted) for value in values) if isinstance(values, list | tuple) else values
+
+    def _hold(self, tensor: Tensor, weighted: bool) -> fx.Node:
+        if id(tensor) not in self._constants:
+            name, values = f"constant{len(self._constants)}", tensor.detach().clone()
+            if weighted and values.is_floating_point():
+                self._root.register_parameter(name, nn.Parameter(values))
+            else:
+                self._root.register_buffer(name, values)
+            self._constants[id(tensor)] = (tensor, self._graph.get_attr(name))
+        return self._constants[id(tensor)][1]
+
+
+class Rebuilt(nn.Module):
+    """A graph that is no chain. It is called past fx's own call, which prints to the screen when an operator cannot take the rows."""
+
+    def __init__(self, network: fx.GraphModule) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.network.forward(x)
+        return answer
+
+
+def flat_softmax(x: Tensor, dim: int = 1) -> Tensor:
+    """The softmax of older ONNX files: over all axes from this one on."""
+    return F.softmax(x.flatten(dim), dim=-1).reshape(x.shape)
+
+
+# -- chains -------------------------------------------------------------------------------------------------------------
+
+SIMPLE: dict[Any, type[nn.Module]] = {
+    **dict.fromkeys((F.relu, torch.relu, torch.relu_), nn.ReLU),
+    **dict.fromkeys((torch.tanh, torch.tanh_), nn.Tanh),
+    **dict.fromkeys((torch.sigmoid, torch.sigmoid_), nn.Sigmoid),
+}
+SOFTMAX = frozenset({F.softmax, torch.softmax, flat_softmax})
+SUMS = frozenset({torch.add, operator.add})
+
+
+def as_chain(network: fx.GraphModule) -> nn.Module:
+    """The graph as an `nn.Sequential` of linear layers and activations with the same weights; where it is more than that, as it is."""
+    pieces: list[nn.Module] = []
+    current: fx.Node | None = None
+    for node in network.graph.nodes:
+        if node.op == "placeholder":
+            current = node
+        elif node.op == "call_function":
+            if current is None or len(current.users) != 1 or not _append(pieces, network, node, current):
+                return network
+            current = node
+    return chain(pieces) if pieces and any(isinstance(piece, nn.Linear) for piece in pieces) else network
+
+
+def chain(pieces: Iterable[nn.Module]) -> nn.Sequential:
+    """A network ready to be asked."""
+    return nn.Sequential(*pieces).eval()
+
+
+def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    """A linear layer with these numbers: weight (out, in), bias (out,). No random number is drawn for it."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
+    if bias is not None:
+        layer.bias = nn.Parameter(bias.detach().clone(memory_format=torch.contiguous_format))
+    return layer
+
+
+def width_of(network: nn.Module | None) -> int | None:
+    """How many columns a chain takes; None where it cannot be seen."""
+    first = next((piece for piece in network if isinstance(piece, nn.Linear)), None) if isinstance(network, nn.Sequential) else None
+    return first.in_features if first is not None else None
+
+
+def _append(pieces: list[nn.Module], network: fx.GraphModule, node: fx.Node, current: fx.Node) -> bool:
+    """Adds what a node does to the chain; False when that is nothing a chain can do."""
+    others = [value for value in [*node.args, *node.kwargs.values()] if value is not current]
+    tensors = [_constant(network, value) for value in others if isinstance(value, fx.Node)]
+    if node.target in SUMS and pieces and not node.kwargs:
+        return len(tensors) == len(others) == 1 and _add_bias(pieces, tensors[0])
+    if not node.args or node.args[0] is not current or any(tensor is None for tensor in tensors):
+        return False
+    if node.target is F.linear:
+        weight, *bias = tensors
+        pieces.append(linear(weight, bias[0] if bias else None))  # type: ignore[arg-type]  # none of them is None
+        return True
+    if node.target in SIMPLE and not others:
+        pieces.append(SIMPLE[node.target]())
+        return True
+    if node.target in SOFTMAX and others in ([1], [-1]):
+        pieces.append(nn.Softmax(dim=1))
+        return True
+    return _changes_nothing(pieces, node, others)
+
+
+def _add_bias(pieces: list[nn.Module], bias: Tensor | None) -> bool:
+    """A product and a sum after it are one linear layer."""
+    last = pieces[-1]
+    if not isinstance(last, nn.Linear) or last.bias is not None or not _is_row(bias, last.out_features):
+        return False
+    pieces[-1] = linear(last.weight, bias.reshape(-1))
+    return True
+
+
+def _changes_nothing(pieces: list[nn.Module], node: fx.Node, others: list[Any]) -> bool:
+    """A table made flat stays a table; and (n, 1) or (n,) scores of class 1 are the same to us."""
+    layers = [piece for piece in pieces if isinstance(piece, nn.Linear)]
+    width = layers[-1].out_features if layers else None
+    if node.target is torch.flatten:
+        return others in ([1], [1, -1], [1, 1]) or _is_end(node, width)
+    if node.target is torch.reshape:
+        size = others[0]
+        return (len(size) == 2 and size[0] == -1 and size[1] == width) or (list(size) == [-1] and _is_end(node, width))
+    return node.target is torch.squeeze and others in ([1], [-1]) and _is_end(node, width)
+
+
+def _is_end(node: fx.Node, width: int | None) -> bool:
+    return width == 1 and all(user.op == "output" for user in node.users)
+
+
+def _constant(network: fx.GraphModule, node: fx.Node) -> Tensor | None:
+    value = getattr(network, str(node.target)) if node.op == "get_attr" else None
+    return value if isinstance(value, Tensor) else None
+
+
+def _is_row(value: Any, width: int) -> bool:
+    return isinstance(value, Tensor) and value.shape in ((width,), (1, width))
+
+
+def _acts_in_place(node: fx.Node) -> bool:
+    """Whether others could feel what a node does, though nobody takes its answer."""
+    name = getattr(node.target, "__name__", "").split(".")[0]
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _leaves(values: Any) -> list[Any]:
+    if isinstance(values, list | tuple | dict):
+        return [leaf for value in (values.values() if isinstance(values, dict) else values) for leaf in _leaves(value)]
+    return [values]
