@@ -225,7 +225,7 @@ def test_fail_over_with_json_still_prints_nothing_but_json(trained: Path) -> Non
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "an unknown data set": (["audit", "germn", "--sensitive", "gender"], "no data set 'germn'. Did you mean 'german'"),
     "an unknown attribute": (["audit", "german", "--sensitive", "gendr"], "no attribute 'gendr'. Did you mean 'gender'"),
-    "no attribute": (["audit", "german", "--sensitive", " , "], "at least one sensitive attribute"),
+    "no attribute": (["audit", "german", "--sensitive", " , "], "Which attribute is sensitive?"),
     "an attribute twice": (["audit", "german", "--sensitive", "gender,gender"], "named twice"),
     "an unknown network": ([*AUDIT, "--network", "huge"], "no network 'huge'"),
     "an unknown method": ([*AUDIT, "--method", "adff"], "no method 'adff'. Did you mean 'adf'"),

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import binomtest
 
+import fairprobe as fp
+from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.domain import Attribute, Constraint, Domain
 from fairprobe.errors import DataError
@@ -396,3 +398,19 @@ def test_no_more_pairs_than_asked_for_and_no_person_twice() -> None:
     assert len(striking_pairs(findings_of(line_domain(), on_a_line(4, 4, 4)), 3)) == 1
     for count in (0, 1, 2):
         assert len(striking_pairs(findings_of(line_domain(), on_a_line(4, 5, 6)), count)) == count
+
+
+def test_nobody_of_the_data_who_could_be_recognised_is_shown_as_a_pair() -> None:
+    data = datasets.german().with_sensitive("gender")
+    audit = fp.audit(
+        data,
+        networks.train(networks.dense(data.domain, (8,), seed=0), data, seed=0),
+        "gender",
+        budget=fp.Budget(seeds=300, global_iterations=2, local_iterations=1),
+        samples=500,
+    )
+    records = data.domain.key(data.domain.clip(data.x))
+    found = data.domain.key(audit.findings.x)
+    shown = data.domain.key(np.stack([pair.x for pair in audit.pairs]))
+    assert np.isin(found, records).any()
+    assert not np.isin(shown, records).any()

@@ -296,8 +296,8 @@ def test_a_score_that_is_no_number_does_not_break_the_document() -> None:
 
 def test_a_plain_module_and_a_wrapped_one_give_the_same_audit(document: dict[str, Any]) -> None:
     wrapped = run_audit(TorchModel(planted(DOMAIN, bias=4, cut=CUT))).to_dict()
-    assert document["model"].pop("kind") == "torch module"
-    assert wrapped["model"].pop("kind") == ""
+    assert (document["model"]["kind"], wrapped["model"]["kind"]) == ("torch module", "")
+    wrapped["model"]["kind"] = "torch module"
     assert without_times(wrapped) == without_times(document)
 
 

@@ -178,7 +178,7 @@ def test_small_and_unknown_groups_are_in_the_notes() -> None:
     data = people("race")
     data.x[:3, 2] = 9
     said = " ".join(notes(document_with(as_document(data))))
-    assert "Small groups by race, less than 2.0 % of the people held out: c; their rates say little." in said
+    assert "Small groups by race, less than 2.0 % of the people held out: “c”; their rates say little." in said
     assert "3 of the people held out have race outside the domain; they are in no group." in said
 
 

@@ -107,8 +107,9 @@ def _assert(verdict: Verdict, more: str = "") -> None:
     if verdict.passed:
         return
     from fairprobe.gate.words import difference, shared
+    from fairprobe.report.formats import listed
 
-    lines = [f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {' and '.join(verdict.sensitive)})"]
+    lines = [f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {listed(verdict.sensitive)})"]
     lines += [ruling.why for ruling in verdict.failed]
     lines += [f"{difference(pair)}\n    Both: {shared(pair)}." for pair in verdict.pairs]
     raise AssertionError("\n".join([*lines, more] if more else lines))

@@ -11,6 +11,7 @@ from fairprobe.cli.auditing import Asked, make_run
 from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run
 from fairprobe.cli.inputs import (
     BlindTo,
+    ClassesOption,
     Coding,
     DomainFile,
     Drop,
@@ -64,6 +65,7 @@ def audit(
     outputs: OutputsOption = "auto",
     weights: Weights = None,
     blind_to: BlindTo = "",
+    classes: ClassesOption = "",
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
@@ -101,7 +103,7 @@ def audit(
     with kindly():
         limit = _limit(fail_over)
         table = Table(dataset, sensitive, coding, label, favourable, drop, domain)
-        given = OwnModel(model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second)
+        given = OwnModel(model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes)
         folder = out or Path("runs") / table.title
         asked = Asked(
             network=network,
@@ -120,7 +122,8 @@ def audit(
         body = make_run(table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json))
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
-            end(INTERRUPTED, f"Interrupted: kept all {body['generation']['idis']:,} findings until then in {folder}.")
+            kind = "findings" if body["generation"]["refuted"] is None else "findings that were confirmed"
+            end(INTERRUPTED, f"Interrupted: kept all {body['generation']['idis']:,} {kind} until then in {folder}.")
         if limit is not None and limit(body):
             end(OVER, f"More than --fail-over {fail_over} allows.")
 

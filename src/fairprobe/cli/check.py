@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +19,7 @@ from fairprobe.cli.auditing import Asked, make_run
 from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, output, progress
 from fairprobe.cli.inputs import (
     BlindTo,
+    ClassesOption,
     DomainFile,
     Drop,
     EncoderOption,
@@ -28,7 +34,7 @@ from fairprobe.cli.inputs import (
     Timeout,
     Weights,
 )
-from fairprobe.errors import SettingError
+from fairprobe.errors import FairprobeError, SettingError, StorageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,8 +44,13 @@ if TYPE_CHECKING:
 TARGET = "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first: whatever 'fairprobe audit --model' takes."
 
 
+# What can be said of a run as well; all else says how to audit a model, and a run has its own.
+OF_A_RUN = ("target", "policy", "baseline", "junit", "sarif", "markdown", "data", "as_json", "quiet")
+
+
 @app.command()
 def check(
+    context: typer.Context,
     target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
     policy: Annotated[Path, typer.Option(help="The limits: a TOML file (see docs/gate.md).")],
     baseline: Annotated[Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")] = None,
@@ -59,6 +70,7 @@ def check(
     outputs: OutputsOption = "auto",
     weights: Weights = None,
     blind_to: BlindTo = "",
+    classes: ClassesOption = "",
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
@@ -81,18 +93,61 @@ def check(
     with kindly(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
         from fairprobe import gate
 
-        rules = gate.read_policy(policy)  # a mistake there is told before anything is measured
+        # A mistake is told before anything is measured.
+        rules = gate.read_policy(policy)
+        gate.baseline_of(rules, baseline)
+        _require_writable(junit, sarif, markdown)
         show = not (quiet or as_json)
-        run = Path(target)
-        if data is not None:
+        done = partial(finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet)
+        if data is None:
+            _require_nothing_to_audit(context)
+            done(_held_against(Path(target), rules, baseline, show=show))
+        else:
             table = Table(data, sensitive, None, label, favourable, drop, domain)
-            given = OwnModel(target, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second)
+            given = OwnModel(target, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes)
             run = out or Path(scratch) / "run"
             body = make_run(table, given, run, Asked(seconds=seconds, samples=samples, seed=seed), overwrite=overwrite, show=show)
-            if body["generation"]["stopped"] == "interrupted":
-                end(INTERRUPTED, "Interrupted: a model that was not searched to the end is not judged.")
-        verdict = _held_against(run, rules, baseline, show=show)
-        finish(verdict, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet)
+            with _kept(run, is_asked_for=out is not None):
+                if body["generation"]["stopped"] == "interrupted":
+                    raise KeyboardInterrupt
+                verdict = _held_against(run, rules, baseline, show=show)
+                done(verdict if out else replace(verdict, run=None))
+
+
+@contextmanager
+def _kept(run: Path, *, is_asked_for: bool) -> Iterator[None]:
+    """An audit that was made is not lost if it cannot be judged: it stays where it was asked for, or in a temporary folder."""
+    try:
+        yield
+    except (FairprobeError, KeyboardInterrupt) as error:
+        place = run if is_asked_for else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
+        again = f"The audit is kept in {place}; to judge it, name that instead of the model, without --data."
+        if isinstance(error, KeyboardInterrupt):
+            end(INTERRUPTED, f"Interrupted before there was a verdict. {again}")
+        raise type(error)(f"{error} {again}") from error
+
+
+def _require_nothing_to_audit(context: typer.Context) -> None:
+    """Refuses options that would be of no effect: a run is judged as it is."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in OF_A_RUN and source is not None and source.name == "COMMANDLINE":
+            raise SettingError(
+                f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is. Leave it out, or give a model and --data."
+            )
+
+
+def _require_writable(*paths: Path | None) -> None:
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise StorageError(f"Cannot write {path}: it is a folder. Name a file in it.")
+        try:
+            with TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise StorageError(f"Cannot write {path}: {error.strerror}. Choose another place, or make this one writable.") from error
 
 
 def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
@@ -112,18 +167,24 @@ def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool
 
 
 def finish(verdict: Verdict, *, junit: Path | None, sarif: Path | None, markdown: Path | None, as_json: bool, quiet: bool) -> None:
-    """Writes what was asked for, shows the verdict, and ends with its exit code."""
+    """Writes what was asked for, shows the verdict, and ends with its exit code. A file that cannot be written hides neither."""
     from fairprobe import gate
     from fairprobe.storage import write_text
 
+    lost: list[StorageError] = []
     for path, text in ((junit, gate.junit), (sarif, gate.sarif), (markdown, gate.markdown)):
-        if path is not None:
-            write_text(path, text(verdict))
+        try:
+            if path is not None:
+                write_text(path, text(verdict))
+        except StorageError as error:
+            lost.append(error)
     if as_json:
         sys.stdout.write(json.dumps(verdict.to_dict(), indent=1) + "\n")
     elif not quiet:
         output.print(_table(verdict))
         output.print(verdict.headline, style="bold green" if verdict.passed else "bold red", highlight=False)
+    if lost:
+        raise StorageError(f"{verdict.headline}. {' '.join(map(str, lost))}") from lost[0]
     if not verdict.passed:
         if as_json or quiet:
             end(OVER, verdict.headline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -73,4 +74,5 @@ def write_domain_file(
         data = open_table(table, label=label, sensitive=split(sensitive), favourable=favourable, drop=split(drop))
         write_domain(data, out)
         output.print(f"{len(data.domain)} attributes of {len(data):,} rows are described in {out}. Edit it, then:", highlight=False)
-        output.print(f"  fairprobe audit {table} --sensitive {sensitive or 'NAME'} --domain {out}", highlight=False, soft_wrap=True)
+        again = shlex.join(["fairprobe", "audit", table, "--sensitive", sensitive or "NAME", "--domain", str(out)])
+        output.print(f"  {again}", markup=False, highlight=False, soft_wrap=True)

@@ -41,6 +41,8 @@ OutputsOption = Annotated[
 ]
 Weights = Annotated[Path | None, typer.Option(help="safetensors for the network of module:function.", rich_help_panel="Your own model")]
 BlindTo = Annotated[str, typer.Option(help="Attributes that the model is not given, with commas.", rich_help_panel="Your own model")]
+CLASSES = "The table's classes in the order of the model's answers, with commas, where that is another."
+ClassesOption = Annotated[str, typer.Option("--classes", help=CLASSES, rich_help_panel="Your own model")]
 FORM = "Endpoint: records (the table's words, default) or rows of numbers."
 Form = Annotated[str | None, typer.Option(help=FORM, rich_help_panel="Your own model")]
 Timeout = Annotated[float | None, typer.Option(help="Endpoint: seconds to wait for an answer.", rich_help_panel="Your own model")]
@@ -68,7 +70,7 @@ class Table:
     @property
     def title(self) -> str:
         """What a run folder is called by default."""
-        return "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names])
+        return "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names]).replace("/", "-").replace("\\", "-")
 
     def open(self) -> Dataset:
         from fairprobe import datasets
@@ -107,13 +109,21 @@ class OwnModel:
     form: str | None
     timeout: float | None
     per_second: float | None
+    classes: str = ""
 
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
         told: dict[str, Any] = {"form": self.form, "timeout": self.timeout, "per_second": self.per_second}
         endpoint = {name: value for name, value in told.items() if value is not None}
         if self.model is None or (Path(self.model) / "audit.json").exists():
-            given = {"--encoder": self.encoder, "--weights": self.weights, "--blind-to": self.blind_to, **endpoint}
+            given: dict[str, Any] = {
+                "--encoder": self.encoder,
+                "--weights": self.weights,
+                "--blind-to": self.blind_to,
+                "--classes": self.classes,
+            }
+            given |= {"--inputs": self.inputs != "auto", "--outputs": self.outputs != "auto"}
+            given |= {f"--{name.replace('_', '-')}": True for name in endpoint}
             for option, value in given.items():
                 if value:
                     raise SettingError(f"{option} goes with a model of your own (--model). Leave it out.")
@@ -134,6 +144,7 @@ class OwnModel:
             outputs=self.outputs,  # type: ignore[arg-type]
             weights=self.weights,
             blind_to=split(self.blind_to),
+            classes=split(self.classes) or None,
             endpoint=endpoint or None,
         )
 

@@ -40,7 +40,8 @@ class Coding:
 
     `cuts`: where the second and later categories of a number begin. `values`: the table's own value for each category, where that is not
     the category's name. `scaling`: (subtract, divide by) of numbers, where the model wants them scaled. `gaps`: whether a cell may be
-    empty. `types`: of columns that a table holds as pandas categories, that type; it says nothing about the codes.
+    empty. `types`: of columns that a table holds as pandas categories, that type; `gap_words`: what stands in the empty cells of a column,
+    such as "?", which a model may know as a word. Both say nothing about the codes.
     """
 
     domain: Domain
@@ -49,6 +50,7 @@ class Coding:
     scaling: dict[str, tuple[float, float]] = field(default_factory=dict)
     gaps: bool = False
     types: dict[str, pd.CategoricalDtype] = field(default_factory=dict)
+    gap_words: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table, *, sensitive: Columns = (), gaps: bool = False) -> Coding:
@@ -130,7 +132,11 @@ class Coding:
     def _cells(self, codes: Rows, attribute: Attribute) -> Any:
         if attribute.kind == "categorical":
             cells = _taken(self.values.get(attribute.name, attribute.categories), np.rint(codes).astype(np.int64))
-            return pd.Series(cells).astype(self.types[attribute.name]) if attribute.name in self.types else cells
+            kind, gap = self.types.get(attribute.name), self.gap_words.get(attribute.name)
+            if gap is not None:
+                cells = cells.astype(object).fillna(gap)
+                kind = kind and pd.CategoricalDtype([*kind.categories, gap], kind.ordered)
+            return cells if kind is None else pd.Series(cells).astype(kind)
         whole = attribute.kind == "integer" and float(attribute.bin).is_integer()
         numbers = np.rint(codes).astype(np.float64) * attribute.bin if attribute.kind == "integer" else shortest(codes)
         if attribute.missing is None:

@@ -23,7 +23,7 @@ HEAD = """\
 # Edit what is wrong, and give the file back with --domain. The order of the attributes is the order of a model's inputs.
 #
 #   kind = "integer"      whole numbers from `low` to `high`. `bin = 10` counts in tens: `low` and `high` are then counts of bins.
-#   kind = "real"         any number from `low` to `high`. `grain` is the size of one step of a search.
+#   kind = "real"         any number from `low` to `high`. `grain` is the size of one step of a search (for integers too).
 #   kind = "categorical"  one of the `categories`. `one_hot = true` shows networks one column for each of them, false their position.
 #                         `values` are what the table holds instead of these names: categories may be renamed, values may not.
 #                         `cuts` divide a number into categories: the second begins at the first cut. `values` are then examples.

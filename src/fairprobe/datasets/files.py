@@ -16,7 +16,7 @@ import numbers
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,12 +41,17 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 @dataclass(frozen=True)
 class Read:
-    """A table as read, which of its columns were categories already, and the file with its digest."""
+    """A table as read, which of its columns were categories already, the file with its digest, and what stood in the gaps of each column.
+
+    `gap_words` has columns in which all gaps are the same word, such as "?". A data frame and a Parquet file hold that word for whoever
+    reads them; of a text file it depends on how it is read, so nothing is said there.
+    """
 
     frame: pd.DataFrame
     categories: frozenset[str]
     path: Path | None = None
     sha256: str | None = None
+    gap_words: dict[str, str] = field(default_factory=dict)
 
 
 def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
@@ -68,7 +73,7 @@ def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = (
     categories = categories_of(table.schema)
     keep = kept(table.schema.names, drop, what="The table")
     frame = _frame({name: _series(name, table.column(name), categories, mixed=name in words) for name in keep}, table.num_rows)
-    return Read(frame, categories)
+    return Read(frame, categories, gap_words=_gap_words(table, frame))
 
 
 def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
@@ -86,7 +91,8 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
     except PermissionError as error:
         raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
     columns = {name: _series(name, table.column(name), categories, text=not packed, mixed=name in words) for name in table.schema.names}
-    return Read(_frame(columns, table.num_rows), categories, path, sha256)
+    frame = _frame(columns, table.num_rows)
+    return Read(frame, categories, path, sha256, _gap_words(table, frame) if packed else {})
 
 
 def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
@@ -112,6 +118,20 @@ def _frame(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:
     if not columns:
         raise DataError("No column is left of the table. Drop fewer.")
     return pd.DataFrame(columns)
+
+
+def _gap_words(table: Any, frame: pd.DataFrame) -> dict[str, str]:
+    """The word that stands in all gaps of a column, from the table as it was and what was read of it."""
+    found = {}
+    for name in frame.columns:
+        gaps = frame[name].isna().to_numpy()
+        if gaps.any():
+            there = (
+                table[name].filter(pa.array(gaps)).unique().to_pylist() if isinstance(table, pa.Table) else list(table[name][gaps].unique())
+            )
+            if len(there) == 1 and isinstance(there[0], str):
+                found[str(name)] = there[0]
+    return found
 
 
 # -- columns of Arrow ---------------------------------------------------------------------------------------------------
@@ -190,7 +210,8 @@ def _read_frame(table: pd.DataFrame, drop: Sequence[str], words: Collection[str]
     named = table.set_axis([str(name) for name in table.columns], axis=1).reset_index(drop=True)
     keep = kept(list(named.columns), drop, what="The table")
     frame = _frame({name: _cleaned(named[name], mixed=name in words) for name in keep}, len(named))
-    return Read(frame, frozenset(name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype)))
+    categories = frozenset(name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype))
+    return Read(frame, categories, gap_words=_gap_words(named, frame))
 
 
 def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:

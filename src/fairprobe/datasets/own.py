@@ -22,6 +22,7 @@ from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.columns import UNSEEN, is_words, words_of
 from fairprobe.datasets.declared import Declared, read_domain
 from fairprobe.datasets.files import Read, Source, read
+from fairprobe.datasets.table import in_words
 from fairprobe.errors import DataError, SettingError, suggest
 
 MOST_CLASSES = 100
@@ -54,6 +55,7 @@ def open_table(
         raise DataError(f"The table has no column but the label '{label}'; nothing describes a person.")
     coding, notes = _inferred(people, groups, table) if declared is None else _as_declared(people, groups, declared, table)
 
+    notes += _about_ranges(people, coding)
     chosen = favourable if favourable is not None or declared is None else declared.favourable
     if chosen is not None and chosen not in classes:
         raise SettingError(f"The label '{label}' has no class '{chosen}' that could be favourable.{suggest(chosen, classes)}")
@@ -75,7 +77,7 @@ def open_table(
         card=Card(title=title, about="; ".join(counts + notes) + ".", source=str(table.path or "memory"), licence="unknown", citation=""),
         coding=coding,
         origin={
-            "path": None if table.path is None else str(table.path),
+            "path": None if table.path is None else str(table.path.resolve()),  # found from another folder, too
             "sha256": table.sha256,
             "label": label,
             "drop": dropped,
@@ -130,9 +132,19 @@ def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[
         if is_words(people[name]):
             _check_categories(name, people[name].nunique(), sensitive=name in sensitive)
     coding = Coding.of(people, sensitive=sensitive, gaps=True)
-    coding = replace(coding, types={name: kind for name, kind in coding.types.items() if name in table.categories})
+    types = {name: kind for name, kind in coding.types.items() if name in table.categories}
+    coding = replace(coding, types=types, gap_words=table.gap_words)
     gaps = [f"{name} {count:,}" for name, count in people.isna().sum().items() if count]
     return coding, [f"gaps: {', '.join(gaps)}"] if gaps else []
+
+
+def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
+    """Where a model is not asked with the very number of a person."""
+    return [
+        f"{name} is compared in {len(cuts) + 1} ranges, and a model is asked with one value of each ({', '.join(map(in_words, values))})"
+        for name, cuts in coding.cuts.items()
+        if people[name].nunique() > len(values := coding.values[name])
+    ]
 
 
 def _check_categories(name: str, count: int, *, sensitive: bool) -> None:
@@ -175,4 +187,5 @@ def _as_declared(people: pd.DataFrame, sensitive: list[str], declared: Declared,
         notes.append(f"columns that the domain does not have: {', '.join(beyond)}")
     chosen = tuple(sensitive) or domain.sensitive
     types = {name: kind for name, kind in people.dtypes.items() if name in table.categories and isinstance(kind, pd.CategoricalDtype)}
-    return replace(declared.coding, domain=replace(domain, attributes=tuple(attributes), sensitive=chosen), gaps=True, types=types), notes
+    whole = replace(domain, attributes=tuple(attributes), sensitive=chosen)
+    return replace(declared.coding, domain=whole, gaps=True, types=types, gap_words=table.gap_words), notes

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from math import hypot
 
-from fairprobe.errors import SettingError
+from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate.measures import Document, Measured, measured
 
 DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
-BUDGET = ("method", "variant", "settings", "seeds", "global_iterations", "local_iterations")  # of a search
+BUDGET = ("method", "variant", "settings", "seeds", "global_iterations", "local_iterations", "stopped")  # of a search, and what ended it
 
 
 def newcombe(one: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -27,8 +27,8 @@ def newcombe(one: tuple[float, float, float], other: tuple[float, float, float])
 def changes(name: str, body: Document, baseline: Document) -> list[Measured]:
     """By how much each number of a measure is higher than it was in the baseline."""
     now, before = [each for each in measured(name, body) if not each.is_small], {each.what: each for each in measured(name, baseline)}
-    if name == "idis" and any(body["generation"][key] != baseline["generation"][key] for key in BUDGET):
-        unlike = "the two searches had different methods or budgets. Audit both alike"
+    if name == "idis" and any(body["generation"].get(key) != baseline["generation"].get(key) for key in BUDGET):
+        unlike = "the two searches had different methods or budgets, or did not end alike. Audit both alike"
         return [Measured(f"change in {each.what}", None, missing=unlike) for each in now]
     return [_change(each, before.get(each.what)) for each in now]
 
@@ -47,11 +47,23 @@ def _change(now: Measured, before: Measured | None) -> Measured:
 
 def require_comparable(body: Document, baseline: Document, place: str) -> None:
     """Refuses a baseline that is about something else."""
-    told = {
-        "data set": [each["dataset"] for each in (body, baseline)],
-        "sensitive attributes": [", ".join(each["sensitive"]) for each in (body, baseline)],
-        "classes": [", ".join(each["data"]["classes"]) for each in (body, baseline)],
-    }
-    for what, (mine, other) in told.items():
-        if mine != other:
-            raise SettingError(f"The baseline{place} cannot be compared: its {what} is '{other}', that of the run '{mine}'. Name another.")
+    mine, its = _about(body), _about(baseline)
+    for what, ours in mine.items():
+        if ours != its[what] and None not in (ours, its[what]):
+            raise SettingError(
+                f"The baseline{place} cannot be compared: its {what} is '{its[what]}', that of the run '{ours}'. Name another."
+            )
+
+
+def _about(body: Document) -> dict[str, str | None]:
+    """What two runs must have in common; None where a run does not have it, so that there is nothing to mistake."""
+    try:
+        classes, chosen = body["data"]["classes"], body["fairness"]["positive"]
+        return {
+            "data set": body["dataset"],
+            "list of sensitive attributes": ", ".join(body["sensitive"]),
+            "list of classes": ", ".join(classes),
+            "favourable answer": None if chosen is None else classes[chosen],
+        }
+    except (KeyError, TypeError, IndexError) as error:
+        raise StorageError(f"The document of a run does not say what it is about ({error!r}). Run the audit again.") from error

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
-from fairprobe.gate.measures import MEASURES, Document, Measured, measured
+from fairprobe.gate.measures import MEASURES, Document, Measured, measured, people_drawn
 from fairprobe.gate.more import More, at_look, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
@@ -37,7 +37,10 @@ def check(run: Run, policy: Policy | Path | str, *, baseline: Run | None = None,
     """
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
     body = _document(run)
-    before = _baseline(rules, baseline, body)
+    before = baseline_of(rules, baseline)
+    if before is not None:
+        place = rules.baseline_run if baseline is None else baseline
+        require_comparable(body, before, f" {place}" if isinstance(place, Path | str) else "")
     draw = more or _opener(run, body)
     rulings = [ruling for name, limit in rules.limits.items() for ruling in _limited(name, limit, body, rules, draw)]
     if before is not None:
@@ -59,13 +62,14 @@ def _document(run: Run) -> Document:
     body = read_document(run) if isinstance(run, Path | str) else run
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise SettingError("A run is an audit, the folder of one, or its document of this version (`audit.to_dict()`); got something else.")
-    if lost := [key for key in HEADER if key not in body]:
-        raise StorageError(f"The run's document lacks {', '.join(lost)}. Run the audit again.")
+    lost = [key for key in HEADER if key not in body]
+    if lost or not isinstance(body["model"], dict) or "network" not in body["model"]:
+        raise StorageError(f"The run's document lacks {', '.join(lost or ['the name of the model'])}. Run the audit again.")
     return body
 
 
-def _baseline(policy: Policy, given: Run | None, body: Document) -> Document | None:
-    """The document to compare with, if the policy compares."""
+def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
+    """The document to compare with, if the policy compares; `given` takes the place of the policy's own."""
     place = policy.baseline_run if given is None else given
     if place is None:
         if policy.margins:
@@ -75,9 +79,7 @@ def _baseline(policy: Policy, given: Run | None, body: Document) -> Document | N
         raise SettingError(
             "There is a baseline, but the policy does not say by how much what may be worse: add dm_rs = 0.002 to [baseline]."
         )
-    before = _document(place)
-    require_comparable(body, before, f" {place}" if isinstance(place, Path | str) else "")
-    return before
+    return _document(place)
 
 
 def _opener(run: Run, body: Document) -> More | None:
@@ -117,8 +119,7 @@ def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
 
 def _sampled(each: Measured, limit: float, body: Document, policy: Policy, more: More | None) -> Ruling:
     """DM-RS, with as many more people as it takes."""
-    drawn = body["dm_rs"]
-    own = Rate(drawn["hits"], drawn["samples"], drawn["confidence"])
+    own = people_drawn(body)
     try:
         rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
     except FairprobeError as error:

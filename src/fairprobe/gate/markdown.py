@@ -2,52 +2,70 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from fairprobe.gate.ruling import Ruling, Verdict
 from fairprobe.gate.words import difference, estimate, interval, limit, shared
+from fairprobe.report.formats import ELLIPSIS, listed
+from fairprobe.report.markdown_text import bullets, escaped, joined, named, table
 
 SIGNS = {"pass": "✅ pass", "fail": "❌ fail"}
+HEAD = ("Rule", "Measured", "Interval", "Limit", "Outcome")
+LONGEST = 60_000  # characters; GitHub takes no comment above 65,536
+FEWER = (200, 50, 15, 5)  # rulings of a list, until the comment is short enough
+LINE = 400  # characters of somebody else's words in a sentence
 
 
 def markdown(verdict: Verdict) -> str:
-    """The verdict, what failed, a pair of people it is about, and the rest to unfold."""
-    about = f"`{_code(verdict.model)}` on {escaped(verdict.dataset)}, by {escaped(' and '.join(verdict.sensitive))}"
+    """The verdict, what failed, a pair of people it is about, and the rest to unfold. Of very many rulings the first ones."""
+    texts = (_comment(verdict, most) for most in FEWER)
+    return next((text for text in texts if len(text) <= LONGEST), joined([_title(verdict), _about(verdict)]))
+
+
+def _comment(verdict: Verdict, most: int) -> str:
     passed = [ruling for ruling in verdict.rulings if ruling.decided == "pass"]
-    parts = [f"### {SIGNS['pass' if verdict.passed else 'fail'][0]} Fairness: {verdict.headline}", about + "."]
+    parts = [_title(verdict), _about(verdict)]
     if verdict.failed:
-        parts += [_table(verdict.failed), *_pair(verdict)]
+        parts += [*_table(verdict.failed, most), *_pair(verdict)]
     if passed:
-        parts.append(_folded(f"{len(passed)} passed", _table(passed)))
-    parts.append(_folded("In words", "\n".join(f"- {escaped(ruling.why)}" for ruling in verdict.rulings)))
-    return "\n\n".join(parts) + "\n"
+        parts += _folded(f"{len(passed):,} passed", _table(passed, most))
+    ordered = [*verdict.failed, *passed]
+    words = bullets(escaped(_cut(ruling.why, 2 * LINE)) for ruling in ordered[:most])
+    return joined([*parts, *_folded("In words", [words, *_more(ordered, most)])])
 
 
-def _table(rulings: tuple[Ruling, ...] | list[Ruling]) -> str:
-    lines = ["| Rule | Measured | Interval | Limit | Outcome |", "| --- | ---: | ---: | ---: | --- |"]
-    for ruling in rulings:
+def _title(verdict: Verdict) -> str:
+    return f"### {SIGNS['pass' if verdict.passed else 'fail'][0]} Fairness: {verdict.headline}"
+
+
+def _about(verdict: Verdict) -> str:
+    by = escaped(_cut(listed(verdict.sensitive), LINE))
+    return f"{named(verdict.model) or 'A model'} on {named(verdict.dataset)}, by {by}."
+
+
+def _table(rulings: Sequence[Ruling], most: int) -> list[str]:
+    rows = []
+    for ruling in rulings[:most]:
         outcome = SIGNS[ruling.decided] + (" (uncertain)" if ruling.outcome == "uncertain" else "")
-        cells = escaped(ruling.what), estimate(ruling), interval(ruling) or "–", limit(ruling), outcome
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((escaped(_cut(ruling.what, LINE)), estimate(ruling), interval(ruling) or "–", limit(ruling), outcome))
+    return [table(HEAD, rows, words=(0, len(HEAD) - 1)), *_more(rulings, most)]
+
+
+def _more(rulings: Sequence[Ruling], most: int) -> list[str]:
+    return [f"… and {len(rulings) - most:,} more."] if len(rulings) > most else []
 
 
 def _pair(verdict: Verdict) -> list[str]:
     """The most telling pair of the run; the first is the one with the widest gap."""
     if not verdict.pairs:
         return []
-    pair = verdict.pairs[0]
-    return [f"**Two people who differ in nothing else.** {escaped(difference(pair))} Both: {escaped(shared(pair))}."]
+    apart, alike = (escaped(_cut(text, 5 * LINE)) for text in (difference(verdict.pairs[0]), shared(verdict.pairs[0])))
+    return [f"**Two people who differ in nothing else.** {apart} Both: {alike}."]
 
 
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+def _folded(title: str, blocks: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", *blocks, "</details>"]
 
 
-def escaped(text: str) -> str:
-    """One line that is shown as it is: no cell ends in it, no tag, link or emphasis begins."""
-    return re.sub(r"([\\`*_\[\]|<>~#&!])", r"\\\1", " ".join(text.split()))
-
-
-def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").replace("|", "/").split())
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + ELLIPSIS

@@ -11,6 +11,8 @@ from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from fairprobe.errors import StorageError
+from fairprobe.rates import Rate
+from fairprobe.report.formats import listed
 
 Document: TypeAlias = dict[str, Any]
 Direction: TypeAlias = Literal["at most", "at least"]
@@ -18,6 +20,7 @@ Unit: TypeAlias = Literal["share", "number", "count"]
 
 MOST: Direction = "at most"
 LEAST: Direction = "at least"
+CONSTANT = "The model gives everybody the same answer, which is even and worth nothing; limit accuracy as well."
 NO_GROUPS = "the data does not say which answer is favourable, so groups were not compared. Name the favourable answer and audit again"
 
 
@@ -54,14 +57,16 @@ class Measure:
 def measured(name: str, body: Document) -> list[Measured]:
     """What the run's document says of a measure: one number, or one for each table, class or group."""
     try:
-        return MEASURES[name].read(body)
+        found, is_constant = MEASURES[name].read(body), body["model"].get("constant")
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise StorageError(f"The run's document does not hold '{name}' as it should ({error!r}). Run the audit again.") from error
+    return [replace(each, note=CONSTANT) for each in found] if is_constant and name not in ("auc", "accuracy") else found
 
 
 def _number(value: Any) -> float | None:
     """A number that can be compared, or nothing."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None
+    is_number = isinstance(value, int) or (isinstance(value, float) and isfinite(value))
+    return value if is_number and not isinstance(value, bool) else None
 
 
 def _with_interval(what: str, entry: Document, missing: str, *, is_small: bool = False) -> Measured:
@@ -73,7 +78,7 @@ def _with_interval(what: str, entry: Document, missing: str, *, is_small: bool =
 
 
 def _by(body: Document) -> str:
-    return " and ".join(body["sensitive"])
+    return listed(body["sensitive"])
 
 
 def _counterparts(body: Document, what: str, entry: Document, missing: str) -> Measured:
@@ -88,6 +93,17 @@ def _dm_rs(body: Document) -> list[Measured]:
     return [_counterparts(body, what, body["dm_rs"], "no possible people were drawn. Audit again with --samples")]
 
 
+def people_drawn(body: Document) -> Rate:
+    """The possible people that the run drew, counted."""
+    try:
+        drawn = body["dm_rs"]
+        return Rate(int(drawn["hits"]), int(drawn["samples"]), float(drawn["confidence"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"The run's document does not count its possible people as it should ({error!r}). Run the audit again."
+        ) from error
+
+
 def _people(body: Document) -> list[Measured]:
     what = f"share of the people in the data affected by {_by(body)}"
     return [_counterparts(body, what, body["people"], f"nobody in the data has a known {_by(body)}. Check the column")]
@@ -96,14 +112,15 @@ def _people(body: Document) -> list[Measured]:
 def _ifr(letter: Literal["b", "p"], what: str) -> Callable[[Document], list[Measured]]:
     def read(body: Document) -> list[Measured]:
         missing = f"nobody held out has a counterpart by {_by(body)}. Check the column and the constraints"
-        return [_counterparts(body, f"{what} by {_by(body)} (IFR_{letter})", body["fairness"]["individual"][letter], missing)]
+        whole = f"share of pairs differing only in {_by(body)} that are told {what} (IFR_{letter})"
+        return [_counterparts(body, whole, body["fairness"]["individual"][letter], missing)]
 
     return read
 
 
 def _demographic_parity(body: Document) -> list[Measured]:
     what = "demographic parity difference"
-    return _of_tables(body, what, lambda table: [_apart(f"{what} by {table['attribute']}", table["dp"], "held out")])
+    return _of_tables(body, what, lambda table: [_apart(table, f"{what} by {table['attribute']}", table["dp"], "held out")])
 
 
 def _equalised_odds(body: Document) -> list[Measured]:
@@ -111,14 +128,17 @@ def _equalised_odds(body: Document) -> list[Measured]:
 
     def read(table: Document) -> list[Measured]:
         return [
-            _apart(f"{what} by {table['attribute']} given {each['given']}", each, f"held out with {each['given']}") for each in table["eo"]
+            _apart(table, f"{what} by {table['attribute']} given {each['given']}", each, f"held out with {each['given']}")
+            for each in table["eo"]
         ]
 
     return _of_tables(body, what, read)
 
 
-def _apart(what: str, entry: Document, who: str) -> Measured:
-    return _with_interval(what, entry, f"fewer than two groups have people {who}. Hold out more people, or merge groups")
+def _apart(table: Document, what: str, entry: Document, who: str) -> Measured:
+    found = _with_interval(what, entry, f"fewer than two groups have people {who}. Hold out more people, or merge groups")
+    small = sum(row["is_small"] for row in table["rows"])
+    return replace(found, note=f"Every group counts alike here, also the {small:,} with very few people.") if small else found
 
 
 def _impact_ratio(body: Document) -> list[Measured]:
@@ -159,7 +179,9 @@ def _idis(body: Document) -> list[Measured]:
         "interrupted": "The search was interrupted, so it might have found more. Audit again.",
         "wanted": "The search ended when it had as many as were wanted, so it might have found more. Audit again with a higher --wanted.",
     }
-    what = f"cases found by the search (IDIs) by {_by(body)}"
+    what = f"number of cases by {_by(body)} that the search found (IDIs)"
+    if found["tried"] == 0:
+        return [Measured(what, None, missing="the search tried nobody. Give it more time, or seeds")]
     missing = "the search told no number. Audit again"
     return [Measured(what, _number(found["idis"]), missing=missing, cut_short=cut_short.get(found["stopped"], ""))]
 
@@ -171,8 +193,8 @@ def _accuracy(body: Document) -> list[Measured]:
 _ALL = (
     Measure("dm_rs", MOST, "share", "Of all people who could be, the share whose answer changes with the attribute alone.", _dm_rs),
     Measure("people", MOST, "share", "Of the people in the data, the share whose answer changes with the attribute alone.", _people),
-    Measure("ifr_b", LEAST, "share", "Of the pairs of counterparts held out, the share told the same.", _ifr("b", "pairs told the same")),
-    Measure("ifr_p", LEAST, "share", "As ifr_b, where the probabilities must be alike too.", _ifr("p", "pairs told nearly alike")),
+    Measure("ifr_b", LEAST, "share", "Of the pairs of counterparts held out, the share told the same.", _ifr("b", "the same")),
+    Measure("ifr_p", LEAST, "share", "As ifr_b, where the probabilities must be alike too.", _ifr("p", "nearly the same")),
     Measure("demographic_parity", MOST, "number", "How far the groups' rates of the favourable answer lie apart.", _demographic_parity),
     Measure("equalised_odds", MOST, "number", "The same among people whose true answer is alike.", _equalised_odds),
     Measure("impact_ratio", LEAST, "number", "A group's rate of the favourable answer over the highest group's.", _impact_ratio),

@@ -16,10 +16,12 @@ from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.metrics import dm_rs, fairness, people
 from fairprobe.metrics.generation import SAMPLES
 from fairprobe.model import Model, TorchModel, one_thread
+from fairprobe.networks import DenseNetwork
 from fairprobe.run.document import FORMAT
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import as_model, check_classes, check_seed, name_of
 from fairprobe.run.plain import plain_rate
+from fairprobe.run.streams import streams
 
 EXAMPLES = 3
 
@@ -35,10 +37,9 @@ def prepared(data: Dataset, model: Any, sensitive: str | tuple[str, ...] | list[
 def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> Document:
     """DM-RS, and of the people drawn for it those whose answers change most."""
     check_seed(seed)
-    common = dm_rs(data.domain, model, rng=_draws(seed), samples=samples)
-    drawn = (
-        data.domain.sample(min(SAMPLES, samples), rng=_draws(seed)) if common.hits else np.empty((0, len(data.domain)), dtype=np.float32)
-    )
+    common = dm_rs(data.domain, model, rng=streams(seed)["domain"], samples=samples)
+    again = streams(seed)["domain"]
+    drawn = data.domain.sample(min(SAMPLES, samples), rng=again) if common.hits else np.empty((0, len(data.domain)), dtype=np.float32)
     return _header(data, model, seed) | {"dm_rs": plain_rate(common), "pairs": _pairs(data, model.original or model, drawn)}
 
 
@@ -57,16 +58,17 @@ def groups_held_out(data: Dataset, model: Model, *, seed: int) -> Document:
     return _header(data, model, seed) | {"fairness": fairness_document(measured, data.classes)}
 
 
-def _draws(seed: int) -> np.random.Generator:
-    """The generator with which an audit draws possible people: its second of four."""
-    return np.random.default_rng(seed).spawn(4)[1]
-
-
 def _header(data: Dataset, model: Model, seed: int) -> Document:
-    name = type(model.module).__name__ if isinstance(model, TorchModel) and model.about is None else name_of(model)
-    known = {"network": name, "blind_to": list(model.about.blind_to) if model.about else []}
+    known = {"network": _called(model), "blind_to": list(model.about.blind_to) if model.about else []}
     about = {"dataset": data.name, "sensitive": list(data.domain.sensitive), "seed": seed, "model": known}
     return {"format": FORMAT, **about, "pairs": []}
+
+
+def _called(model: Model) -> str:
+    """The name that the run's document has."""
+    if isinstance(model, TorchModel) and isinstance(model.module, DenseNetwork):
+        return model.module.name
+    return type(model.module).__name__ if isinstance(model, TorchModel) and model.about is None else name_of(model)
 
 
 def _pairs(data: Dataset, model: Model, x: Rows) -> list[Document]:

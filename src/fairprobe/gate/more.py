@@ -58,6 +58,8 @@ def at_look(rate: Rate, look: int) -> Rate:
 
 def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rate, int]:
     """All people drawn, with the interval of the last look, and how many looks it took. At `most` people it ends undecided."""
+    if first.samples >= most:  # a single look has nothing to share its errors with
+        return first, 1
     hits, samples, look = first.hits, first.samples, 1
     while True:
         rate = at_look(Rate(hits, samples, first.confidence), look)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -46,6 +46,8 @@ class Policy:
             raise SettingError(f"{where}baseline.{RUN} must be the folder of a run; it is {self.baseline[RUN]!r}.")
         _check_numbers(self.limits, f"{where}limits", MEASURES)
         _check_numbers(self.margins, f"{where}baseline", (*MEASURES, RUN))
+        object.__setattr__(self, "limits", _plain(self.limits))
+        object.__setattr__(self, "baseline", _plain(self.baseline))
         if not self.limits and not self.margins:
             raise SettingError(
                 f"{where}limits must name at least one measure, for instance dm_rs = 0.01; a policy without any passes everything."
@@ -68,7 +70,7 @@ def read_policy(path: Path | str) -> Policy:
     """The policy of a TOML file."""
     place = Path(path)
     try:
-        body = tomllib.loads(place.read_text(encoding="utf-8"))
+        body = tomllib.loads(place.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise SettingError(f"There is no policy {place}. Write one with, for instance, the lines [limits] and dm_rs = 0.01.") from error
     except OSError as error:
@@ -84,12 +86,20 @@ def read_policy(path: Path | str) -> Policy:
     return Policy(**body, path=place)
 
 
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """NumPy's numbers as Python's, which can be written anywhere."""
+    return {
+        name: value if not isinstance(value, Real) else int(value) if isinstance(value, Integral) else float(value)
+        for name, value in given.items()
+    }
+
+
 def _check_numbers(given: Mapping[str, Any], where: str, known: Iterable[str]) -> None:
     for name, value in given.items():
         if name not in MEASURES:
             raise SettingError(f"{where} knows no measure '{name}'.{suggest(str(name), known)}")
         is_count = MEASURES[name].unit == "count"
-        is_number = isinstance(value, int if is_count else int | float) and not isinstance(value, bool) and isfinite(value)
-        if not is_number or value < 0 or (value > 1 and not is_count):
+        is_number = isinstance(value, Integral if is_count else Real) and not isinstance(value, bool)
+        if not is_number or not value >= 0 or (value > 1 and not is_count):
             wanted = "a whole number of at least 0" if is_count else "a number from 0 to 1 (1 % is 0.01)"
             raise SettingError(f"{where}.{name} must be {wanted}; it is {value!r}.")

@@ -61,8 +61,9 @@ def _result(ruling: Ruling, place: int, verdict: Verdict, policy: str) -> dict[s
 
 
 def _uri(path: Path) -> str:
-    """Relative to where the command was given, as code hosts want it; elsewhere the full address."""
-    whole, here = path.resolve(), Path.cwd().resolve()
+    """Relative to the repository, as code hosts want it, or to where the command was given; elsewhere the full address."""
+    whole = path.resolve()
+    here = next((folder for folder in whole.parents if (folder / ".git").exists()), Path.cwd().resolve())
     if not whole.is_relative_to(here):
         return whole.as_uri()
     return whole.as_uri().removeprefix(here.as_uri()).lstrip("/")
@@ -70,7 +71,7 @@ def _uri(path: Path) -> str:
 
 def _text(policy: str | None) -> str:
     try:
-        return "" if policy is None else Path(policy).read_text(encoding="utf-8")
+        return "" if policy is None else Path(policy).read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         return ""
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Keys, Rows
+from fairprobe.domain import Domain
 from fairprobe.findings import Findings
 
 CANDIDATES = 500
+CROWD = 5  # people in the data who are alike, among whom one is not recognised
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,16 @@ class Pair:
     origin: int
 
 
-def striking_pairs(findings: Findings, count: int = 6) -> list[Pair]:
-    """Of the findings with the widest gap, those that lie farthest apart, the widest first."""
+def striking_pairs(findings: Findings, count: int = 6, *, records: Rows | None = None) -> list[Pair]:
+    """Of the findings with the widest gap, those that lie farthest apart, the widest first.
+
+    A search starts at people in the data, and who is affected as they are is found as they are. Such a person is not shown: of `records`,
+    those that fewer than `CROWD` share apart from the sensitive attributes are left out.
+    """
     best: list[Pair] = []
+    rare = _rare(findings.domain, records)
     for batch in findings.batches():
+        batch = batch.filter(pa.array(~np.isin(findings.domain.key(findings.rows(batch)), rare)))
         gap = batch.column("gap").to_numpy(zero_copy_only=False)
         top = np.argsort(-gap, kind="stable")[:CANDIDATES]
         few = batch.take(top)
@@ -49,6 +57,14 @@ def striking_pairs(findings: Findings, count: int = 6) -> list[Pair]:
         chosen.append(int(distance.argmax()))
         distance = np.minimum(distance, np.abs(place - place[chosen[-1]]).sum(axis=1))
     return [best[i] for i in sorted(chosen)]
+
+
+def _rare(domain: Domain, records: Rows | None) -> Keys:
+    """The keys of people in the data who could be recognised."""
+    if records is None:
+        return np.empty(0, dtype=np.uint64)
+    keys, counts = np.unique(domain.key(domain.clip(records)), return_counts=True)
+    return keys[counts < CROWD]
 
 
 def _pairs(findings: Findings, batch: pa.RecordBatch) -> list[Pair]:

@@ -14,6 +14,7 @@ that is given, or the plain one, a number for each attribute and a column for ea
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -53,6 +54,7 @@ READERS = {
 }
 SAME = 1e-3  # in probability, between what can be looked into and the user's own program
 ASKED = 256
+NUMBERED = re.compile(r"-?\d+(\.0)?|True|False|true|false")  # classes that were coded before the model saw them
 LOST = 32  # people whose numbers are looked at to see whether an attribute reaches the model
 
 
@@ -64,7 +66,8 @@ def load_model(
     inputs: Inputs = "auto",
     outputs: Outputs = "auto",
     weights: Path | str | None = None,
-    blind_to: Sequence[str] = (),
+    blind_to: str | Sequence[str] = (),
+    classes: Sequence[str] | None = None,
     endpoint: dict[str, Any] | None = None,
 ) -> Model:
     """The model as fairprobe asks it, for rows of `data`.
@@ -72,16 +75,30 @@ def load_model(
     `encoder` turns the table's own words into the model's numbers: a fitted transformer, a .skops file, a function or its module:function.
     Without one, `inputs` says what the columns are: "numbers" (one an attribute, categories by their position), "one-hot", or "auto", by
     the model's width. `outputs` says whether it answers logits or probabilities, where that cannot be told. `weights` (safetensors) go with
-    module:function. `blind_to` names the attributes that the model is not given. `endpoint` are settings of an HTTP endpoint.
+    module:function. `blind_to` names the attributes that the model is not given, `classes` the data's classes in the order of the model's
+    answers where that is another. `endpoint` are settings of an HTTP endpoint.
     """
     opened = open_model(source, weights=weights, endpoint=endpoint or {})
+    blind = (blind_to,) if isinstance(blind_to, str) else tuple(blind_to)
     if outputs not in ("auto", "logits", "probabilities"):
         raise SettingError(f"A model answers logits or probabilities, or auto; got '{outputs}'.")
     if outputs != "auto":
         opened = replace(opened, outputs=outputs)
+    if classes is not None:
+        if sorted(classes) != sorted(data.classes):
+            raise SettingError(
+                f"The classes of '{data.name}' are {', '.join(data.classes)}; got {', '.join(classes)}. Name each of them once."
+            )
+        opened = replace(opened, classes=tuple(classes))
     prepared = _encoder(encoder)
-    told = {"encoder": encoder, "inputs": inputs, "outputs": outputs, "weights": weights, "blind_to": list(blind_to), "endpoint": endpoint}
-    return _join(opened, data, prepared, inputs, tuple(blind_to), _origin(source, told))
+    if opened.takes == "words" and (prepared is not None or inputs != "auto"):
+        raise SettingError(
+            f"{opened.name} takes the table's own words, and an encoder or a kind of inputs is for models that take numbers. Leave it out, "
+            "or put encoder and model into one Pipeline."
+        )
+    told = {"encoder": encoder, "inputs": inputs, "outputs": outputs, "weights": weights, "blind_to": list(blind), "endpoint": endpoint}
+    told["classes"] = None if classes is None else list(classes)
+    return _join(opened, data, prepared, inputs, blind, _origin(source, told))
 
 
 def open_model(source: Source, *, weights: Path | str | None = None, endpoint: dict[str, Any] | None = None) -> Opened:
@@ -89,22 +106,29 @@ def open_model(source: Source, *, weights: Path | str | None = None, endpoint: d
     if not isinstance(source, str | Path):
         from fairprobe.model.own_code import open_callable
 
+        if weights is not None:
+            raise SettingError("Weights go with module:function. Load them into the network yourself, and give that.")
+
         opened = open_callable(source)
         if opened is None:
             kind = source.__name__ if isinstance(source, type) else type(source).__name__
             raise ModelError(f"A model is a torch module, a fitted classifier, or a function from rows to probabilities; got {kind}.")
         return opened
     text = str(source)
+    is_code = ":" in text and not Path(text).exists() and not text.startswith(("http://", "https://"))
+    if weights is not None and not is_code:
+        raise SettingError(f"Weights go with own code that builds a network (--model my_code.py:function); the model is {text}.")
     if text.startswith(("http://", "https://")):
         from fairprobe.model.endpoint import open_endpoint
 
         return open_endpoint(text, **(endpoint or {}))
-    path = Path(text)
-    if ":" in text and not path.exists():
+    if "://" in text:
+        raise SettingError(f"A model behind an address is asked by https:// or http://; got '{text.partition('://')[0]}://…'.")
+    if is_code:
         from fairprobe.model.own_code import open_own
 
         return open_own(text, weights=None if weights is None else Path(weights))
-    return _open_file(path)
+    return _open_file(Path(text))
 
 
 def _open_file(path: Path) -> Opened:
@@ -158,7 +182,7 @@ def _join(
 ) -> Model:
     for name in blind_to:
         data.domain.index(name)  # refused by name if it does not exist
-    seen = _seen(opened, data, blind_to)
+    seen = _seen(opened if encoder is None else replace(opened, columns=None), data, blind_to)
     about = About(opened.kind, opened.name, opened.why, tuple(name for name in data.domain.names if name not in seen), origin)
     words = _words(data, seen)
     to_numbers: Numbers | None = None
@@ -173,7 +197,7 @@ def _join(
         )
     asked = words if opened.takes == "words" else to_numbers
     assert asked is not None
-    order = _order(opened, data)
+    order = _order(opened.classes, opened.name, data)
     scores = opened.outputs
     if opened.network is not None:
         module, why = _network(opened, data, to_numbers)
@@ -184,12 +208,13 @@ def _join(
             if order is not None:
                 white = TorchModel(nn.Sequential(module, Reordered(order, scores)), encoder=white.encoder, outputs=scores)
             white.about = about
-            white.original = None if opened.kind == "torch module" else _black_box(opened, asked, scores, order, about)
+            is_itself = opened.kind == "torch module" and module is opened.network  # nothing was made of it that could be wrong
+            white.original = None if is_itself else _black_box(opened, asked, scores, data, about)
             if white.original is None or _same(white, white.original, data):
                 return white
             why = "what was made of it answers differently from the model itself"
         about = replace(about, why=why)
-    return _black_box(opened, asked, scores, order, about)
+    return _black_box(opened, asked, scores, data, about)
 
 
 class Reordered(nn.Module):
@@ -205,11 +230,13 @@ class Reordered(nn.Module):
         return 1 - scores if self.outputs == "probabilities" else -scores  # one score, of the second class
 
 
-def _black_box(opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, order: list[int] | None, about: About) -> Model:
+def _black_box(opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About) -> Model:
     def predict(x: Rows) -> Any:
         answer = opened.ask(asked(x))
         if scores == "logits":
             answer = _softmax(answer)
+        classes = opened.classes or getattr(opened.ask, "classes", None)  # an endpoint names them when it answers
+        order = _order(classes, opened.name, data)
         if order is None:
             return answer
         answer = np.asarray(answer)
@@ -269,7 +296,7 @@ def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
     alone = data.domain.with_sensitive(name)
     rows = alone.counterparts(data.x[alone.comparable(data.x)][:LOST])
     numbers = to_numbers(rows.reshape(-1, len(alone))).reshape(len(rows), alone.value_count, -1)
-    return bool((numbers == numbers[:, :1]).all())
+    return np.array_equal(numbers, np.broadcast_to(numbers[:, :1], numbers.shape), equal_nan=True)
 
 
 def _plain(opened: Opened, data: Dataset, seen: list[str], inputs: Inputs) -> Numbers:
@@ -318,11 +345,26 @@ def _guarded(encode: Callable[[pd.DataFrame], Any], words: Callable[[Rows], pd.D
     return numbers
 
 
-def _order(opened: Opened, data: Dataset) -> list[int] | None:
-    """Where each class of the data stands among the model's, if the model names the same ones in another order."""
-    if opened.classes is None or opened.classes == data.classes or set(opened.classes) != set(data.classes):
+def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:
+    """Where each class of the data stands among the model's; None if they stand alike, or if the model only numbers them."""
+    if classes is None or len(classes) != len(data.classes):  # how many there are is compared where the model is asked
         return None
-    return [opened.classes.index(name) for name in data.classes]
+    theirs = [_plain_name(one) for one in classes]
+    if sorted(theirs) == sorted(data.classes):
+        order = [theirs.index(one) for one in data.classes]
+        return None if order == sorted(order) else order
+    if all(NUMBERED.fullmatch(one) for one in theirs):
+        return None
+    raise ModelError(
+        f"{name} answers for the classes {', '.join(theirs)}; '{data.name}' has {', '.join(data.classes)}. Say which of these its answers "
+        "stand for, in its own order (--classes)."
+    )
+
+
+def _plain_name(name: str) -> str:
+    """As a data set names it: 1.0 is "1"."""
+    plain = name.strip()
+    return plain.removesuffix(".0") if NUMBERED.fullmatch(plain) else plain
 
 
 def _origin(source: Source, told: dict[str, Any]) -> dict[str, Any] | None:
@@ -330,10 +372,16 @@ def _origin(source: Source, told: dict[str, Any]) -> dict[str, Any] | None:
     plain = (str, Path, type(None))
     if not isinstance(source, str | Path) or not isinstance(told["encoder"], plain):
         return None
-    path = Path(str(source))
-    is_file = path.is_file()
-    return {
-        "source": str(path.resolve()) if is_file else str(source),
-        "sha256": sha256(path.read_bytes()).hexdigest() if is_file else None,
-        **{name: str(value) if isinstance(value, Path) else value for name, value in told.items()},
-    }
+    named = {"source": _from_anywhere(source)} | {name: _from_anywhere(told[name]) for name in ("encoder", "weights")}
+    files = {file for name in named.values() if name is not None for file in (name, name.rpartition(":")[0]) if Path(file).is_file()}
+    return told | named | {"files": {file: sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)}}
+
+
+def _from_anywhere(name: str | Path | None) -> str | None:
+    """The name of a file, or of code in one, so that it is found from another folder too."""
+    if name is None or str(name).startswith(("http://", "https://")):
+        return name if name is None else str(name)
+    file, colon, function = str(name).rpartition(":")
+    if colon and Path(file).is_file():
+        return f"{Path(file).resolve()}:{function}"
+    return str(Path(name).resolve()) if Path(name).is_file() else str(name)

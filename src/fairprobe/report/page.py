@@ -23,6 +23,7 @@ CLASSES = {  # in fairprobe.search
     "themis": "Themis",
     "random": "RandomWalk",
 }
+OWN_DATA = "...  # your own data, as it was"
 NEEDED = {"neuronfair": "layer=...", "symbgen": "x=data.x"}  # what they cannot be made without
 
 
@@ -128,7 +129,7 @@ def _legend(inside: dict[str, Any]) -> list[tuple[str, float, str, str]]:
 def _python(document: dict[str, Any]) -> str:
     """The lines that repeat the audit in the run folder."""
     found, data = document["generation"], document["dataset"]
-    load = f"fp.datasets.load({data!r})" if document["data"]["source"] else "...  # your own data, as it was"
+    load = _own_table(document) if document["data"]["origin"] else f"fp.datasets.load({data!r})" if document["data"]["source"] else OWN_DATA
     return "\n".join(
         (
             "import fairprobe as fp",
@@ -149,11 +150,26 @@ def _python(document: dict[str, Any]) -> str:
     )
 
 
+def _own_table(document: dict[str, Any]) -> str:
+    """In the run folder lies what was found out about the table; only a table that was in a file can be named."""
+    origin, data = document["data"]["origin"], document["data"]
+    if not origin["path"]:
+        return OWN_DATA
+    favourable = [] if data["favourable"] is None else [f"favourable={data['classes'][data['favourable']]!r}"]
+    told = [f"label={origin['label']!r}", f"sensitive={document['sensitive']!r}", *favourable]
+    told += [*([f"drop={origin['drop']!r}"] if origin["drop"] else []), "domain='domain.toml'", f"name={document['dataset']!r}"]
+    return f"fp.datasets.open_table({', '.join([repr(origin['path']), *told])})"
+
+
 def _kept(document: dict[str, Any]) -> str:
-    if document["interpretation"] is None:
-        return "...  # your model"
+    origin = document["model"]["origin"]
+    if origin is not None:
+        told = {name: value for name, value in origin.items() if name not in ("source", "files") and value not in (None, [], "auto")}
+        return f"fp.load_model({', '.join([repr(origin['source']), 'data', *(f'{name}={value!r}' for name, value in told.items())])})"
     if document["model"]["trained_here"]:
         return "fp.networks.load('model', data.domain)"
+    if document["interpretation"] is None or document["generation"]["refuted"] is not None:
+        return "...  # your model"
     return "...  # your network; its weights are in model/"
 
 

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from fairprobe.arrays import Mask
+from fairprobe.errors import FairprobeError
 from fairprobe.findings import Findings
-from fairprobe.judgement import judge
 from fairprobe.model import Model, one_thread
 
 
 def confirmed(findings: Findings, original: Model, progress: Callable[[int, int], None]) -> tuple[Findings, int]:
     """The findings that the program itself confirms, and how many it refutes. An interrupt keeps those that were confirmed until then."""
-    domain, total = findings.domain, len(findings)
+    total = len(findings)
     kept: list[Mask] = []
     asked = hits = 0
     is_interrupted = False
@@ -25,11 +26,20 @@ def confirmed(findings: Findings, original: Model, progress: Callable[[int, int]
             if not is_interrupted:
                 try:
                     progress(asked, max(total, 1))
-                    mask = judge(domain, original, findings.rows(batch)).is_discriminatory
+                    mask = _is_confirmed(findings, batch, original)
                     asked, hits = asked + len(mask), hits + int(mask.sum())
                 except KeyboardInterrupt:
                     is_interrupted = True
+                except FairprobeError as error:
+                    error.findings = findings  # as they are: what was found is not lost with the program that cannot confirm it
+                    raise
             kept.append(mask)
     if is_interrupted:
         findings = replace(findings, generation=replace(findings.generation, stopped="interrupted"))
     return (findings if hits == total and not is_interrupted else findings.where(kept)), asked - hits
+
+
+def _is_confirmed(findings: Findings, batch: pa.RecordBatch, original: Model) -> Mask:
+    """Whether the program tells these very two people what the findings say it does."""
+    mine, other = (original.labels(findings.rows(batch, other=side)) for side in (False, True))
+    return np.asarray((mine == batch.column("label").to_numpy()) & (other == batch.column("label_other").to_numpy()))

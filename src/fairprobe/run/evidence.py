@@ -28,6 +28,7 @@ from fairprobe.run.confirm import confirmed
 from fairprobe.run.document import document
 from fairprobe.run.mlflow_log import log_to_mlflow
 from fairprobe.run.models import OnStage, as_model, check_classes, check_seed
+from fairprobe.run.streams import streams
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
 from fairprobe.storage import write_text
@@ -125,7 +126,7 @@ def audit(
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
-    rngs = dict(zip(("ablation", "domain", "seeds", "search"), np.random.default_rng(seed).spawn(4), strict=True))
+    rngs = streams(seed)
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
@@ -162,7 +163,7 @@ def audit(
         people=affected,
         findings=findings,
         spread=spread(findings),
-        pairs=striking_pairs(findings),
+        pairs=striking_pairs(findings, records=data.x),
         versions=versions(),
         fairness=held_out,
         refuted=refuted,

@@ -11,7 +11,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError
 from fairprobe.model import Model, load_model
 from fairprobe.run.folder import DOMAIN, read_document
-from fairprobe.run.models import MODEL, REFUSED, trained_before
+from fairprobe.run.models import trained_before
 
 # What a loader may have been told; a run does not say it, but its attributes do.
 CODINGS: dict[str, tuple[dict[str, Any], ...]] = {"compas": ({"coding": "free"},), "german": ({"marital": True},)}
@@ -48,10 +48,11 @@ def data_of(body: dict[str, Any], folder: Path) -> Dataset:
 def model_of(body: dict[str, Any], folder: Path, data: Dataset) -> Model:
     """The model of a run: the network that lies in it, or the user's own where it came from."""
     origin = body["model"]["origin"]
-    if origin is None or (folder / MODEL).exists() or (folder / REFUSED).exists():
+    if origin is None or body["repair"] is not None:
         return trained_before(folder, data)
-    _check_unchanged(Path(origin["source"]), origin["sha256"], "model", ModelError)
-    told = {name: value for name, value in origin.items() if name not in ("source", "sha256")}
+    for file, digest in origin["files"].items():  # the model, its encoder, its weights
+        _check_unchanged(Path(file), digest, "model", ModelError)
+    told = {name: value for name, value in origin.items() if name not in ("source", "files")}
     return load_model(origin["source"], data, **told)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairprobe.report.sentences import BLACK_BOX, noun, scores
+from fairprobe.report.formats import listed
+from fairprobe.report.sentences import BLACK_BOX, noun, scores, sensitive
 
 NAMED = 6  # groups named in a note
 
 
 def verdict(body: dict[str, Any]) -> str:
     """The result in a sentence or two, with its interval."""
-    name, common, people = " and ".join(body["sensitive"]), body["dm_rs"], body["people"]
+    name, common, people = sensitive(body), body["dm_rs"], body["people"]
     idis = body["generation"]["idis"]
     if body["model"]["constant"]:
         return (
@@ -63,7 +64,7 @@ def notes(body: dict[str, Any]) -> list[str]:
         why = model["why_black_box"].rstrip(".")
         said.append(f"{BLACK_BOX}{f' Why it is one: {why}.' if why else ''}")
     if blind := [name for name in body["sensitive"] if name in model["blind_to"]]:
-        said.append(f"The {noun(body)} is not given {_some(blind)}; by that alone it cannot tell two people apart.")
+        said.append(f"The {noun(body)} is not given {listed(blind)}; by that alone it cannot tell two people apart.")
     if generation["refuted"] is not None:
         dropped = f"; {generation['refuted']:,} that it did not confirm were dropped" if generation["refuted"] else ""
         said.append(
@@ -80,7 +81,8 @@ def notes(body: dict[str, Any]) -> list[str]:
             "where the search starts from them, they are clipped to the bounds."
         )
     if absent := body["people"]["absent"]:
-        said.append(f"Nobody in the data is {_some(absent)}. What the {noun(body)} says of such people is a guess beyond its experience.")
+        unseen = f"What the {noun(body)} says of such people is a guess beyond its experience."
+        said.append(f"Nobody in the data is any of these: {_some(absent)}. {unseen}")
     said += _about_groups(body)
     if data["constraints"]:
         said.append(f"Generated people obey these rules: {', '.join(data['constraints'])}.")
@@ -92,9 +94,15 @@ def notes(body: dict[str, Any]) -> list[str]:
     said.append(
         f"The accuracy of {_percent(model['accuracy'])} was measured on {model['accuracy_rows']:,} {held_out} "
         "Always giving the commonest answer would reach "
-        f"{_percent(model['majority'])}. The papers report accuracy on training data."
+        f"{_percent(model['majority'])}.{' The papers report accuracy on training data.' if model['trained_here'] else ''}"
     )
-    if model["accuracy"] <= model["majority"] and not model["constant"]:
+    if len(data["classes"]) == 2 and 1 - model["accuracy_high"] > model["majority"]:
+        said.append(
+            f"Taken the other way round, the {noun(body)}'s answers would be right for {_percent(1 - model['accuracy'])}. Most likely its "
+            f"classes stand in another order than the data's, which is “{data['classes'][0]}”, then “{data['classes'][1]}”; then all that "
+            "is said here about who gets which answer is the wrong way round. Say the order when the model is loaded (--classes)."
+        )
+    elif model["accuracy"] <= model["majority"] and not model["constant"]:
         said.append(
             f"The {noun(body)} is no better than always giving the commonest answer. A fairness measurement of such a {noun(body)} means "
             "little."
@@ -117,20 +125,26 @@ def _about_groups(body: dict[str, Any]) -> list[str]:
     if measured["group"] is None:
         said.append("The data does not say which of its answers is favourable, so selection rates of groups were not measured.")
         return said
-    for table in measured["group"]["tables"]:
+    tables, alone = measured["group"]["tables"], len(body["sensitive"])
+    for table in (*tables[:alone], *tables[alone:][-1:]):  # each attribute, and all together; pairs, of which there can be many, add little
         small = [row["name"] for row in table["rows"] if row["is_small"]]
         if small:
             said.append(
                 f"Small groups by {table['attribute']}, less than {_percent(table['smallest'])} of the people held out: {_some(small)}; "
                 "their rates say little."
             )
-        if table["unknown"]:
-            said.append(f"{table['unknown']:,} of the people held out have {table['attribute']} outside the domain; they are in no group.")
+    said += [
+        f"{table['unknown']:,} of the people held out have {table['attribute']} outside the domain; they are in no group."
+        for table in tables[:alone]
+        if table["unknown"]
+    ]
     return said
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    """“a”, “b” and “c”, or the first ones and how many more: a name can have commas of its own."""
+    more = [f"{len(names) - NAMED:,} more"] if len(names) > NAMED else []
+    return listed([*(f"“{name}”" for name in names[:NAMED]), *more])
 
 
 def _about_the_search(body: dict[str, Any]) -> str:
