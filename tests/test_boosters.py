@@ -15,8 +15,8 @@ import pytest
 import xgboost
 
 from fairprobe.errors import FairprobeError, ModelError
-from fairprobe.model.booster_text import from_ubjson
-from fairprobe.model.boosters import open_lightgbm, open_xgboost
+from fairprobe.model.formats.booster_text import from_ubjson
+from fairprobe.model.formats.boosters import open_lightgbm, open_xgboost
 
 RNG = np.random.default_rng(5)
 N = 200

@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.model.endpoint import TOKEN, Endpoint, open_endpoint
+from fairprobe.model.formats.endpoint import TOKEN, Endpoint, open_endpoint
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "sex": ["f", "m", None], "gain": [1.5, np.nan, 0.0]})
 ROWS = np.array([[0.1, 1.0], [0.2, np.nan], [0.3, 3.0]], dtype=np.float32)
@@ -312,7 +312,7 @@ MISBEHAVIOUR: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("path", "told"), MISBEHAVIOUR, ids=[path for path, _ in MISBEHAVIOUR])
 def test_a_server_that_misbehaves_is_told_in_a_sentence(path: str, told: str, server: Server) -> None:
     with pytest.raises(ModelError, match=told) as caught:
-        ask(server, f"{path}?key=hidden")(FRAME)
+        ask(server, f"{path}?view=hidden")(FRAME)
     message = str(caught.value)
     assert f"{server.address}{path}, asked for rows 0 to 2," in message
     assert "hidden" not in message
@@ -436,3 +436,14 @@ def test_values_that_json_cannot_hold_are_named(server: Server) -> None:
     with pytest.raises(FairprobeError, match="type complex has no place in JSON"):
         ask(server, "/good")(pd.DataFrame({"age": [1j]}, dtype=object))
     assert server.seen == []
+
+
+@pytest.mark.parametrize("query", ["api_key=1", "version=2&subscription-key=abc", "access_token=x", "sig=9", "code="])
+def test_an_address_with_a_secret_in_it_is_refused_for_it_would_be_written_down(query: str) -> None:
+    with pytest.raises(SettingError, match=r"looks like a secret.*FAIRPROBE_ENDPOINT_TOKEN") as caught:
+        open_endpoint(f"https://example.org/predict?{query}")
+    assert "abc" not in str(caught.value)
+
+
+def test_an_address_may_have_an_ordinary_query() -> None:
+    assert open_endpoint("https://example.org/predict?api-version=2026-01-01").takes == "words"

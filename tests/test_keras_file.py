@@ -20,9 +20,9 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.model import TorchModel
-from fairprobe.model.keras_file import open_keras
-from fairprobe.model.onnx_file import open_onnx
-from fairprobe.model.torch_file import open_torch
+from fairprobe.model.formats.keras_file import open_keras
+from fairprobe.model.formats.onnx_file import open_onnx
+from fairprobe.model.formats.torch_file import open_torch
 from tests.model_files import WRITERS, dense, keras_on_torch, save_keras, write_keras
 
 keras = keras_on_torch()
@@ -297,7 +297,9 @@ def test_keras_on_another_back_end_is_explained(tmp_path: Path, monkeypatch: pyt
 
 def test_keras_is_started_on_torch_whatever_the_shell_says(tmp_path: Path) -> None:
     plain(tmp_path / "net.keras")
-    program = "import pathlib\nfrom fairprobe.model.keras_file import open_keras\nprint(open_keras(pathlib.Path('net.keras')).width)"
+    program = (
+        "import pathlib\nfrom fairprobe.model.formats.keras_file import open_keras\nprint(open_keras(pathlib.Path('net.keras')).width)"
+    )
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("12\n", "")

@@ -19,7 +19,7 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.model import TorchModel
-from fairprobe.model.onnx_file import open_onnx
+from fairprobe.model.formats.onnx_file import open_onnx
 from tests.model_files import dense, write_graph, write_onnx
 
 WIDTH = 12

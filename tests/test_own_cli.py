@@ -23,7 +23,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from fairprobe.cli import app
-from fairprobe.model import endpoint
+from fairprobe.model.formats import endpoint
 from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_keras, write_onnx, write_torchscript
 
 TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")

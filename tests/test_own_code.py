@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError
-from fairprobe.model.own_code import open_callable, open_own, own_encoder
+from fairprobe.model.formats.own_code import open_callable, open_own, own_encoder
 
 ROWS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=np.float32)
 FRAME = pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]})

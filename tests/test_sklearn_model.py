@@ -43,8 +43,8 @@ from xgboost import XGBClassifier
 
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.model import TorchModel
-from fairprobe.model.opened import Opened
-from fairprobe.model.sklearn_model import open_encoder_object, open_encoder_skops, open_estimator, open_skops
+from fairprobe.model.formats.opened import Opened
+from fairprobe.model.formats.sklearn_model import open_encoder_object, open_encoder_skops, open_estimator, open_skops
 
 
 @pytest.fixture(autouse=True)

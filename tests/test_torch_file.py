@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.model import TorchModel
-from fairprobe.model.torch_file import open_torch
+from fairprobe.model.formats.torch_file import open_torch
 from tests.model_files import dense, old_torchscript, write_export, write_torchscript
 
 WRITE: dict[str, Callable[..., Path]] = {"TorchScript file": write_torchscript, "torch.export file": write_export}

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fairprobe.datasets import adult, open_table, read_packaged
+from fairprobe.datasets import adult, open_table, read_domain, read_packaged, write_domain
 from fairprobe.errors import DataError, DomainError, FairprobeError, SettingError
 
 TEXT = """age,sex,region,hours,pay,income
@@ -226,3 +226,16 @@ def test_a_table_that_cannot_be_audited_is_refused_in_one_sentence(name: str) ->
     with pytest.raises(kind, match=message) as caught:
         open_table(table, **{"label": "y", **settings})
     assert "\n" not in str(caught.value)
+
+
+def test_a_domain_file_says_which_word_a_model_knows_for_a_gap(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("work,sex,y\na,f,0\n?,m,1\nb,f,1\n,m,0\n")
+    plain = open_table(tmp_path / "people.csv", label="y", sensitive="sex")
+    assert plain.words(plain.x)["work"].isna().tolist() == [False, True, False, True]
+    write_domain(plain, tmp_path / "domain.toml")
+    text = (tmp_path / "domain.toml").read_text()
+    (tmp_path / "domain.toml").write_text(text.replace('categories = ["a", "b"]', 'categories = ["a", "b"]\ngap_word = "?"'))
+    told = open_table(tmp_path / "people.csv", label="y", sensitive="sex", domain=tmp_path / "domain.toml")
+    assert told.words(told.x)["work"].tolist() == ["a", "?", "b", "?"]
+    write_domain(told, tmp_path / "again.toml")
+    assert read_domain(tmp_path / "again.toml").coding.gap_words == {"work": "?"}

@@ -83,7 +83,8 @@ class Coding:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coding):
             return NotImplemented
-        same = (self.domain, self.values, self.scaling, self.gaps) == (other.domain, other.values, other.scaling, other.gaps)
+        names = ("domain", "values", "scaling", "gaps", "gap_words")
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
         return same and self.cuts.keys() == other.cuts.keys() and all(np.array_equal(self.cuts[key], other.cuts[key]) for key in self.cuts)
 
     __hash__ = None  # type: ignore[assignment]

@@ -29,10 +29,11 @@ NUMBER = (int, float)
 TOP = {"label": str, "favourable": str, "sensitive": list, "attributes": dict, "constraints": list}
 ANY_KIND = {"kind": str, "low": NUMBER, "high": NUMBER, "missing": NUMBER, "grain": NUMBER}
 KEYS: dict[str, dict[str, Any]] = {
-    "categorical": ANY_KIND | {"categories": list, "one_hot": bool, "values": list, "cuts": list},
+    "categorical": ANY_KIND | {"categories": list, "one_hot": bool, "values": list, "cuts": list, "gap_word": str},
     "integer": ANY_KIND | {"bin": NUMBER, "subtract": NUMBER, "divide_by": NUMBER},
     "real": ANY_KIND | {"subtract": NUMBER, "divide_by": NUMBER},
 }
+CODING_KEYS = {"values", "cuts", "gap_word", "subtract", "divide_by"}  # what says how cells become codes, not what the attribute is
 CONSTRAINT = {"name": str, "rule": str, "when": str, "then": str}
 KIND_WORDS = {str: "a word in quotation marks", NUMBER: "a number", bool: "true or false", list: "a list", dict: "a table"}
 
@@ -98,7 +99,7 @@ def _read(content: Mapping[str, Any]) -> Declared:
     if not content.get("attributes"):
         raise DomainError("The file declares no attribute. Each needs a table, such as [attributes.age].")
     attributes: list[Attribute] = []
-    coding: dict[str, dict[str, Any]] = {"cuts": {}, "values": {}, "scaling": {}}
+    coding: dict[str, dict[str, Any]] = {"cuts": {}, "values": {}, "scaling": {}, "gap_words": {}}
     for name, entry in content["attributes"].items():
         if not isinstance(entry, dict):
             raise DomainError(f"Attribute '{name}' must be a table, such as [attributes.{name}] with a `kind`; it is {entry!r}.")
@@ -108,7 +109,7 @@ def _read(content: Mapping[str, Any]) -> Declared:
         elif "subtract" in entry or "divide_by" in entry:
             coding["scaling"][name] = _scaling(name, entry)
     sensitive = _words(content.get("sensitive", []), "`sensitive`")
-    plain = Coding(Domain(tuple(attributes), sensitive), coding["cuts"], coding["values"], coding["scaling"], gaps=True)
+    plain = Coding(Domain(tuple(attributes), sensitive), gaps=True, **coding)
     rules = tuple(_wording(place, entry) for place, entry in enumerate(content.get("constraints", [])))
     twice = {rule.name for rule in rules if [each.name for each in rules].count(rule.name) > 1}
     if twice:
@@ -153,7 +154,7 @@ def _attribute(name: str, entry: Mapping[str, Any]) -> Attribute:
             raise DomainError(f"{what} is {kind} and needs `{key}`.")
     if entry.get("bin", 1) <= 0 or entry.get("grain", 1) <= 0:
         raise DomainError(f"{what}: `bin` and `grain` must be more than 0.")
-    known = {key: value for key, value in entry.items() if key not in ("values", "cuts", "subtract", "divide_by", "categories")}
+    known = {key: value for key, value in entry.items() if key not in CODING_KEYS and key != "categories"}
     return Attribute(name=name, categories=_words(entry.get("categories", []), f"{what}: `categories`"), **known)
 
 
@@ -166,6 +167,8 @@ def _read_values(attribute: Attribute, entry: Mapping[str, Any], coding: dict[st
         if not all(isinstance(value, str | int | float) for value in values) or len(set(map(in_words, values))) < count:
             raise DomainError(f"{what}: `values` must be different words, numbers, true or false.")
         coding["values"][attribute.name] = tuple(values)
+    if "gap_word" in entry:
+        coding["gap_words"][attribute.name] = entry["gap_word"]
     if "cuts" in entry:
         coding["cuts"][attribute.name] = _cuts(what, entry["cuts"], values, count)
 

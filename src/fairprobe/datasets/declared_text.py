@@ -28,6 +28,7 @@ HEAD = """\
 #                         `values` are what the table holds instead of these names: categories may be renamed, values may not.
 #                         `cuts` divide a number into categories: the second begins at the first cut. `values` are then examples.
 #                         `low` and `high` (positions, counted from 0) keep some categories from being generated.
+#                         `gap_word = "?"` is the word that a model knows for an empty cell; without it, it is asked with NaN.
 #   missing               the code of an empty cell, outside the bounds; without it, empty cells are refused.
 #   subtract, divide_by   where the model wants a number scaled, it sees (value - subtract) / divide_by.
 #
@@ -71,6 +72,8 @@ def _entry(attribute: Attribute, coding: Coding) -> Iterator[tuple[str, Any]]:
             yield "values", list(coding.values[name])
         if name in coding.cuts:
             yield "cuts", shortest(coding.cuts[name]).tolist()
+        if name in coding.gap_words:
+            yield "gap_word", coding.gap_words[name]
     if attribute.kind != "categorical" or (attribute.low, attribute.high) != (0, len(attribute.categories) - 1):
         yield "low", _number(attribute.low, attribute)
         yield "high", _number(attribute.high, attribute)

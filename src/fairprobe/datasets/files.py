@@ -1,7 +1,7 @@
 """Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas DataFrame comes out.
 
     in the table                                   in the frame
-    "", "?", "NA", "N/A", "NaN", "null", "<NA>"    a gap (NaN)
+    "", "?", "NA", "N/A", "NaN", "null", "None"    a gap (NaN)
     numbers                                        int64, or float64 where there are fractions or gaps
     True, False                                    bool
     words                                          pandas categories, sorted: a million cells of 40 words are a megabyte

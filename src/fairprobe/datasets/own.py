@@ -188,4 +188,4 @@ def _as_declared(people: pd.DataFrame, sensitive: list[str], declared: Declared,
     chosen = tuple(sensitive) or domain.sensitive
     types = {name: kind for name, kind in people.dtypes.items() if name in table.categories and isinstance(kind, pd.CategoricalDtype)}
     whole = replace(domain, attributes=tuple(attributes), sensitive=chosen)
-    return replace(declared.coding, domain=whole, gaps=True, types=types, gap_words=table.gap_words), notes
+    return replace(declared.coding, domain=whole, gaps=True, types=types, gap_words=table.gap_words | declared.coding.gap_words), notes

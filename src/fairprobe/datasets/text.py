@@ -20,7 +20,7 @@ import pyarrow.csv
 
 from fairprobe.errors import DataError
 
-GAPS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>")
+GAPS = ("", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")  # what pandas takes for one, and "?"
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 18  # bytes looked at to find the separator
 LINES = 100  # of the sample that must agree on it

@@ -11,6 +11,7 @@ from fairprobe import datasets
 from fairprobe.errors import SettingError, suggest
 from fairprobe.experiments import iifr, iifr_figures
 from fairprobe.experiments.base import Experiment, Plan
+from fairprobe.experiments.insidebias import ColoredMNIST
 from fairprobe.experiments.jobs import JobProgress, OnJob, Outcome
 from fairprobe.experiments.neuronfair_figures import Figure5, Figure6
 from fairprobe.experiments.neuronfair_phases import Table6
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *(Table4(), Table5(), Table6(), Table7(), Table8(), Table9(), Figure5(), Figure6()),
         *(iifr.Table4(), iifr.Table6(), iifr.Table7(), iifr.Table8()),
         *(iifr_figures.Figure4(), iifr_figures.Figure5(), iifr_figures.Figure6()),
+        ColoredMNIST(),
     )
 }
 

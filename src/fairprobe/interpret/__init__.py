@@ -2,6 +2,19 @@
 
 from fairprobe.interpret.ablation import Ablation, ablation
 from fairprobe.interpret.coverage import Coverage, coverage
+from fairprobe.interpret.insidebias import InsideBias, insidebias
 from fairprobe.interpret.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias
 
-__all__ = ["GRID", "THRESHOLDS", "Ablation", "Coverage", "LayerBias", "NeuronBias", "ablation", "coverage", "neuron_bias"]
+__all__ = [
+    "GRID",
+    "THRESHOLDS",
+    "Ablation",
+    "Coverage",
+    "InsideBias",
+    "LayerBias",
+    "NeuronBias",
+    "ablation",
+    "coverage",
+    "insidebias",
+    "neuron_bias",
+]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.opened import Opened
 from fairprobe.model.scale import Scale
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "lo
 
 def open_skops(path: Path) -> Opened:
     """A classifier from a file written by `skops.io.dump`."""
-    from fairprobe.model.skops_file import load_skops
+    from fairprobe.model.formats.skops_file import load_skops
 
     return open_estimator(load_skops(path), name=path.name)
 
 
 def open_encoder_skops(path: Path) -> Callable[[pd.DataFrame], Rows]:
     """A fitted preprocessor from a file written by `skops.io.dump`."""
-    from fairprobe.model.skops_file import load_skops
+    from fairprobe.model.formats.skops_file import load_skops
 
     return open_encoder_object(load_skops(path))
 
@@ -194,7 +194,7 @@ def _asking_numbers(model: Any, names: tuple[str, ...] | None) -> Callable[[Rows
 
 
 def _asking_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Any]:
-    from fairprobe.model.boosters import categories_of
+    from fairprobe.model.formats.boosters import categories_of
 
     categories = categories_of(model)
 
@@ -241,7 +241,7 @@ def _was_given_words(model: Any) -> bool:
     """Whether a classifier that was fitted on a DataFrame takes categories itself, or holds steps that may turn them into numbers."""
     from sklearn.base import BaseEstimator
 
-    from fairprobe.model.boosters import categories_of
+    from fairprobe.model.formats.boosters import categories_of
 
     if np.any(getattr(model, "is_categorical_", None)) or categories_of(model):
         return True

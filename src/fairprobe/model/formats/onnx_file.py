@@ -15,7 +15,7 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.model.file_checks import (
+from fairprobe.model.formats.file_checks import (
     TOLERANCE,
     check_exists,
     checked,
@@ -26,9 +26,9 @@ from fairprobe.model.file_checks import (
     random_rows,
     scores,
 )
-from fairprobe.model.graph import Unsupported
-from fairprobe.model.onnx_network import torch_network
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.graph import Unsupported
+from fairprobe.model.formats.onnx_network import torch_network
+from fairprobe.model.formats.opened import Opened
 
 KIND = "ONNX file"
 # What onnxruntime brings along itself.

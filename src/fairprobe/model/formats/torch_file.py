@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.model.aten import translate
-from fairprobe.model.export_file import open_export
-from fairprobe.model.file_checks import (
+from fairprobe.model.formats.aten import translate
+from fairprobe.model.formats.export_file import open_export
+from fairprobe.model.formats.file_checks import (
     TOLERANCE,
     archive,
     check_exists,
@@ -32,8 +32,8 @@ from fairprobe.model.file_checks import (
     kind_of_scores,
     random_rows,
 )
-from fairprobe.model.graph import Draft, Unsupported, width_of
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.graph import Draft, Unsupported, width_of
+from fairprobe.model.formats.opened import Opened
 
 KIND = "TorchScript file"
 ZIP = b"PK\x03\x04"

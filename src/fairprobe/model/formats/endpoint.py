@@ -16,6 +16,7 @@ import http.client
 import json
 import os
 import random
+import re
 import ssl
 import threading
 import time
@@ -23,18 +24,19 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
 
 import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.opened import Opened
 
 Form = Literal["records", "rows"]
 
 TOKEN = "FAIRPROBE_ENDPOINT_TOKEN"  # noqa: S105  (the variable's name)
+SECRET = re.compile(r"(key|token|secret|password|passwd|signature|credential|^sig$|^code$|^auth)", re.IGNORECASE)  # names in an address
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LONGEST_PAUSE = 60.0  # seconds, whatever a server asks for
 LARGEST = 64 * 2**20  # bytes of one answer
@@ -286,6 +288,12 @@ def _checked(url: str) -> SplitResult:
     if parts.username or parts.password:
         raise SettingError(
             f"The address of {_shown(parts)} holds a password. Take it out, and set a token in the environment variable {TOKEN}."
+        )
+    secrets = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if SECRET.search(name)]
+    if secrets:  # the address is written into the run, for it to be repeated
+        raise SettingError(
+            f"The address of {_shown(parts)} holds what looks like a secret ('{secrets[0]}'). Take it out, and set a token in the "
+            f"environment variable {TOKEN}."
         )
     return parts
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor
 
-from fairprobe.model.onnx_shapes import SHAPES, padded
+from fairprobe.model.formats.onnx_shapes import SHAPES, padded
 
 FLOAT = 1
 NUMBERS = {

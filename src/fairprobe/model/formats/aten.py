@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import fx
 
-from fairprobe.model.graph import Draft, Unsupported
+from fairprobe.model.formats.graph import Draft, Unsupported
 
 # The same arguments in the same order.
 ALIKE: dict[str, Callable[..., Any]] = {

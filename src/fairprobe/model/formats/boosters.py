@@ -13,8 +13,8 @@ import pandas as pd
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.model.booster_text import checked_lightgbm, from_ubjson
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.booster_text import checked_lightgbm, from_ubjson
+from fairprobe.model.formats.opened import Opened
 
 # What the numbers are that an objective answers with: of class 1, of each class, or scores before the sigmoid or softmax.
 XGBOOST = {

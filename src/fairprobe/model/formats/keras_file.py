@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.model.file_checks import archive, check_exists, checked, first_line, random_rows
-from fairprobe.model.graph import chain, linear
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.file_checks import archive, check_exists, checked, first_line, random_rows
+from fairprobe.model.formats.graph import chain, linear
+from fairprobe.model.formats.opened import Opened
 
 KIND = "Keras file"
 LAYERS = frozenset(

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.model.aten import translate
-from fairprobe.model.file_checks import checked, first_line, random_rows
-from fairprobe.model.graph import Draft, Unsupported
-from fairprobe.model.opened import Opened
+from fairprobe.model.formats.aten import translate
+from fairprobe.model.formats.file_checks import checked, first_line, random_rows
+from fairprobe.model.formats.graph import Draft, Unsupported
+from fairprobe.model.formats.opened import Opened
 
 KIND = "torch.export file"
 # The numbers by which the archive's JSON names these.

@@ -27,8 +27,8 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError, suggest
-from fairprobe.model.opened import Opened, Takes
-from fairprobe.model.sklearn_model import dense, open_encoder_object, open_estimator
+from fairprobe.model.formats.opened import Opened, Takes
+from fairprobe.model.formats.sklearn_model import dense, open_encoder_object, open_estimator
 
 EXPECTED = "a torch module, a fitted classifier with predict_proba, or a function from rows to probabilities"
 SHOWN = 6  # names of weights in a message

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
-from fairprobe.model.graph import Draft, Unsupported, flat_softmax
-from fairprobe.model.onnx_operators import FLAT_UNTIL, FLOAT, operator, padded_same
-from fairprobe.model.onnx_shapes import ints, padded
+from fairprobe.model.formats.graph import Draft, Unsupported, flat_softmax
+from fairprobe.model.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator, padded_same
+from fairprobe.model.formats.onnx_shapes import ints, padded
 
 NOTHING = frozenset({"Dropout", "Identity", "ai.onnx.ml.ZipMap"})  # what a ZipMap names are the same numbers
 MISSING = object()

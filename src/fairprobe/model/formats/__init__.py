@@ -1,0 +1,1 @@
+"""The kinds of model that users bring, one file for each: what is read becomes an `Opened`. Nothing in a file is ever unpickled or run."""
