@@ -17,6 +17,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In several processes (`--dist loadgroup`) the tests of a file stay together, because they share what they trained; those that share
     nothing and take long go to whichever process is free."""
