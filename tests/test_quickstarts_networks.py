@@ -1,0 +1,14 @@
+"""The quickstarts do what they say: networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.quickstarts import NETWORKS, PAGES, run_page
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_block_of_a_quickstart_runs(name: str, tmp_path: Path) -> None:
+    assert run_page(PAGES[name], tmp_path)
