@@ -63,7 +63,9 @@ def test_junit_has_a_case_for_each_ruling_and_a_failure_for_each_that_failed() -
 
 @given(st.text() | st.just(NASTY))
 def test_junit_is_xml_for_any_text(text: str) -> None:
-    ElementTree.fromstring(junit(nasty(verdict_of(), text)).encode())
+    verdict = nasty(verdict_of(), text)
+    suite = ElementTree.fromstring(junit(verdict).encode())
+    assert len(list(suite.iter("testcase"))) == len(verdict.rulings)
 
 
 # -- SARIF ---------------------------------------------------------------------------------------------------------------
@@ -127,7 +129,9 @@ def test_without_a_policy_file_sarif_points_at_the_run(tmp_path: Path) -> None:
 
 @given(st.text() | st.just(NASTY))
 def test_sarif_is_json_for_any_text(text: str) -> None:
-    json.loads(sarif(nasty(verdict_of(), text)).encode())
+    verdict = nasty(verdict_of(), text)
+    (run,) = json.loads(sarif(verdict).encode())["runs"]
+    assert len(run["results"]) == len(verdict.failed)
 
 
 # -- Markdown ------------------------------------------------------------------------------------------------------------
@@ -286,5 +290,7 @@ def test_the_workflow_of_the_documentation_is_the_file_and_its_options_exist() -
 
 
 def test_the_python_of_the_documentation_can_be_compiled() -> None:
-    for text in blocks("python"):
+    texts = blocks("python")
+    assert len(texts) >= 2
+    for text in texts:
         compile(text, "docs/gate.md", "exec")

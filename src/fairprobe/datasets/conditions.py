@@ -6,6 +6,7 @@ Everything is plain data, so a domain with constraints can be sent to another pr
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -25,11 +26,11 @@ OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 # -- numbers and categories ---------------------------------------------------------------------------------------------
 
 
-class Quantity:
+class Quantity(ABC):
     """Something that is a number for each row."""
 
-    def numbers(self, codes: Codes) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def numbers(self, codes: Codes) -> Floats: ...
 
     def used(self) -> Iterator[Number | Category]:
         """The attributes that it looks at."""
@@ -122,22 +123,23 @@ class Arithmetic(Quantity):
 # -- conditions ---------------------------------------------------------------------------------------------------------
 
 
-class Condition:
+class Condition(ABC):
     """Something that holds for a row or does not."""
 
-    def holds(self, codes: Codes) -> Mask:
-        raise NotImplementedError
+    @abstractmethod
+    def holds(self, codes: Codes) -> Mask: ...
 
+    @abstractmethod
     def used(self) -> Iterator[Number | Category]:
-        raise NotImplementedError
+        """The attributes that it looks at."""
 
     @property
     def repairable(self) -> bool:
         return False
 
-    def repaired(self, codes: Codes) -> Mapping[str, Rows]:
-        """Columns with which the condition holds; only those that change."""
-        raise NotImplementedError
+    def repaired(self, codes: Codes) -> Mapping[str, Rows]:  # noqa: ARG002  (for those that are repairable)
+        """Columns with which the condition holds; only those that change, and none where it cannot be repaired."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,13 @@ from fairprobe.findings import Findings
 from fairprobe.model import Model, one_thread
 
 
-def confirmed(findings: Findings, original: Model, progress: Callable[[int, int], None]) -> tuple[Findings, int]:
-    """The findings that the program itself confirms, and how many it refutes. An interrupt keeps those that were confirmed until then."""
+def confirmed(findings: Findings, original: Model | None, progress: Callable[[int, int], None]) -> tuple[Findings, int | None]:
+    """The findings that the program itself confirms, and how many it refutes; None where the search asked the program itself.
+
+    An interrupt keeps those that were confirmed until then.
+    """
+    if original is None:
+        return findings, None
     total = len(findings)
     kept: list[Mask] = []
     asked = hits = 0

@@ -119,10 +119,7 @@ def audit(
     check_names(domain)
     model = as_model(model, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
-    if method == AUTO:
-        method = "neuronfair" if inside else "aequitas"
-        check_method(method, variant)
-    _require_white_box(method, model, has_layers=inside)
+    method = _chosen(method, variant, model, has_layers=inside)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
@@ -144,9 +141,7 @@ def audit(
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
     findings = search(domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
-    refuted = None
-    if model.original is not None:
-        findings, refuted = confirmed(findings, model.original, _within("Asking the model itself again", tell))
+    findings, refuted = confirmed(findings, model.original, _within("Asking the model itself again", tell))
     return Audit(
         data=data,
         model=model,
@@ -203,8 +198,11 @@ def check_settings(method: str | Method, variant: str | None, outside: str, samp
     check_seed(seed)
 
 
-def _require_white_box(method: str | Method, model: Model, *, has_layers: bool) -> None:
-    """Refuses a black box to a method that must look inside, and names those that need not."""
+def _chosen(method: str | Method, variant: str | None, model: Model, *, has_layers: bool) -> str | Method:
+    """The method, "auto" resolved; refused for a black box if it must look inside, with the names of those that need not."""
+    if method == AUTO:
+        method = "neuronfair" if has_layers else "aequitas"
+        check_method(method, variant)
     if method == "neuronfair" and isinstance(model, TorchModel) and not has_layers:
         raise ModelError("The network has no hidden layer, and NeuronFair looks for biased neurons. Choose another method, such as eidig.")
     name, must_look = (method, looks_inside(method)) if isinstance(method, str) else (method.name, method.needs_gradients)
@@ -215,3 +213,4 @@ def _require_white_box(method: str | Method, model: Model, *, has_layers: bool) 
             f"The method '{name}' looks inside the network; a black box was given. Choose a method that only asks "
             f"({', '.join(most)} or {last}), or give the network itself.{f' Why a black box: {why}' if why else ''}"
         )
+    return method
