@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
-import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from typer.testing import CliRunner
 from fairprobe.cli import app
 from fairprobe.model.formats import endpoint
 from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_keras, write_onnx, write_torchscript
+from tests.services import serving
 
 TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")
 RAN = Path("it-ran")  # what the programs in these files would leave behind
@@ -441,11 +441,8 @@ class Service(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Service) as address:
+        yield address
 
 
 @pytest.mark.parametrize("what", ANSWERS)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from fairprobe.repair import prove
 from fairprobe.run import confirm, read_document, reopen, repairing
 from fairprobe.search import Budget
 from tests.model_files import WRITERS
+from tests.services import serving
 from tests.test_report import Page
 
 TINY = ("--seeds", "30", "--local-iterations", "10", "--samples", "200")
@@ -316,11 +316,8 @@ class Service(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Service) as address:
+        yield address
 
 
 def test_an_endpoint_is_audited_shown_and_opened_again(service: str) -> None:
