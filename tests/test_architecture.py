@@ -34,6 +34,8 @@ ROOMS = [
     "metrics",
     "repair",
     "report",
+    "images",
+    "scenes",
     "run",
     "gate",
     "_pytest_plugin",
@@ -102,7 +104,7 @@ def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
     things = "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair Policy TorchModel Verdict"
     functions = "audit check judge load_model neuron_bias save"
-    rooms = "datasets errors interpret metrics networks repair search"
+    rooms = "datasets errors images interpret metrics networks repair scenes search"
     assert set(fairprobe.__all__) == {*things.split(), *functions.split(), *rooms.split(), "__version__"}
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe import datasets, errors, interpret, metrics, networks, repair, search
+    from fairprobe import datasets, errors, images, interpret, metrics, networks, repair, scenes, search
     from fairprobe.attributes import Attribute, Constraint
     from fairprobe.datasets import Dataset
     from fairprobe.domain import Domain
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     __version__: str
 
 # Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
-_ROOMS = ("datasets", "errors", "interpret", "metrics", "networks", "repair", "search")
+_ROOMS = ("datasets", "errors", "images", "interpret", "metrics", "networks", "repair", "scenes", "search")
 _HOMES = {
     "Attribute": "attributes",
     "Audit": "run",
@@ -71,6 +71,7 @@ __all__ = [
     "check",
     "datasets",
     "errors",
+    "images",
     "interpret",
     "judge",
     "load_model",
@@ -79,6 +80,7 @@ __all__ = [
     "neuron_bias",
     "repair",
     "save",
+    "scenes",
     "search",
 ]
 

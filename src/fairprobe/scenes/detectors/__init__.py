@@ -1,0 +1,1 @@
+"""Recognisers under test, one file a kind."""

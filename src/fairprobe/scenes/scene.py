@@ -1,0 +1,117 @@
+"""A scene: a picture, the objects in it with their masks, and what the ground is made of.
+
+Everything that mutates or judges pictures works on scenes; where they come from (COCO, Cityscapes, class masks, a segmenter, drawings) is a
+`Scenes`' own business. A picture is read when it is asked for, so a thousand scenes take the memory of one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fairprobe.arrays import Mask
+
+Picture: TypeAlias = npt.NDArray[np.uint8]  # (height, width, 3), RGB
+Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom; the last two are outside
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One object. `mask` covers its box only: (bottom - top, right - left)."""
+
+    label: str
+    box: Box
+    mask: Mask
+
+    @property
+    def height(self) -> int:
+        return self.box[3] - self.box[1]
+
+    @property
+    def foot(self) -> int:
+        """The row of its lowest pixels."""
+        return self.box[3] - 1
+
+    def whole(self, shape: tuple[int, ...]) -> Mask:
+        """The mask over a picture of this shape."""
+        full = np.zeros(shape[:2], dtype=bool)
+        left, top, right, bottom = self.box
+        full[top:bottom, left:right] = self.mask
+        return full
+
+    @classmethod
+    def of(cls, label: str, mask: Mask) -> Instance:
+        """From a mask over the whole picture, which must not be empty."""
+        rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+        left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+        return cls(label, (left, top, right, bottom), mask[top:bottom, left:right].copy())
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture and what is known of it. `stuff` (height, width) holds places in `stuff_names`, for what has no instances; 0: unknown.
+
+    Labels are the lower-case names of `scenes.labels`.
+    """
+
+    name: str
+    image: Picture
+    instances: tuple[Instance, ...]
+    stuff: npt.NDArray[np.uint8]
+    stuff_names: tuple[str, ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.image.shape[0], self.image.shape[1]
+
+    def counts(self) -> Counter[str]:
+        """How many objects of each class there are."""
+        return Counter(instance.label for instance in self.instances)
+
+    def of(self, label: str) -> tuple[Instance, ...]:
+        return tuple(instance for instance in self.instances if instance.label == label)
+
+    def ground(self, kinds: frozenset[str]) -> Mask:
+        """Where the ground is of one of these kinds and no object stands before it."""
+        wanted = [at for at, name in enumerate(self.stuff_names) if name in kinds]
+        found: Mask = np.isin(self.stuff, wanted)
+        for instance in self.instances:
+            left, top, right, bottom = instance.box
+            found[top:bottom, left:right] &= ~instance.mask
+        return found
+
+
+class Scenes(ABC):
+    """Scenes by name. It must be possible to send one to another process."""
+
+    names: tuple[str, ...]
+    messages: tuple[str, ...] = ()
+    """What was left out, and why, in sentences."""
+
+    @abstractmethod
+    def read(self, name: str) -> Scene:
+        """One scene; a DataError names the file that cannot be read."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[Scene]:
+        return map(self.read, self.names)
+
+
+class GivenScenes(Scenes):
+    """Scenes that are already in memory."""
+
+    def __init__(self, scenes: tuple[Scene, ...] | list[Scene]) -> None:
+        self._scenes = {scene.name: scene for scene in scenes}
+        self.names = tuple(self._scenes)
+
+    def read(self, name: str) -> Scene:
+        return self._scenes[name]
