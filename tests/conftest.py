@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import tests.helpers  # noqa: F401  (sets how property tests are run)
+
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -17,7 +17,7 @@ from fairprobe.datasets.image_folders import read_groups
 from fairprobe.errors import DataError, StorageError
 from fairprobe.interpret import insidebias
 from fairprobe.networks.vision import vgg
-from tests.model_files import dense, keras_on_torch, save_keras, write_graph, write_onnx
+from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_onnx
 from tests.test_cli import ask
 
 SIDE = 12
@@ -143,6 +143,15 @@ def test_an_onnx_network_for_images_is_looked_into(faces: Path, tmp_path: Path) 
     ]
     constants = {"weight": weight, "last": rng.normal(size=(2, 4)).astype(np.float32)}
     path = write_graph(nodes, tmp_path / "m.onnx", constants, inputs={"x": ["n", 3, SIDE, SIDE]}, outputs={"y": ["n", 2]})
+    check_activations(json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out), faces, weight)
+
+
+def test_an_exported_network_for_images_is_looked_into(faces: Path, tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    layer = torch.nn.Conv2d(3, 4, 3, bias=False)
+    layer.weight = torch.nn.Parameter(torch.from_numpy(weight))
+    network = torch.nn.Sequential(layer, torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 2)).eval()
+    path = write_export(network, tmp_path / "m.pt2", example=torch.rand(5, 3, SIDE, SIDE))
     check_activations(json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out), faces, weight)
 
 

@@ -9,7 +9,17 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli import audit, card, check, data, experiments, insidebias, repair  # noqa: F401  (each adds its commands to the app)
+from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
+    audit,
+    audit_images,
+    card,
+    check,
+    data,
+    experiments,
+    insidebias,
+    repair,
+    scenes,
+)
 from fairprobe.cli.common import OK, Stop, app
 
 __all__ = ["app", "main"]

@@ -6,20 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from fairprobe.datasets.pictures import Bytes, Channels, Told, read_picture
 from fairprobe.errors import DataError, StorageError
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Channels = Literal[1, 3]
+__all__ = ["Bytes", "Channels", "ImageGroups", "read_groups"]
 
-SHOWN = 5  # names in a message
 FEWEST = 2  # images of a group
-GREY, ALPHA = ("1", "L", "LA"), ("RGBA", "LA", "PA")
-DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")  # more than a byte a pixel, of unknown range
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
     names = [path.name for path in sorted(root.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     if not names:
         raise DataError(f"{root} has no folders. Put the images of each group into a folder of its own: {root / 'group-a'}, and so on.")
-    told = _Told(root)
+    told = Told(root)
     read = {name: list(_images(root / name, channels, told)) for name in names}
     sizes = Counter(image.shape for images in read.values() for _, image in images)
     if not sizes:
@@ -55,59 +50,9 @@ def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
     return ImageGroups(groups, told.messages(f"{wanted[2]} × {wanted[1]}"))
 
 
-def _images(folder: Path, channels: Channels, told: _Told) -> Iterable[tuple[Path, Bytes]]:
-    from PIL import Image, UnidentifiedImageError
-
+def _images(folder: Path, channels: Channels, told: Told) -> Iterable[tuple[Path, Bytes]]:
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.name.startswith("."):
-            continue
-        try:
-            with Image.open(path) as image:
-                mode, has_alpha = image.mode, image.mode in ALPHA or "transparency" in image.info
-                if mode in DEEP:
-                    told.note("deep", [path])
-                    continue
-                # A palette with transparency goes over RGBA; going to RGB then drops the transparency and nothing else.
-                full = image.convert("RGBA").convert("RGB") if has_alpha else image.convert("RGB")
-                pixels = np.asarray(full if channels == 3 else full.convert("L"), dtype=np.uint8)
-        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
-            told.note("unreadable", [path])
-            continue
-        if has_alpha:
-            told.note("alpha", [path])
-        if mode in GREY and channels == 3:
-            told.note("grey", [path])
-        if mode not in GREY and channels == 1:
-            told.note("colour", [path])
-        yield path, pixels.reshape(*pixels.shape[:2], channels).transpose(2, 0, 1)
-
-
-class _Told:
-    """What happened to which images."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.empty: list[str] = []
-        self._paths: dict[str, list[Path]] = {}
-
-    def note(self, what: str, paths: Iterable[Path]) -> None:
-        self._paths.setdefault(what, []).extend(paths)
-
-    def messages(self, size: str = "") -> tuple[str, ...]:
-        endings = {
-            "unreadable": "cannot be read as an image and is left out",
-            "deep": "has more than 8 bits a channel and is left out",
-            "size": f"is not {size} pixels as most are and is left out",
-            "alpha": "has an alpha channel, which is dropped",
-            "grey": "is grey and gets three equal channels",
-            "colour": "has colours and is made grey, as the network takes one channel",
-        }
-        said = [self._sentence(self._paths[what], ending) for what, ending in endings.items() if self._paths.get(what)]
-        return (*said, *self.empty)
-
-    def _sentence(self, paths: list[Path], ending: str) -> str:
-        shown = ", ".join(str(path.relative_to(self.root)) for path in paths[:SHOWN])
-        if len(paths) == 1:
-            return f"{shown} {ending}."
-        more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-        return f"{len(paths)} images: each {ending} ({shown}{more})."
+        if path.is_file() and not path.name.startswith("."):
+            image = read_picture(path, told, channels=channels)
+            if image is not None:
+                yield path, image

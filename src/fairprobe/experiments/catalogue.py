@@ -12,8 +12,10 @@ from fairprobe.errors import SettingError, suggest
 from fairprobe.experiments import iifr, iifr_figures
 from fairprobe.experiments.base import Experiment, Plan
 from fairprobe.experiments.insidebias import ColoredMNIST
+from fairprobe.experiments.insidebias_faces import Faces
 from fairprobe.experiments.jobs import JobProgress, OnJob, Outcome
 from fairprobe.experiments.neuronfair_figures import Figure5, Figure6
+from fairprobe.experiments.neuronfair_images import Table10, Table11
 from fairprobe.experiments.neuronfair_phases import Table6
 from fairprobe.experiments.neuronfair_repair import Table7, Table9
 from fairprobe.experiments.neuronfair_searches import Table4, Table5, Table8
@@ -23,10 +25,10 @@ from fairprobe.experiments.tables import write
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        *(Table4(), Table5(), Table6(), Table7(), Table8(), Table9(), Figure5(), Figure6()),
+        *(Table4(), Table5(), Table6(), Table7(), Table8(), Table9(), Table10(), Table11(), Figure5(), Figure6()),
         *(iifr.Table4(), iifr.Table6(), iifr.Table7(), iifr.Table8()),
         *(iifr_figures.Figure4(), iifr_figures.Figure5(), iifr_figures.Figure6()),
-        ColoredMNIST(),
+        *(ColoredMNIST(), Faces()),
     )
 }
 

@@ -21,7 +21,11 @@ IIFR = (
     "Yu-Ying Wang, Min Zhang, Jing-Ran Yang, Sheng-Kai Xu and Yi-Xiang Chen, “Research on Fairness in Deep Learning Models” (in Chinese), "
     "Ruan Jian Xue Bao/Journal of Software 34(9), 2023, pages 4037–4055, http://www.jos.org.cn/1000-9825/6872.htm."
 )
-PAPERS = ("neuronfair", "iifr")
+INSIDEBIAS = (
+    "Ignacio Serna, Alejandro Peña, Aythami Morales and Julian Fierrez, “InsideBias: Measuring Bias in Deep Networks and Application to "
+    "Face Gender Biometrics”, ICPR 2020, doi 10.1109/ICPR48806.2021.9412443."
+)
+PAPERS = ("neuronfair", "iifr", "insidebias")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Figure:
 
 @cache
 def figures(table: str | None = None) -> tuple[Figure, ...]:
-    """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4"), in the paper's order."""
+    """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4"; "insidebias-table1"), in the paper's order."""
     if table is None:
         folder = files("fairprobe.experiments").joinpath("paper_tables")
         texts = (folder.joinpath(f"{name}.csv").read_text(encoding="utf-8") for name in PAPERS)

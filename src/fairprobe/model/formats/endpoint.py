@@ -175,7 +175,7 @@ class Endpoint:
             return there
         told = f"answered {error.code} {error.reason}"
         if error.code == 429 or error.code >= 500:
-            raise _Again(told, _retry_after(error.headers.get("Retry-After")))
+            raise _Again(told, retry_after(error.headers.get("Retry-After")))
         try:
             said = _beginning(error.read(4096))
         except (OSError, http.client.HTTPException):
@@ -313,7 +313,7 @@ def _same_host(here: SplitResult, there: SplitResult) -> bool:
     return same or (here.scheme == "http" and there.scheme == "https" and there.port in (None, 443))
 
 
-def _retry_after(told: str | None) -> float:
+def retry_after(told: str | None) -> float:
     """Seconds, or a date."""
     if not told:
         return 0.0

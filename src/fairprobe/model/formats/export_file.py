@@ -97,7 +97,7 @@ class _Archive:
         self.number = torch.float32
 
     def network(self) -> tuple[nn.Module, int, int | None]:
-        """The network, its width, and the number of rows it was exported for, if that is fixed."""
+        """The network, its width (all numbers of a row or an image), and the number of rows it was exported for, if that is fixed."""
         document = self._document()
         graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
         tensors = {**self._tensors("weights"), **self._tensors("constants")}
@@ -113,15 +113,15 @@ class _Archive:
                 raise Unsupported(f"it takes a {kind.replace('_', ' ')}")
         if len(asked) != 1:
             raise ModelError(f"{self.name} takes {len(asked)} inputs; expected one table of numbers.")
-        width, fixed = self._input(graph["tensor_values"][asked[0]])
+        shape, fixed = self._input(graph["tensor_values"][asked[0]])
         draft = Draft(rows=fixed)
-        values[asked[0]] = draft.input
+        values[asked[0]] = draft.input if len(shape) == 1 else draft.call(torch.reshape, draft.input, [-1, *shape])
         for node in graph["nodes"]:
             self._node(draft, node, values)
         answers = [output["user_output"]["arg"] for output in signature["output_specs"] if "user_output" in output]
         if len(answers) != 1:
             raise ModelError(f"{self.name} answers {len(answers)} things; expected one tensor of class scores.")
-        return draft.finish(_argument(answers[0], values)), width, fixed
+        return draft.finish(_argument(answers[0], values)), prod(shape), fixed
 
     def _document(self) -> dict[str, Any]:
         models = [name for name in self._file.namelist() if name.startswith(f"{self._folder}/models/") and name.endswith(".json")]
@@ -158,12 +158,16 @@ class _Archive:
         flat = torch.frombuffer(bytearray(self._file.read(folder + payload["path_name"])), dtype=number)
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
-    def _input(self, meta: dict[str, Any]) -> tuple[int, int | None]:
+    def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None]:
+        """The shape of one row, or of one image, which is given as a row; and the number of rows if it is fixed."""
         sizes = meta["sizes"]
-        if len(sizes) != 2 or "as_int" not in sizes[1]:
-            raise ModelError(f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns) with its width known.")
+        if len(sizes) < 2 or not all("as_int" in size for size in sizes[1:]):
+            raise ModelError(
+                f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns) with its width known, or images "
+                "(number, channels, height, width) with their size known."
+            )
         self.number = NUMBERS.get(meta["dtype"], torch.float32)
-        return sizes[1]["as_int"], sizes[0].get("as_int")
+        return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int")
 
     def _node(self, draft: Draft, node: dict[str, Any], values: dict[str, Any]) -> None:
         target: str = node["target"]

@@ -36,7 +36,7 @@ SHOWN = 6  # names of weights in a message
 
 def open_own(spec: str, *, weights: Path | None = None) -> Opened:
     """The model that a name in the user's code stands for; `weights` (safetensors) are loaded into a torch module."""
-    thing = _made(_find(spec), spec)
+    thing = _made(find_named(spec), spec)
     if weights is not None:
         if not isinstance(thing, nn.Module):
             raise SettingError(f"Weights belong to a torch module; '{spec}' is {_kind(thing)}. Leave the weights out.")
@@ -55,16 +55,16 @@ def open_callable(thing: Any) -> Opened | None:
 
 def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
     """The encoder that a name in the user's code stands for: a function of a DataFrame, a fitted transformer, or what makes one."""
-    thing = _find(spec)
-    if (isinstance(thing, type) or not hasattr(thing, "transform")) and callable(thing) and _required(thing) == 0:
+    thing = find_named(spec)
+    if (isinstance(thing, type) or not hasattr(thing, "transform")) and callable(thing) and required_arguments(thing) == 0:
         thing = _call(thing, spec)
     if not isinstance(thing, type) and hasattr(thing, "transform"):
         return open_encoder_object(thing)
-    if not callable(thing) or _required(thing) != 1:
+    if not callable(thing) or required_arguments(thing) != 1:
         raise ModelError(f"The encoder '{spec}' must be a function of one DataFrame, or a fitted transformer; it is {_kind(thing)}.")
 
     def encode(frame: pd.DataFrame) -> Rows:
-        with _told(f"The encoder '{spec}' failed on {len(frame)} rows"):
+        with own_errors(f"The encoder '{spec}' failed on {len(frame)} rows"):
             answer = thing(frame)
         return dense(answer, len(frame), f"The encoder '{spec}'")
 
@@ -74,7 +74,8 @@ def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
 # -- finding it ---------------------------------------------------------------------------------------------------------
 
 
-def _find(spec: str) -> Any:
+def find_named(spec: str) -> Any:
+    """What module:function or file.py:function names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise SettingError(f"Own code is named as module:function or path/to/file.py:function; got '{spec}'.")
@@ -102,7 +103,7 @@ def _from_file(path: Path) -> ModuleType:
     _make_importable(path.resolve().parent)
     sys.modules[name] = module  # dataclasses look themselves up there
     try:
-        with _told(f"{path} cannot be imported"):
+        with own_errors(f"{path} cannot be imported"):
             about.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -116,7 +117,7 @@ def _from_module(name: str) -> ModuleType:
     _make_importable(Path.cwd())
     importlib.invalidate_caches()
     try:
-        with _told(f"The module '{name}' cannot be imported"):
+        with own_errors(f"The module '{name}' cannot be imported"):
             return importlib.import_module(name)
     except ModelError as error:
         cause = error.__cause__
@@ -134,7 +135,7 @@ def _make_importable(folder: Path) -> None:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def own_errors(what: str) -> Iterator[None]:
     """Whatever the user's code raises, with the line where it did."""
     try:
         yield
@@ -165,10 +166,10 @@ def _made(thing: Any, spec: str) -> Any:
         return thing
     if not callable(thing):
         return thing
-    required = _required(thing)
+    required = required_arguments(thing)
     if required == 0:
         made = _call(thing, spec)
-        if not isinstance(made, nn.Module) and not hasattr(made, "predict_proba") and callable(made) and _required(made) != 1:
+        if not isinstance(made, nn.Module) and not hasattr(made, "predict_proba") and callable(made) and required_arguments(made) != 1:
             raise ModelError(f"'{spec}' returned {_kind(made)}, which is no function of one argument. It must return {EXPECTED}.")
         return made
     if isinstance(thing, type) or required > 1:
@@ -179,7 +180,7 @@ def _made(thing: Any, spec: str) -> Any:
     return thing
 
 
-def _required(thing: Callable[..., Any]) -> int:
+def required_arguments(thing: Callable[..., Any]) -> int:
     """How many arguments must be given; one where Python cannot tell."""
     try:
         parameters = inspect.signature(thing).parameters.values()
@@ -190,7 +191,7 @@ def _required(thing: Callable[..., Any]) -> int:
 
 
 def _call(thing: Callable[[], Any], spec: str) -> Any:
-    with _told(f"'{spec}' failed"):
+    with own_errors(f"'{spec}' failed"):
         made = thing()
     if inspect.iscoroutine(made):
         made.close()
@@ -214,7 +215,7 @@ def _opened(thing: Any, name: str) -> Opened:
         raise ModelError(f"'{name}' is {_kind(thing)}, which is no model. Expected {EXPECTED}.")
 
     def ask(x: Any) -> Any:
-        with _told(f"'{name}' failed on {len(x)} rows"):
+        with own_errors(f"'{name}' failed on {len(x)} rows"):
             return thing(x)
 
     return Opened(

@@ -1,0 +1,158 @@
+"""Pictures in one `.npz` file: the arrays of the assets (faces of FairFace, with and without CIFAR-10), or a user's own.
+
+`images` are bytes (N, height, width, 3) or (N, 3, height, width), grey ones (N, height, width), or numbers from 0 to 1; or `jpeg` is all
+files in a row and `offsets` (N + 1) where each begins. `is_face` (0, 1), or `y` with `y_names`, is what a network shall see; without
+either all are faces. `split` is 0 where a picture may be learnt from. Every other array of N whole numbers or words is an attribute:
+`gender` with its `gender_names`; 255 in bytes, a negative number or an empty word is unknown. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from fairprobe.arrays import Ints, Mask
+from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
+from fairprobe.datasets.pictures import Bytes, Told, read_picture
+from fairprobe.errors import DataError, StorageError
+
+Array = npt.NDArray[Any]
+
+NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
+MOST_VALUES = 50  # of an attribute: what has more, such as a file's name, tells pictures apart, not groups
+UNKNOWN_BYTE = 255
+FACE_CLASSES = ("not a face", "face")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the file holds, pictures (N, 3, height, width)."""
+
+    images: Bytes
+    y: Ints
+    classes: tuple[str, ...]
+    attributes: dict[str, ImageAttribute]
+    held_out: Mask | None
+    messages: tuple[str, ...]
+
+
+def read(path: Path) -> Stored:
+    """The file's pictures and what is known of them; an array that does not fit is an error that names it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise DataError(f"{path} holds one array without a name; expected an .npz with `images` and what is known of them.")
+            arrays = {name: file[name] for name in file.files}
+    except (BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise StorageError(f"{path} cannot be read as an .npz of plain arrays: {error}. Write it again with numpy.savez.") from error
+    told = Told(path.parent)
+    images, usable = _jpegs(arrays, path, told) if "jpeg" in arrays else _pixels(arrays, path, told)
+    count = len(usable)
+    y, classes = _classes(arrays, count, path)
+    split = _codes(arrays["split"], "split", count, path) if "split" in arrays else None
+    attributes = {
+        name: found.take(usable)
+        for name, array in arrays.items()
+        if name not in NOT_ATTRIBUTES
+        and array.shape == (count,)
+        and (found := _attribute(name, array, arrays.get(f"{name}_names"), path)) is not None
+    }
+    held_out = None if split is None else own_test_part(split[usable] != 0)
+    size = f"{images.shape[3]} × {images.shape[2]}"
+    return Stored(images, y[usable], classes, attributes, held_out, told.messages(size))
+
+
+def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
+    if "images" not in arrays:
+        raise DataError(f"{path} has no array `images`, nor `jpeg` with `offsets`; it has {', '.join(arrays) or 'none'}.")
+    images = arrays["images"]
+    if images.dtype.kind == "f" and images.size:
+        if not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
+            raise DataError(f"{path}: `images` are broken numbers outside 0 to 1. Divide them, or give bytes.")
+        images = np.round(images * 255).astype(np.uint8)
+        told.empty.append(f"The numbers of {path.name} are rounded to bytes.")
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
+        raise DataError(
+            f"{path}: `images` must be bytes (number, height, width, 3), or numbers from 0 to 1; got {images.dtype} {images.shape}."
+        )
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.shape[-1] in (1, 3, 4):
+        images = images.transpose(0, 3, 1, 2)
+    channels = images.shape[1]
+    if channels not in (1, 3, 4):
+        raise DataError(f"{path}: `images` have {channels} channels; expected 3, or 1 for grey, or 4 with an alpha channel.")
+    if channels == 1:
+        images = np.repeat(images, 3, axis=1)
+        told.empty.append(f"The images of {path.name} are grey and get three equal channels.")
+    if channels == 4:
+        told.empty.append(f"The images of {path.name} have an alpha channel, which is dropped.")
+    return np.ascontiguousarray(images[:, :3]), np.ones(len(images), dtype=np.bool_)
+
+
+def _jpegs(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
+    """The pictures that can be read and have the commonest size, and which those are."""
+    content, offsets = arrays["jpeg"], arrays.get("offsets", np.empty(0))
+    fits = content.dtype == np.uint8 and content.ndim == 1 and offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1
+    if not fits or offsets[0] < 0 or offsets[-1] > len(content) or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(f"{path}: `jpeg` must be bytes and `offsets` whole numbers that rise from 0 to their number. Write the file again.")
+    names = [path.with_name(f"{path.name}[{at}]") for at in range(len(offsets) - 1)]
+    read_one = (read_picture(name, told, content=content[offsets[at] : offsets[at + 1]].tobytes()) for at, name in enumerate(names))
+    pictures = list(read_one)
+    shapes = [picture.shape for picture in pictures if picture is not None]
+    if not shapes:
+        raise DataError(f"No image of {path} can be read. {' '.join(told.messages())}")
+    wanted = max(set(shapes), key=lambda shape: (shapes.count(shape), shape))
+    usable = np.array([picture is not None and picture.shape == wanted for picture in pictures])
+    told.note("size", (name for name, one in zip(names, pictures, strict=True) if one is not None and one.shape != wanted))
+    return np.stack([one for one in pictures if one is not None and one.shape == wanted]), usable
+
+
+def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints, tuple[str, ...]]:
+    if "is_face" in arrays:
+        y = _codes(arrays["is_face"], "is_face", count, path)
+        if not np.isin(y, (0, 1)).all():
+            raise DataError(f"{path}: `is_face` must be 0 or 1; got {sorted(set(y.tolist()) - {0, 1})[:3]}.")
+        return y, FACE_CLASSES
+    if "y" in arrays:
+        y = _codes(arrays["y"], "y", count, path)
+        names = tuple(map(str, arrays["y_names"])) if "y_names" in arrays else tuple(map(str, range(int(y.max()) + 1)))
+        if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
+            raise DataError(f"{path}: `y` must be places in `y_names`, from 0; got {y.min()} to {y.max()} and {len(names)} names.")
+        return y, names
+    return np.ones(count, dtype=np.int64), FACE_CLASSES
+
+
+def _codes(array: Array, name: str, count: int, path: Path) -> Ints:
+    if array.shape != (count,) or array.dtype.kind not in "iub":
+        raise DataError(f"{path}: `{name}` must be a whole number for each of the {count} images; got {array.dtype} {array.shape}.")
+    return array.astype(np.int64)
+
+
+def _attribute(name: str, array: Array, names: Array | None, path: Path) -> ImageAttribute | None:
+    """The attribute, or None for an array that names no groups."""
+    if array.dtype.kind in "US":
+        words = [str(word.decode("utf-8", "replace") if isinstance(word, bytes) else word) for word in array]
+        return coded(words) if len(set(words)) <= MOST_VALUES else None
+    if array.dtype.kind not in "iub":
+        return None
+    codes = array.astype(np.int64)
+    codes[(codes < 0) | ((codes == UNKNOWN_BYTE) if array.dtype == np.uint8 else False)] = -1
+    if names is None:
+        found = np.unique(codes[codes >= 0])
+        if len(found) > MOST_VALUES:
+            return None
+        places = np.where(codes < 0, -1, np.searchsorted(found, codes))
+        return ImageAttribute(tuple(map(str, found)), places.astype(np.int64))
+    if codes.max(initial=-1) >= len(names):
+        raise DataError(f"{path}: `{name}` has the code {codes.max()}, but `{name}_names` has {len(names)} names.")
+    return ImageAttribute(tuple(map(str, names)), codes)

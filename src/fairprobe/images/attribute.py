@@ -1,0 +1,188 @@
+"""What a detector's trunk knows of a sensitive attribute: a new head on the frozen trunk; beside it, an independent network as a control.
+
+Zheng et al., "NeuronFair", ICSE 2022, §3.3: the attribute classifier is a new dense head on the detector's trunk, which does not learn any
+more. Deliberate choices: rare values count as much as common ones (class weights); features are computed once and the head learns from
+them.
+
+Beside the paper, two controls. A head that learnt shuffled labels knows nothing of the attribute: what its changes find has nothing to do
+with it. A network that shares nothing with the detector says whether a change of the attribute can be seen by others at all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from fairprobe.arrays import Ints
+from fairprobe.errors import DataError, ModelError
+from fairprobe.images.detector import SMALL_WIDTHS, Detector, Mirror, dense_head
+from fairprobe.model import one_thread
+from fairprobe.networks.training import Training, batches
+from fairprobe.networks.vision import Pixels
+from fairprobe.networks.vision_training import Images, labels_of
+
+AT_ONCE = 256  # images
+ON_HEADS = Training(batch=64, epochs=10, patience=None)
+ON_NETWORKS = Training(learning_rate=3e-3, batch=32, epochs=30, patience=None)
+DROPOUT = 0.3
+DECAY = 1e-2  # of the weights
+SMOOTHING = 0.1  # of the labels: few faces are soon known by heart, and a network that is sure of them has steep and empty slopes
+
+
+class AttributeHead(nn.Module):
+    """The detector's trunk, as it was, and a head that tells the attribute's value."""
+
+    def __init__(self, detector: Detector, head: nn.Module) -> None:
+        super().__init__()
+        self.detector, self.head = detector, head
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.head(self.detector.features(images))
+        return answer
+
+
+def attribute_head(
+    detector: Detector,
+    images: Images,
+    codes: Ints,
+    values: int,
+    *,
+    seed: int = 0,
+    shuffled: bool = False,
+    training: Training = ON_HEADS,
+    progress: Callable[[int, int], None] | None = None,
+) -> AttributeHead:
+    """Learns the attribute's value 0 … `values` − 1 of each image from what the trunk says. The detector itself is copied and left alone.
+
+    `shuffled`: the control that learns the same labels in another order.
+    """
+    _check(images, codes, values)
+    if shuffled:
+        codes = np.random.default_rng(seed).permutation(codes)
+    detector = copy.deepcopy(detector).eval()
+    features = torch.cat([_features(detector, images), _features(detector, images[..., ::-1])])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = dense_head(features.shape[1], values)
+    _learn(head, features, np.concatenate([codes, codes]), values, seed, training, progress)
+    return AttributeHead(detector, head).eval()
+
+
+def _features(detector: Detector, images: Images) -> Tensor:
+    parts = [torch.from_numpy(np.ascontiguousarray(images[at : at + AT_ONCE])) for at in range(0, len(images), AT_ONCE)]
+    device = next((parameter.device for parameter in detector.parameters()), torch.device("cpu"))
+    with one_thread(), torch.no_grad():
+        return torch.cat([detector.features(part.to(device)).flatten(1) for part in parts])
+
+
+def attribute_network(
+    images: Images,
+    codes: Ints,
+    values: int,
+    *,
+    seed: int = 0,
+    training: Training = ON_NETWORKS,
+    progress: Callable[[int, int], None] | None = None,
+) -> nn.Module:
+    """An independent network for the attribute, which shares nothing with any detector."""
+    _check(images, codes, values)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = _Independent(images.shape[1], values).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    _learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
+    return network.eval()
+
+
+class _Independent(nn.Sequential):
+    """Six convolutions with batch norms, the mean of each map, and one logit for each value: few weights, for a thousand faces or less."""
+
+    def __init__(self, channels: int, values: int) -> None:
+        pieces: OrderedDict[str, nn.Module] = OrderedDict(mirror=Mirror(), shift=_Shift(), pixels=Pixels())
+        for number, (before, after) in enumerate(pairwise((channels, *SMALL_WIDTHS)), start=1):
+            pieces[f"conv{number}"] = nn.Conv2d(before, after, 3, padding=1, bias=False)
+            pieces[f"norm{number}"] = nn.BatchNorm2d(after)
+            pieces[f"relu{number}"] = nn.ReLU()
+            if number in (2, 4):
+                pieces[f"pool{number}"] = nn.MaxPool2d(2)
+        pieces["mean"] = nn.AdaptiveAvgPool2d(1)
+        pieces["flat"] = nn.Flatten()
+        pieces["drop"] = nn.Dropout(DROPOUT)
+        pieces["output"] = nn.Linear(SMALL_WIDTHS[-1], values)
+        super().__init__(pieces)
+
+
+class _Shift(nn.Module):
+    """While the network learns, each batch is moved by up to a tenth of its width and height, the border repeated."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        height, width = images.shape[-2:]
+        most = min(height, width) // 10
+        if not self.training or most == 0:
+            return images
+        down, right = torch.randint(-most, most + 1, (2,)).tolist()
+        rows = torch.arange(down, down + height, device=images.device).clamp_(0, height - 1)
+        columns = torch.arange(right, right + width, device=images.device).clamp_(0, width - 1)
+        return images[..., rows, :][..., columns]
+
+
+def balanced_accuracy(network: nn.Module, images: Images, codes: Ints) -> float:
+    """The mean, over the values that occur, of the share of images that are told right."""
+    if len(images) == 0:
+        raise DataError("The accuracy needs at least one image.")
+    right = labels_of(network, images) == codes
+    return float(np.mean([right[codes == value].mean() for value in np.unique(codes)]))
+
+
+def _learn(
+    network: nn.Module,
+    inputs: Tensor,
+    codes: Ints,
+    values: int,
+    seed: int,
+    training: Training,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    labels = torch.from_numpy(codes)
+    counts = torch.bincount(labels, minlength=values).float()
+    weights = torch.where(counts > 0, len(labels) / counts.clamp(min=1) / values, 0.0)
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # the order of the batches, dropout, mirrors
+        optimiser = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
+        steps = training.epochs * len(batches(torch.arange(len(labels)), training.batch))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=training.learning_rate, total_steps=steps)
+        for epoch in range(training.epochs):
+            network.train()
+            total = 0.0
+            for rows in batches(torch.randperm(len(labels)), training.batch):
+                optimiser.zero_grad(set_to_none=True)
+                loss = F.cross_entropy(network(inputs[rows]), labels[rows], weights, label_smoothing=SMOOTHING)
+                torch.autograd.backward(loss)
+                optimiser.step()
+                schedule.step()
+                total += float(loss.detach())
+            if not np.isfinite(total):
+                raise ModelError("The training for the attribute diverged: the loss is not finite. Lower the learning rate.")
+            if progress is not None:
+                progress(epoch + 1, training.epochs)
+
+
+def _check(images: Images, codes: Ints, values: int) -> None:
+    if images.ndim != 4 or len(images) < 2 or codes.shape != (len(images),):
+        raise DataError(
+            "An attribute is learnt from two or more images (number, channels, height, width) and a code for each; got images "
+            f"{images.shape} and codes {codes.shape}."
+        )
+    if values < 2 or codes.min() < 0 or codes.max() >= values:
+        raise DataError(
+            f"The codes of an attribute with {values} values lie between 0 and {values - 1}; got {codes.min()} to {codes.max()}. Leave out "
+            "the images whose value is not known."
+        )
+    if len(np.unique(codes)) < 2:
+        raise DataError("All images have the same value of the attribute, so it cannot be learnt.")

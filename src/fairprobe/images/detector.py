@@ -1,0 +1,280 @@
+"""Face detectors as NeuronFair looks at them: a convolutional trunk that sees, and a dense head that decides.
+
+Zheng et al., "NeuronFair", ICSE 2022, §5.5: the trunk is that of VGG16 or ResNet50, the head has hidden layers of 512, 256, 128, 64 and 16.
+
+Deliberate choices:
+- The head is scaled to the trunk: those widths for the 2,048 features of VGG16 on 64 × 64 pixels or more, narrower in proportion for less.
+- A small trunk of six convolutions, which a CPU trains in a minute. Adam instead of plain SGD, which undertrains it.
+- Pretrained trunks get their pixels as ImageNet's were prepared (0–255, blue first, mean taken off); others get numbers from 0 to 1.
+
+All pictures here are (N, 3, height, width), bytes or numbers from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from fairprobe.arrays import Ints
+from fairprobe.errors import ModelError, SettingError, StorageError, suggest
+from fairprobe.model import Outputs, as_logits
+from fairprobe.model.formats.file_checks import first_line
+from fairprobe.model.formats.keras_file import _keras, _quietly
+from fairprobe.networks import Training
+from fairprobe.networks.vision import Pixels
+from fairprobe.networks.vision_training import Images, train_on_images
+
+Shape = tuple[int, int, int]  # channels, height, width
+KerasName = Literal["vgg16", "resnet50"]
+
+HEAD = (512, 256, 128, 64, 16)
+FULL_FEATURES = 2048  # of VGG16 on the paper's 64 × 64 pixels
+NARROWEST = 16
+SMALL_WIDTHS = (16, 16, 32, 32, 64, 64)  # maps of the six convolutions; a pooling after each pair
+POOLED = 4
+SMALLEST = 8  # pixels: three poolings must leave something
+KERAS_SMALLEST = 32
+IMAGENET_MEAN = (103.939, 116.779, 123.68)  # blue, green, red
+ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
+
+
+class Detector(nn.Module):
+    """A trunk and a head. `features` is what the head is given; the answer is one logit for each class."""
+
+    trunk: nn.Module
+    head: nn.Module
+
+    def __init__(self, trunk: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.trunk, self.head = trunk, head
+
+    def features(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.trunk(numbers(images))
+        return answer
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.head(self.features(images))
+        return answer
+
+
+class Mirror(nn.Module):
+    """While a network learns, it sees each picture mirrored half of the time: then a few hundred faces teach it more."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if not self.training:
+            return images
+        mirrored = (torch.rand(len(images)) < 0.5).to(images.device)
+        return torch.where(mirrored.view(-1, 1, 1, 1), images.flip(-1), images)
+
+
+class _Reached(Exception):  # noqa: N818  (a signal, not a failure)
+    """The head has been called."""
+
+
+class _OwnDetector(Detector):
+    """A user's network. It runs as a whole, so whatever its author does between trunk and head is done; the parts are found by name."""
+
+    def __init__(self, module: nn.Module, trunk: str, head: str, outputs: Outputs) -> None:
+        nn.Module.__init__(self)
+        self.module, self._trunk, self._head, self._outputs = module, trunk, head, outputs
+
+    @property
+    def trunk(self) -> nn.Module:  # type: ignore[override]
+        return self.module.get_submodule(self._trunk)
+
+    @property
+    def head(self) -> nn.Module:  # type: ignore[override]
+        return self.module.get_submodule(self._head)
+
+    def features(self, images: Tensor) -> Tensor:
+        seen: list[Tensor] = []
+
+        def stop(_: nn.Module, given: tuple[Tensor, ...]) -> None:
+            seen.append(given[0])
+            raise _Reached
+
+        hook = self.head.register_forward_pre_hook(stop)
+        try:
+            self.module(numbers(images))
+        except _Reached:
+            return seen[0]
+        finally:
+            hook.remove()
+        raise ModelError(f"The network never called its head '{self._head}'; name the part that gets the trunk's features.")
+
+    def forward(self, images: Tensor) -> Tensor:
+        return as_logits(self.module(numbers(images)), self._outputs)
+
+
+def numbers(images: Tensor) -> Tensor:
+    """Bytes become numbers from 0 to 1; numbers stay as they are."""
+    return images.to(torch.float32) / 255 if images.dtype == torch.uint8 else images
+
+
+# -- building -----------------------------------------------------------------------------------------------------------
+
+
+def small_detector(shape: Shape, classes: int = 2, *, seed: int = 0) -> Detector:
+    """A fresh detector of six convolutions. The seed decides its weights and touches no other random number."""
+    _check(shape, classes, SMALLEST)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Detector(small_trunk(shape[0]), dense_head(SMALL_WIDTHS[-1] * POOLED**2, classes))
+
+
+def small_trunk(channels: int) -> nn.Sequential:
+    """Six convolutions, each with its ReLU; weights by the generator in use."""
+    pieces: OrderedDict[str, nn.Module] = OrderedDict(mirror=Mirror(), pixels=Pixels())
+    for number, (before, after) in enumerate(pairwise((channels, *SMALL_WIDTHS)), start=1):
+        pieces[f"conv{number}"] = nn.Conv2d(before, after, 3, padding=1)
+        pieces[f"relu{number}"] = nn.ReLU()
+        if number in (2, 4):
+            pieces[f"pool{number}"] = nn.MaxPool2d(2)
+    pieces["pool6"] = nn.AdaptiveMaxPool2d(POOLED)
+    pieces["flat"] = nn.Flatten()
+    trunk = nn.Sequential(pieces)
+    _draw(trunk)
+    return trunk.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def dense_head(features: int, classes: int) -> nn.Sequential:
+    """The paper's hidden layers, scaled to the number of features; weights by the generator in use."""
+    scale = min(1.0, features / FULL_FEATURES)
+    widths = [max(NARROWEST, round(width * scale)) for width in HEAD]
+    pieces: OrderedDict[str, nn.Module] = OrderedDict(flat=nn.Flatten())
+    for number, (before, after) in enumerate(pairwise((features, *widths)), start=1):
+        pieces[f"dense{number}"] = nn.Linear(before, after)
+        pieces[f"relu{number}"] = nn.ReLU()
+    pieces["output"] = nn.Linear(widths[-1], classes)
+    head = nn.Sequential(pieces)
+    _draw(head)
+    return head
+
+
+def own_detector(module: nn.Module, *, trunk: str, head: str, outputs: Outputs = "logits") -> Detector:
+    """A detector of the user's own: the names of its trunk and its head inside it. It takes numbers from 0 to 1.
+
+    `outputs` says whether it ends in logits or probabilities, of all classes or of the second of two.
+    """
+    if outputs not in ("logits", "probabilities"):
+        raise SettingError(f"A detector ends in logits or probabilities; got '{outputs}'.")
+    known = [name for name, _ in module.named_modules() if name]
+    for part in (trunk, head):
+        if part not in known:
+            raise ModelError(f"The network has no part called '{part}'.{suggest(part, known)}")
+    return _OwnDetector(module, trunk, head, outputs)
+
+
+def keras_detector(
+    name: KerasName, shape: Shape, classes: int = 2, *, weights: Literal["imagenet"] | Path | None = None, seed: int = 0
+) -> Detector:
+    """A trunk of `keras.applications` on torch, and a fresh head.
+
+    `weights`: "imagenet" fetches the pretrained ones; a path is a file of them, as Keras offers it without the top; None draws them.
+    """
+    models = {"vgg16": "VGG16", "resnet50": "ResNet50"}
+    if name not in models:
+        raise SettingError(f"There is no trunk '{name}'.{suggest(name, models)}")
+    _check(shape, classes, KERAS_SMALLEST)
+    if shape[0] != 3:
+        raise SettingError(f"The trunks of Keras take 3 colours; got {shape[0]} channels.")
+    if isinstance(weights, Path) and not weights.is_file():
+        raise StorageError(f"There is no file of weights {weights}.")
+    keras = _keras(f"The trunk {name}")
+    before = keras.config.image_data_format()
+    keras.config.set_image_data_format("channels_first")  # as torch has it; the layers ask once, when they are made
+    try:
+        build = getattr(keras.applications, models[name])
+        model = build(weights=None if weights is None else str(weights), include_top=False, input_shape=shape)
+    except Exception as error:  # Keras raises what it likes
+        raise ModelError(_refusal(name, weights, error)) from error
+    finally:
+        keras.config.set_image_data_format(before)
+    trunk = _KerasTrunk(model, pretrained=weights is not None)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        features = trunk.eval()(torch.zeros(1, *shape)).flatten(1).shape[1]
+        if weights is None:
+            _draw_keras(trunk)
+        return Detector(trunk, dense_head(features, classes))
+
+
+class _KerasTrunk(nn.Module):
+    """A Keras model as one part of a torch network; what it learns and what its batch norms do follows `train` and `eval`."""
+
+    mean: Tensor
+
+    def __init__(self, model: Any, *, pretrained: bool) -> None:
+        super().__init__()
+        self.model, self._pretrained = model, pretrained
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self._pretrained:
+            images = images.flip(1) * 255 - self.mean
+        with _quietly():
+            answer: Tensor = self.model(images, training=self.training)
+        return answer
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _KerasTrunk:
+        with _quietly():
+            other = _KerasTrunk(copy.deepcopy(self.model, memo), pretrained=self._pretrained)
+        return other.to(self.mean.device).train(self.training)
+
+
+def _draw_keras(trunk: nn.Module) -> None:
+    """Convolutions by He's rule: with Keras's own, drawn from a seed of the whole program, a VGG16 does not begin to learn."""
+    for name, value in trunk.named_parameters():
+        if name.endswith("kernel"):  # height, width, maps before, maps after
+            value.normal_(std=(2 / value[..., 0].numel()) ** 0.5)
+
+
+def _refusal(name: str, weights: str | Path | None, error: Exception) -> str:
+    if weights == "imagenet":
+        return (
+            f"The pretrained weights of {name} cannot be fetched: {first_line(error)}. Fetch that file on a connected machine and give its "
+            "path as the weights."
+        )
+    told = f" with the weights {weights}" if weights is not None else ""
+    return f"Keras cannot build {name}{told}: {first_line(error)}."
+
+
+def _draw(part: nn.Module) -> None:
+    """First weights by He's rule: with torch's own, eleven layers without batch norm hardly begin to learn."""
+    for layer in part.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def _check(shape: Shape, classes: int, smallest: int) -> None:
+    if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < smallest or classes < 2:
+        raise SettingError(
+            f"This detector needs channels, a height and a width of {smallest} pixels or more, and two classes or more; got images "
+            f"{' × '.join(map(str, shape))} and {classes} classes."
+        )
+
+
+# -- training -----------------------------------------------------------------------------------------------------------
+
+
+def train_detector(
+    detector: Detector,
+    images: Images,
+    y: Ints,
+    *,
+    seed: int = 0,
+    training: Training = ON_DETECTORS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Detector:
+    """Trains trunk and head where they stand, on all these images; the same seed gives the same weights."""
+    train_on_images(detector, images, y, seed=seed, training=training, progress=progress)
+    return detector

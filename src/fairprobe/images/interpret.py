@@ -1,0 +1,119 @@
+"""NeuronFair's interpretation on images: which layer of trunk and head, and which of its neurons, react to a change of the attribute.
+
+Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of `fairprobe.interpret.neuron_bias`. A pair is an
+image and the same with Δ_sens. A neuron is one position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a
+whole map as one neuron, whose ActDiff is the mean of its positions'.
+
+Sums are taken while the network runs, so memory grows with the network and not with the number of images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from fairprobe.arrays import Floats
+from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.images.change import Change, check_change, pieces
+from fairprobe.interpret import LayerBias, NeuronBias
+from fairprobe.model import one_thread
+from fairprobe.model.trace import ACTIVATIONS, layer_names
+from fairprobe.networks.vision_training import Images
+
+By = Literal["position", "channel"]
+AT_ONCE = 32  # pairs
+
+
+class Tap(TorchFunctionMode):
+    """Shows every activation to `look` the moment it is computed: (which call, its output)."""
+
+    def __init__(self, look: Callable[[int, Tensor], None]) -> None:
+        super().__init__()
+        self._look, self._calls = look, 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in ACTIVATIONS:
+            call, self._calls = self._calls, self._calls + 1
+            self._look(call, result)
+        return result
+
+
+def image_bias(
+    network: nn.Module,
+    images: Images,
+    change: Change,
+    *,
+    by: By = "position",
+    batch: int = AT_ONCE,
+    progress: Callable[[int, int], None] | None = None,
+) -> NeuronBias:
+    """Compares every image with its changed self, in every hidden layer."""
+    check_change(images, change)
+    if by not in ("position", "channel"):
+        raise SettingError(f"A neuron is a position of a map (position) or a whole map (channel); got '{by}'.")
+    if len(images) == 0:
+        raise DataError("The interpretation needs at least one image.")
+    names: list[str] = []
+    sums: list[_Sums] = []
+
+    def look(call: int, output: Tensor) -> None:
+        if call < len(sums):  # a final sigmoid is seen too, but is no layer
+            sums[call].add(output)
+
+    network.eval()
+    with one_thread(), torch.inference_mode():
+        for rows, x in pieces(network, images, batch):
+            if not names:
+                names = hidden_layers(network, x[:1])
+                sums += [_Sums(by) for _ in names]
+            pair = torch.cat([x, (x + torch.from_numpy(change.delta[rows]).to(x)).clamp_(0, 1)])
+            with Tap(look):
+                network(pair)
+            if progress is not None:
+                progress(rows.stop, len(images))
+    return NeuronBias(tuple(one.layer(name) for name, one in zip(names, sums, strict=True)), pairs=len(images))
+
+
+def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
+    """The names of the layers, by one image (1, channels, height, width)."""
+    try:
+        names, _ = layer_names(network, image)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ModelError(f"The network does not take images of shape {tuple(image.shape[1:])}: {reason}.") from error
+    if not names:
+        raise ModelError("The network has no hidden layer with an activation function, so there is nothing to interpret.")
+    return names
+
+
+class _Sums:
+    """Of one layer, over all pairs so far: differences, activations and their squares, for each neuron."""
+
+    def __init__(self, by: By) -> None:
+        self._by, self._count = by, 0
+        self._totals: list[Tensor] = []
+
+    def add(self, output: Tensor) -> None:
+        mine, other = output.chunk(2)
+        self._count += len(mine)
+        new = [self._total((mine - other).abs()), self._total(mine), self._total(mine.double().square())]
+        self._totals = [a + b for a, b in zip(self._totals, new, strict=True)] if self._totals else new
+
+    def _total(self, values: Tensor) -> Tensor:
+        if self._by == "channel" and values.ndim > 2:
+            return values.flatten(2).mean(dim=2, dtype=torch.float64).sum(dim=0)
+        return values.sum(dim=0, dtype=torch.float64).flatten()
+
+    def layer(self, name: str) -> LayerBias:
+        difference, mean, squares = (total.cpu().numpy() / self._count for total in self._totals)
+        if not np.isfinite(difference).all():
+            raise ModelError(f"Layer '{name}' gives values that are not finite. Check the network's weights and the scale of its inputs.")
+        variance: Floats = np.maximum(squares - mean**2, 0)
+        variance[variance < 1e-12 * mean**2] = 0  # the squares carry rounding: a variance that small beside the mean is none
+        return LayerBias(name, difference, np.sqrt(variance))

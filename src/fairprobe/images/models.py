@@ -1,0 +1,126 @@
+"""The detector that is audited: a user's own, a known trunk, or a small one that is trained here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
+from fairprobe.images.detector import Detector, KerasName, Shape, keras_detector, own_detector, small_detector
+from fairprobe.model import Outputs, one_thread
+from fairprobe.model.formats.own_code import open_own
+
+TRUNKS = ("vgg16", "resnet50")
+PARTS = ("trunk", "head")  # the names of a network's parts where none are given
+SMALL = "small detector of six convolutions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`, or nothing."""
+
+    model: Detector | nn.Module | str | None = None
+    trunk: str | None = None
+    head: str | None = None
+    outputs: Outputs = "logits"
+    weights: Path | str | None = None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it comes with all its weights; others are trained here."""
+        return self.model is not None and self.model not in TRUNKS
+
+    @property
+    def name(self) -> str:
+        if self.model is None:
+            return SMALL
+        if isinstance(self.model, str):
+            return f"{self.model} trunk" if self.model in TRUNKS else self.model
+        return type(self.model).__name__
+
+    def check(self) -> None:
+        """Refuses options that do not go together, before anything is opened."""
+        own = {"trunk": self.trunk, "head": self.head}
+        for option, value in own.items():
+            if value is not None and not self.is_trained:
+                raise SettingError(f"The name of the {option} ({value}) goes with a detector of your own. Leave it out.")
+        if self.weights is not None and self.model is None:
+            raise SettingError("Weights go with a trunk (vgg16, resnet50) or with a network of your own code. Name it, or leave them out.")
+        if isinstance(self.model, str) and self.is_trained and ":" not in self.model:
+            raise SettingError(
+                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} One of your own is named as module:function or "
+                "file.py:function, which gives a torch module."
+            )
+
+    def open(self, shape: Shape, classes: int, *, seed: int) -> Detector:
+        """The detector for pictures of this shape."""
+        self.check()
+        if self.model is None:
+            return small_detector(shape, classes, seed=seed)
+        if self.model in TRUNKS:
+            weights: Literal["imagenet"] | Path | None = "imagenet" if self.weights == "imagenet" else self._path
+            return keras_detector(cast("KerasName", self.model), shape, classes, weights=weights, seed=seed)
+        detector = self._own(self._module())
+        check_answers(detector, shape, classes, self.name)
+        return detector.eval()
+
+    @property
+    def _path(self) -> Path | None:
+        return None if self.weights is None else Path(self.weights)
+
+    def _module(self) -> nn.Module:
+        if isinstance(self.model, nn.Module):
+            if self.weights is not None:
+                raise SettingError("A network that is given as a Python object has its weights. Leave the weights out.")
+            return self.model
+        module = open_own(cast("str", self.model), weights=self._path).network
+        if module is None:
+            raise ModelError(f"'{self.model}' is no torch module, so it cannot be looked into. Give the network itself.")
+        return module
+
+    def _own(self, module: nn.Module) -> Detector:
+        if isinstance(module, Detector):
+            return module
+        trunk, head = self.trunk or PARTS[0], self.head or PARTS[1]
+        missing = [part for part, given in zip(PARTS, (self.trunk, self.head), strict=True) if given is None and not hasattr(module, part)]
+        if missing:
+            known = [name for name, _ in module.named_children()]
+            raise ModelError(
+                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them, as they are called in the network: "
+                f"{', '.join(known) or 'it has no parts'}."
+            )
+        return own_detector(module, trunk=trunk, head=head, outputs=self.outputs)
+
+
+def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> None:
+    """Refuses a network that does not take such pictures, answers for other classes, or answers at random."""
+    pictures = torch.from_numpy(np.random.default_rng(0).random((2, *shape), dtype=np.float32))
+    size = f"{shape[2]} × {shape[1]} pixels"
+    detector.eval()
+    try:
+        with one_thread(), torch.no_grad():
+            answers = [detector(pictures), detector(pictures)]
+            detector.features(pictures)
+    except FairprobeError:
+        raise
+    except Exception as error:  # whatever the user's own network raises
+        raise ModelError(f"{name} cannot take pictures of {size} as numbers from 0 to 1 ({_line(error)}). Check its size.") from error
+    answer: Any = answers[0]
+    if tuple(answer.shape) != (2, classes):
+        raise ModelError(f"{name} answers with {tuple(answer.shape)} to two pictures; expected (2, {classes}), a number for each class.")
+    if not torch.isfinite(answer).all():
+        raise ModelError(f"{name} answers with numbers that are not finite. Check its weights and the scale of its pixels (0 to 1).")
+    if not torch.allclose(answers[0], answers[1], atol=1e-4):
+        raise ModelError(
+            f"{name} answers the same picture differently each time. Switch off what is random in it; else pairs prove nothing."
+        )
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__

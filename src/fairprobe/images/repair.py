@@ -1,0 +1,148 @@
+"""Retraining a detector with the image IDIs that were found in it, and what that changed beyond what more training changes anyway.
+
+Zheng et al., "NeuronFair", ICSE 2022, §5.5: retrain with all image IDIs, then compare AUC and detection rate before and after.
+
+Deliberate choices:
+- Both pictures of a pair, x + Δ_bias and x + Δ_bias + Δ_sens, are learnt with the class of the picture that they were made of.
+- Each state is measured with a *fresh* Δ_sens, made with a new attribute head on its own trunk: an old one does not transfer, so it would
+  praise any new training.
+- The control is the same fine-tuning, step by step, with the clean pictures in the place of the IDIs.
+- IDIs come from pictures that the detector may learn from; everything is measured on held-out ones.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.datasets.image_sets import ImageSet
+from fairprobe.datasets.pictures import Bytes
+from fairprobe.images.attribute import attribute_head
+from fairprobe.images.change import Change, ChangeSettings, random_change, sensitive_change
+from fairprobe.images.detector import Detector
+from fairprobe.images.interpret import By, image_bias
+from fairprobe.images.measure import as_numbers, quality, seen
+from fairprobe.images.search import ImageFindings, ImageSearch, search_images
+from fairprobe.networks import Training
+from fairprobe.networks.vision_training import train_on_images
+from fairprobe.rates import Rate
+
+ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every state is measured with: the data, the attribute, the rows to learn it from and to attack, and how."""
+
+    data: ImageSet
+    sensitive: str
+    learnt: Ints
+    attacked: Ints
+    change: ChangeSettings
+    search: ImageSearch
+    by: By
+    seed: int
+
+
+@dataclass(frozen=True)
+class State:
+    """A detector, measured on held-out pictures with a fresh Δ_sens."""
+
+    accuracy: Rate
+    detection_rate: Rate
+    flips: Rate
+    differing: Rate
+    """IDIs of the detector before, made from held-out faces, whose verdict the fresh change still changes."""
+    differing_faces: Rate
+    """Held-out faces as they are, whose verdict the fresh change alone changes."""
+    auc: float
+    auc_random_signs: float
+    success: Rate
+    """Faces that a new attack makes differ, those that differ from the start among them."""
+    l2: Floats
+    """Of Δ_bias, where that attack had to move."""
+    idis: Rows
+    """x + Δ_bias there."""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The repaired detector, and what it is compared with. What an interrupt left out is None."""
+
+    detector: Detector
+    idis: int
+    before: State
+    without_idis: State | None
+    after: State | None
+
+
+def idi_pictures(images: Bytes, change: Change, findings: ImageFindings) -> Bytes:
+    """Both pictures of each pair; `images` and `change` are what the search was given. As bytes, for that is what pictures are."""
+    without = np.clip(as_numbers(images[findings.rows]) + findings.delta, 0, 1)
+    with_change = np.clip(without + change.delta[findings.rows], 0, 1)
+    return np.round(np.concatenate([without, with_change]) * 255).astype(np.uint8)
+
+
+def fine_tuned(
+    detector: Detector,
+    data: ImageSet,
+    more: Bytes,
+    labels: Ints,
+    *,
+    seed: int,
+    training: Training = ON_REPAIRS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Detector:
+    """A copy of the detector, trained on with the data that it may learn from and with more pictures."""
+    images = np.concatenate([data.images[~data.held_out], more])
+    y = np.concatenate([data.y[~data.held_out], labels])
+    new = copy.deepcopy(detector)
+    train_on_images(new, images, y, seed=seed, training=training, progress=progress)
+    return new
+
+
+def measure(detector: Detector, task: Task, *, before: State | None = None, progress: Callable[[int, int], None] | None = None) -> State:
+    """A fresh attribute head, a fresh change, the interpretation, and a new attack. `before`: whose IDIs are asked about again."""
+    data, attribute = task.data, task.data.attributes[task.sensitive]
+    told = quality(detector, data, task.sensitive)
+    head = attribute_head(detector, data.images[task.learnt], attribute.codes[task.learnt], len(attribute.values), seed=task.seed)
+    images = data.images[task.attacked]
+    change = sensitive_change(head, images, task.change)
+    flips = Rate(int(change.flipped.sum()), len(change))
+    images, change = images[change.flipped], change.take(change.flipped)
+    if len(images) == 0:
+        none = Rate(0, 0)
+        return State(told.accuracy, told.detection_rate, flips, none, none, 0.0, 0.0, none, np.empty(0), as_numbers(images))
+    signs, walk = np.random.default_rng(task.seed).spawn(2)
+    bias = image_bias(detector, images, change, by=task.by)
+    noise = image_bias(detector, images, random_change(head, images, change, rng=signs), by=task.by)
+    found = search_images(detector, images, change, task.search, bias=bias, rng=walk, progress=progress)
+    if found.stopped == "interrupted":  # half an attack is no measurement
+        raise KeyboardInterrupt
+    moved = ~found.at_seed
+    idis = np.clip(as_numbers(images[found.rows[moved]]) + found.delta[moved], 0, 1)
+    return State(
+        accuracy=told.accuracy,
+        detection_rate=told.detection_rate,
+        flips=flips,
+        differing=_differing(detector, head, idis if before is None else before.idis, task.change),
+        differing_faces=Rate(int(found.at_seed.sum()), found.seeds),
+        auc=bias.auc,
+        auc_random_signs=noise.auc,
+        success=Rate(len(found), found.seeds),
+        l2=found.l2[moved],
+        idis=idis,
+    )
+
+
+def _differing(detector: Detector, head: nn.Module, images: Rows, settings: ChangeSettings) -> Rate:
+    """The pictures whose verdict changes with a change that is made for them anew."""
+    if len(images) == 0:
+        return Rate(0, 0)
+    change = sensitive_change(head, images, settings)
+    return seen(detector, images, np.clip(images + change.delta, 0, 1))

@@ -1,0 +1,343 @@
+"""Images on which a detector changes its mind when the sensitive attribute is changed: NeuronFair, ADF and EIDIG on pixels.
+
+Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. ADF and EIDIG as in `fairprobe.search.methods`, carried over to pixels.
+
+    paper                       here
+    Δ_bias                      `ImageFindings.delta`
+    the pair                    x + Δ_bias, and clip(x + Δ_bias + Δ_sens)
+    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)     `_neuronfair`, by its derivative; ascended
+    ADF: ∇ of the cross-entropy to the own label       `_adf`, where x and x' agree on the sign
+    EIDIG: ∇ of the own label's probability            `_eidig`, against it, likewise; memories for x and x' apart
+    step, max_iter, μ, p_r, r_step                     `ImageSearch`
+
+Deliberate choices:
+- "No sign, step 0.15" needs a norm: the gradient is brought to an L2 length of 1 for each image. Raw ones explode (NeuronFair) or vanish.
+- The gradients of a pair are brought to a common length of 1 before they enter the momentum: raw ones differ by orders of magnitude.
+- log(a + 1e-8); a zero gradient, or no agreement at all, means a random direction, so that no seed stalls.
+- One pass of the network judges a pair and gives its gradient; the derivative is taken from the biased layer downwards.
+- A label is the greatest logit. Where rounding could decide which one that is, a pair is not counted and goes on.
+- An image that is discriminatory before any step is counted apart (`at_seed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.errors import FairprobeError, ModelError, SettingError
+from fairprobe.images.change import Change, check_change, l2_of, pieces, scaled, slope_of_cross_entropy
+from fairprobe.images.interpret import Tap, hidden_layers
+from fairprobe.interpret import LayerBias, NeuronBias
+from fairprobe.model import one_thread
+from fairprobe.networks.vision_training import Images
+
+Method = Literal["neuronfair", "adf", "eidig", "random"]
+MOMENTUM: dict[Method, float] = {"neuronfair": 0.1, "adf": 0.0, "eidig": 0.5, "random": 0.0}
+
+SMALLEST_ACTIVATION = 1e-8
+CERTAIN = 1e-5  # of the logits' size: closer ones may change places when the same image is asked in another batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSearch:
+    """The method and its numbers; `momentum` None takes the method's own. `random_share` and `r_step` are NeuronFair's."""
+
+    method: Method = "neuronfair"
+    step: float = 0.15
+    max_iter: int = 20
+    momentum: float | None = None
+    random_share: float = 0.05
+    r_step: int = 10
+    batch: int = 64
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise SettingError(f"The method is one of {', '.join(get_args(Method))}; got '{self.method}'.")
+        if self.step <= 0 or self.max_iter < 0 or min(self.r_step, self.batch) < 1:
+            raise SettingError(f"The step must be positive, max_iter 0 or more, r_step and batch 1 or more; got {self}.")
+        if not 0 <= self.random_share <= 1 or not 0 <= self.decay < 1:
+            raise SettingError(f"random_share lies between 0 and 1 and the momentum between 0 and below 1; got {self}.")
+
+    @property
+    def decay(self) -> float:
+        return MOMENTUM[self.method] if self.momentum is None else self.momentum
+
+
+@dataclass(frozen=True)
+class ImageFindings:
+    """The IDIs of one search. `rows` are the seeds that led to one; `delta` what was added to them, which is zero for those `at_seed`."""
+
+    method: Method
+    rows: Ints
+    delta: Rows
+    iterations: Ints
+    at_seed: Mask
+    seeds: int
+    """Images the search began with; fewer than were given when it was interrupted."""
+    generated: int
+    """Pictures that were tried on the way, the seeds among them."""
+    seconds: float
+    stopped: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def made(self) -> int:
+        """IDIs that the search made, without those that were there before."""
+        return int((~self.at_seed).sum())
+
+    @property
+    def success(self) -> float:
+        """The share of all seeds that lead to an IDI, those that were one from the start among them."""
+        return len(self) / self.seeds if self.seeds else 0.0
+
+    @property
+    def gsr(self) -> float:
+        """The share of seeds, of those that were no IDI from the start, out of which the search makes one: each gives one picture."""
+        tried = self.seeds - int(self.at_seed.sum())
+        return self.made / tried if tried else 0.0
+
+    @property
+    def l2(self) -> Floats:
+        return l2_of(self.delta)
+
+    @property
+    def mean_l2(self) -> float:
+        """Of Δ_bias, over what the search made; NaN when it made nothing."""
+        return float(self.l2[~self.at_seed].mean()) if self.made else float("nan")
+
+
+def search_images(
+    network: nn.Module,
+    images: Images,
+    change: Change,
+    settings: ImageSearch | None = None,
+    *,
+    bias: NeuronBias | None = None,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> ImageFindings:
+    """Searches from every image. `network` answers with a logit for each class; NeuronFair also needs its interpretation, `bias`.
+
+    An interrupt (Ctrl-C) ends the search and keeps what was found; `stopped` says so. An error on the way carries what was found until
+    then as `error.findings`.
+    """
+    how = settings or ImageSearch()
+    check_change(images, change)
+    if how.method == "neuronfair" and bias is None:
+        raise SettingError("NeuronFair needs to know the biased neurons: give the result of image_bias as `bias`.")
+    run = _Run(network.eval(), how, len(images), progress)
+    try:
+        with one_thread():
+            run.whole(images, change, bias, rng)
+    except KeyboardInterrupt:
+        return run.findings("interrupted", images)
+    except FairprobeError as error:
+        error.findings = run.findings("failed", images)
+        raise
+    return run.findings("complete", images)
+
+
+class _Walkers:
+    """The seeds of one batch that still walk: where they started, how far they came, what will be added to change the attribute."""
+
+    def __init__(self, rows: Ints, start: Tensor, sensitive: Tensor) -> None:
+        self.rows, self.start, self.sensitive = rows, start, sensitive
+        self.delta = torch.zeros_like(start)
+        self.memory: dict[str, Tensor] = {}
+
+    def pair(self) -> Tensor:
+        """(2n, …) the images, then their changed selves."""
+        x = self.start + self.delta
+        return torch.cat([x, (x + self.sensitive).clamp_(0, 1)])
+
+    def move(self, direction: Tensor, step: float) -> None:
+        x = (self.start + self.delta + step * direction).clamp_(0, 1)
+        self.delta = x - self.start
+
+    def keep(self, left: Tensor) -> None:
+        self.rows = self.rows[left.cpu().numpy()]
+        self.start, self.sensitive, self.delta = self.start[left], self.sensitive[left], self.delta[left]
+        self.memory = {name: value[left] for name, value in self.memory.items()}
+
+
+class _Run:
+    """One search over all batches."""
+
+    def __init__(self, network: nn.Module, how: ImageSearch, seeds: int, progress: Callable[[int, int], None] | None) -> None:
+        self.network, self.how, self.total, self.progress = network, how, seeds, progress
+        self.found: list[tuple[Ints, Rows, int]] = []  # rows, deltas, iteration
+        self.begun = self.generated = 0
+        self.layer: LayerBias | None = None
+        self.call = -1
+        self.start = perf_counter()
+
+    def whole(self, images: Images, change: Change, bias: NeuronBias | None, rng: np.random.Generator) -> None:
+        streams = rng.spawn(-(-len(images) // self.how.batch))
+        for (rows, x), own_rng in zip(pieces(self.network, images, self.how.batch), streams, strict=True):
+            if self.how.method == "neuronfair" and self.layer is None and bias is not None:
+                self.look_at(bias, x[:1])
+            walkers = _Walkers(np.arange(rows.start, rows.stop, dtype=np.int64), x, torch.from_numpy(change.delta[rows]).to(x))
+            self.one_batch(walkers, own_rng)
+            if self.progress is not None:
+                self.progress(rows.stop, self.total)
+
+    def look_at(self, bias: NeuronBias, image: Tensor) -> None:
+        self.layer = bias.most_biased
+        names = hidden_layers(self.network, image)
+        if self.layer.name not in names:
+            raise ModelError(f"The interpretation is of another network: this one has no layer '{self.layer.name}'.")
+        self.call = names.index(self.layer.name)
+
+    def one_batch(self, walkers: _Walkers, rng: np.random.Generator) -> None:
+        self.begun += len(walkers.rows)
+        for iteration in range(self.how.max_iter + 1):  # the image after the last move is judged too
+            last = iteration == self.how.max_iter or self.how.method == "random"
+            differs, gradients = self.ask(walkers, iteration, rng, judge_only=last)
+            self.generated += len(walkers.rows)
+            hit = differs.cpu().numpy()
+            if hit.any():
+                self.found.append((walkers.rows[hit], walkers.delta[differs].cpu().numpy(), iteration))
+            walkers.keep(~differs)
+            if len(walkers.rows) == 0 or iteration == self.how.max_iter:
+                return
+            kept = None if gradients is None else gradients.view(2, -1, *gradients.shape[1:])[:, ~differs]
+            walkers.move(self.direction(walkers, kept, rng), self.how.step)
+
+    # -- one step ---------------------------------------------------------------------------------------------------
+
+    def ask(self, walkers: _Walkers, iteration: int, rng: np.random.Generator, *, judge_only: bool) -> tuple[Tensor, Tensor | None]:
+        """(n,) whether the labels of each pair differ, and (2n, …) the gradient of the method's objective by the pixels."""
+        pair = walkers.pair()
+        if judge_only:
+            with torch.no_grad():
+                return _differs(self.network(pair)), None
+        seen: list[Tensor] = []
+
+        def look(call: int, output: Tensor) -> None:
+            if call == self.call:
+                seen.append(output.clone())  # the network may go on to change it in place
+
+        with torch.inference_mode(False), torch.enable_grad():
+            z = pair.requires_grad_()
+            with Tap(look):
+                logits = self.network(z.clone())  # likewise
+            differs = _differs(logits)
+            if self.layer is not None:
+                objective, slope = seen[0], self._neuronfair(seen[0].detach(), walkers, iteration, rng)
+            else:
+                objective, slope = logits, (_adf if self.how.method == "adf" else _eidig)(logits.detach())
+            if not objective.requires_grad:  # nothing here depends on the pixels
+                return differs, torch.zeros_like(pair)
+            slope = _by_pair(slope, scaled).to(objective.dtype)
+            (gradient,) = torch.autograd.grad(objective, z, slope, allow_unused=True, materialize_grads=True)
+        return differs, gradient
+
+    def _neuronfair(self, a: Tensor, walkers: _Walkers, iteration: int, rng: np.random.Generator) -> Tensor:
+        """The derivative of J(x) by a(x), and of J(x') by a(x'). A dead neuron has none."""
+        assert self.layer is not None
+        if iteration % self.how.r_step == 0:
+            walkers.memory["watched"] = _watched(self.layer, len(walkers.rows), self.how.random_share, rng).to(a.device)
+        watched = walkers.memory["watched"]
+        shape = a.shape[1:] if watched.shape[1] == a[0].numel() else (a.shape[1], *[1] * (a.ndim - 2))  # neurons are positions, or maps
+        mask = watched.view(1, -1, *shape)
+        mine, other = a.chunk(2)
+        ratio = (torch.cat([other, mine]) / (a + SMALLEST_ACTIVATION)).masked_fill_(a == 0, 0)
+        return -(ratio.view(2, -1, *a.shape[1:]) * mask).view_as(a)
+
+    def direction(self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator) -> Tensor:
+        """(n, …) where to go, of length 1 for each image; `gradients` are (2, n, …)."""
+        if gradients is None:
+            return _random(walkers.start, rng)
+        fresh = _unit(gradients.transpose(0, 1))
+        if "gradients" in walkers.memory:
+            fresh = fresh + self.how.decay * walkers.memory["gradients"]
+        if self.how.decay:
+            walkers.memory["gradients"] = fresh
+        mine, other = fresh[:, 0], fresh[:, 1]
+        total = mine + other
+        if self.how.method != "neuronfair":
+            total = torch.where(mine.sign() == other.sign(), total, 0)
+        total = _unit(-total if self.how.method == "eidig" else total)
+        stalled = total.flatten(1).abs().amax(dim=1) == 0
+        if stalled.any():
+            total[stalled] = _random(total[stalled], rng)
+        return total
+
+    def findings(self, stopped: str, images: Images) -> ImageFindings:
+        found = sorted(
+            ((row, delta, at) for rows, deltas, at in self.found for row, delta in zip(rows, deltas, strict=True)), key=lambda one: one[0]
+        )
+        iterations = np.array([at for _, _, at in found], dtype=np.int64)
+        return ImageFindings(
+            method=self.how.method,
+            rows=np.array([row for row, _, _ in found], dtype=np.int64),
+            delta=np.stack([delta for _, delta, _ in found]) if found else np.empty((0, *images.shape[1:]), dtype=np.float32),
+            iterations=iterations,
+            at_seed=iterations == 0,
+            seeds=self.begun,
+            generated=self.generated,
+            seconds=perf_counter() - self.start,
+            stopped=stopped,
+        )
+
+
+def _differs(logits: Tensor) -> Tensor:
+    """Whether the labels of each pair differ beyond what rounding can do."""
+    if logits.ndim != 2 or logits.shape[1] < 2:
+        raise ModelError(
+            f"The network must answer each image with a logit for each of two or more classes; it answered {tuple(logits.shape)}. "
+            "own_detector makes them of one logit or of probabilities."
+        )
+    logits = logits.detach()
+    top = logits.topk(2, dim=1)
+    certain = (top.values[:, 0] - top.values[:, 1]) > CERTAIN * logits.abs().amax(dim=1)
+    (mine, other), (mine_certain, other_certain) = top.indices[:, 0].chunk(2), certain.chunk(2)
+    return (mine != other) & mine_certain & other_certain
+
+
+def _adf(logits: Tensor) -> Tensor:
+    """The derivative of the cross-entropy to the network's own label."""
+    return slope_of_cross_entropy(logits, logits.argmax(dim=1))
+
+
+def _eidig(logits: Tensor) -> Tensor:
+    """The derivative of the probability of the network's own label."""
+    probability = torch.softmax(logits.double(), dim=1).amax(dim=1, keepdim=True)
+    return -probability * _adf(logits)
+
+
+def _watched(layer: LayerBias, count: int, share: float, rng: np.random.Generator) -> Tensor:
+    """(count, neurons) `p OR r`: the biased neurons, and for each image a few random ones."""
+    watched = np.zeros((count, layer.neurons), dtype=np.float32)
+    some = int(layer.neurons * share)
+    if some:
+        chosen = rng.random(watched.shape, dtype=np.float32).argpartition(some - 1, axis=1)[:, :some]
+        np.put_along_axis(watched, chosen, 1, axis=1)
+    watched[:, layer.biased] = 1
+    return torch.from_numpy(watched)
+
+
+def _by_pair(values: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
+    """Applies a rule for each image to both images of each pair together: (2n, …) in, (2n, …) out."""
+    pairs = values.view(2, -1, *values.shape[1:]).transpose(0, 1)
+    return rule(pairs).transpose(0, 1).reshape(values.shape)
+
+
+def _unit(values: Tensor) -> Tensor:
+    """Of length 1 for each entry; zero where there is no direction, or none that is a number."""
+    values = scaled(torch.nan_to_num(values, nan=0.0))
+    length = values.flatten(1).norm(dim=1)
+    return values / torch.where(length > 0, length, 1).view(-1, *[1] * (values.ndim - 1))
+
+
+def _random(like: Tensor, rng: np.random.Generator) -> Tensor:
+    return _unit(torch.from_numpy(rng.standard_normal(like.shape, dtype=np.float32)).to(like))

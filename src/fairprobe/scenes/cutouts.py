@@ -1,0 +1,186 @@
+"""Cut-outs: objects that can be put into other pictures, taken from the user's own annotated scenes or given as PNGs with transparency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageFilter, UnidentifiedImageError
+from scipy import ndimage
+from scipy.spatial import ConvexHull
+
+from fairprobe.arrays import Mask
+from fairprobe.errors import DataError, StorageError
+from fairprobe.scenes.labels import common
+from fairprobe.scenes.occlusion import is_obstructed, touches_border
+from fairprobe.scenes.perspective import GROUND, RELATIVE_HEIGHTS, TWO_WHEELERS, perspective_of
+from fairprobe.scenes.scene import Instance, Picture, Scene, Scenes
+
+MIDDLE_LIGHT = 110.0  # of 255: the light on given PNGs, of which nothing is known
+TRIMMED = 1  # pixels that a cut-out loses all around: the outline of an annotation shows some background
+TRIM_FROM = 30  # pixels of height
+# Width by height, and the share of its convex hull, of one whole object; two under one mask, or half of one, lie outside.
+SHAPES: Mapping[str, tuple[float, float, float]] = {
+    "person": (0.15, 0.46, 0.5),
+    "car": (0.8, 2.8, 0.87),
+    "truck": (0.5, 3.5, 0.8),
+    "bus": (0.5, 4.0, 0.8),
+    "motorcycle": (0.3, 2.2, 0.5),
+}
+
+
+@dataclass(frozen=True)
+class CutoutSettings:
+    """Which annotated objects are good enough."""
+
+    smallest: float = 0.05
+    """Least height, of the picture's."""
+    most: int = 200
+    """For each class; the largest are kept."""
+    odd_height: float = 1 / 3
+    """How far the height may be from what its place says: two objects under one mask, or half an object, are further off."""
+    most_holes: float = 0.03
+    """Of its area: a larger hole is something before it, or of it, that its mask leaves out."""
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """One object: its colours, how far each pixel is covered (0–255), and where it was seen."""
+
+    label: str
+    image: Picture
+    cover: Picture
+    light: float
+    """The brightness of the ground in its own picture."""
+    side: float
+    """Its place between the left (0) and the right (1) border of its own picture: it shows the side that is seen from there."""
+    scene: str
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.cover.shape[0], self.cover.shape[1]
+
+    def resized(self, height: int) -> Cutout:
+        """The same object, this many pixels high."""
+        width = self.width_at(height)
+        pixels = Image.fromarray(np.dstack([self.image, self.cover])).resize((width, height), Image.Resampling.LANCZOS)
+        cover = np.asarray(pixels.getchannel("A").filter(ImageFilter.GaussianBlur(0.6)))
+        shown = np.asarray(pixels)
+        return replace(self, image=shown[..., :3].copy(), cover=np.minimum(shown[..., 3], cover))
+
+    def rough_mask(self, height: int) -> Mask:
+        """About the mask that it would have at this height, much faster than resizing it."""
+        rows = np.arange(height) * self.size[0] // height
+        width = self.width_at(height)
+        found: Mask = self.cover[np.ix_(rows, np.arange(width) * self.size[1] // width)] >= 128
+        return found
+
+    def width_at(self, height: int) -> int:
+        return max(1, round(self.size[1] * height / self.size[0]))
+
+    def mirrored(self) -> Cutout:
+        return replace(self, image=self.image[:, ::-1].copy(), cover=self.cover[:, ::-1].copy(), side=1 - self.side)
+
+
+Cutouts = Mapping[str, tuple[Cutout, ...]]
+DEFAULTS = CutoutSettings()
+
+
+def cutouts_of(scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS) -> dict[str, tuple[Cutout, ...]]:
+    """The whole, unobstructed and large enough objects of these classes. A scene that cannot be read gives none."""
+    wanted = {common(label) for label in labels}
+    found: dict[str, list[Cutout]] = {label: [] for label in sorted(wanted)}
+    for name in scenes.names:
+        try:
+            scene = scenes.read(name)
+        except (DataError, StorageError):  # who mutates it will say so
+            continue
+        fit = perspective_of(scene)
+        for instance in scene.instances:
+            if instance.label in wanted and _is_good(scene, instance, settings):
+                odd = abs(instance.height / max(1.0, _expected(instance, fit.height(instance.foot))) - 1)
+                if instance.label not in RELATIVE_HEIGHTS or instance.label in TWO_WHEELERS or odd <= settings.odd_height:
+                    found[instance.label].append(cut_out(scene, instance))
+        for label, taken in found.items():
+            found[label] = sorted(taken, key=lambda one: one.size[0], reverse=True)[: settings.most]
+    return {label: tuple(taken) for label, taken in found.items()}
+
+
+def cutouts_in(folder: Path, labels: Iterable[str]) -> dict[str, tuple[Cutout, ...]]:
+    """Given objects: PNGs with transparency, `folder/label/*.png`."""
+    found = {}
+    for label in labels:
+        files = sorted((folder / label).glob("*.png"))
+        if not files:
+            raise DataError(f"There is no {folder / label}/*.png. Put PNGs with a transparent background of the class '{label}' there.")
+        found[common(label)] = tuple(_given(file, common(label)) for file in files)
+    return found
+
+
+def cut_out(scene: Scene, instance: Instance) -> Cutout:
+    """One object, without the outermost pixels of its mask."""
+    mask: Mask = ndimage.binary_fill_holes(instance.mask)
+    if instance.height >= TRIM_FROM:
+        trimmed = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
+        mask = trimmed if trimmed.any() else mask
+    left, top = instance.box[:2]
+    inner = Instance.of(instance.label, mask)
+    x, y, right, bottom = inner.box
+    image = scene.image[top + y : top + bottom, left + x : left + right]
+    side = (instance.box[0] + instance.box[2]) / 2 / scene.size[1]
+    cover = inner.mask.astype(np.uint8) * np.uint8(255)
+    return Cutout(instance.label, image.copy(), cover, light_of(scene), side, scene.name)
+
+
+def light_of(scene: Scene) -> float:
+    """The brightness of the ground, or where there is none of the whole picture."""
+    ground = scene.ground(GROUND)
+    return float(scene.image[ground].mean() if ground.any() else scene.image.mean())
+
+
+def _expected(instance: Instance, height: float) -> float:
+    return height * RELATIVE_HEIGHTS.get(instance.label, 1.0)
+
+
+def _is_good(scene: Scene, instance: Instance, settings: CutoutSettings) -> bool:
+    return (
+        instance.height >= settings.smallest * scene.size[0]
+        and not touches_border(instance, scene.size)
+        and _is_whole(instance, settings.most_holes)
+        and not is_obstructed(scene, instance)
+    )
+
+
+def _is_whole(instance: Instance, most_holes: float) -> bool:
+    """One piece without holes, in the shape of one object of its class."""
+    area = int(instance.mask.sum())
+    pieces, _ = ndimage.label(instance.mask, structure=np.ones((3, 3)))
+    holes = int(ndimage.binary_fill_holes(instance.mask).sum()) - area
+    if np.bincount(pieces.ravel())[1:].max() < 0.95 * area or holes > most_holes * area:
+        return False
+    least, most, solid = SHAPES.get(instance.label, (0.0, np.inf, 0.0))
+    height, width = instance.mask.shape
+    return least <= width / height <= most and area >= solid * _hull(instance.mask)
+
+
+def _hull(mask: Mask) -> float:
+    """The area of the smallest convex shape around it."""
+    rows, columns = np.nonzero(mask)
+    corners = [np.column_stack([rows + down, columns + right]) for down in (0, 1) for right in (0, 1)]
+    return float(ConvexHull(np.concatenate(corners)).volume)
+
+
+def _given(file: Path, label: str) -> Cutout:
+    try:
+        with Image.open(file) as opened:
+            pixels = np.asarray(opened.convert("RGBA"))
+    except (OSError, UnidentifiedImageError, ValueError) as error:
+        raise DataError(f"{file} is no readable picture ({error}). Replace it or take it away.") from error
+    cover = pixels[..., 3]
+    if not (cover >= 128).any() or (cover >= 128).all():
+        raise DataError(f"{file} has no transparent background, so the object in it is not known. Cut the object out first.")
+    left, top, right, bottom = Instance.of(label, cover >= 16).box
+    inner = np.s_[top:bottom, left:right]
+    return Cutout(label, pixels[inner][..., :3].copy(), cover[inner].copy(), MIDDLE_LIGHT, 0.5, str(file))

@@ -1,0 +1,215 @@
+"""A small recogniser for drawn streets, so that the whole pipeline can be seen without a download.
+
+A one-stage network that looks for the middles of objects (one map for each class, an eighth of the picture's size) and for their sizes. It
+is trained on drawn scenes on one core within two minutes and kept in the cache folder. It is good at usual scenes and no better than that,
+as a recogniser under test should be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from fairprobe.arrays import Rows
+from fairprobe.datasets.cache import cache_folder
+from fairprobe.errors import StorageError
+from fairprobe.model import one_thread
+from fairprobe.networks.training import batches
+from fairprobe.scenes.detectors.suppression import keep_best
+from fairprobe.scenes.drawn import HEIGHT, LABELS, USUAL, WIDTH, draw_scene
+from fairprobe.scenes.recognition import Detection, Detector
+from fairprobe.scenes.scene import Instance, Picture, Scene
+from fairprobe.storage import replacing
+
+STRIDE = 8
+ROWS, COLUMNS = HEIGHT // STRIDE, WIDTH // STRIDE
+USUAL_SIZE = 40.0  # pixels: sizes are learnt as logarithms beside it
+THRESHOLD = 0.35
+OVERLAP = 0.6
+LEAST = 2  # of each class, in the fullest of the scenes it learns from
+TRAINED_ON = 9_000_000  # part of their seed, so that no scene is both learnt from and tested
+VERSION = 1  # of drawings and network together: another one is trained anew
+
+
+@dataclass(frozen=True)
+class DetectorTraining:
+    """How long it learns."""
+
+    scenes: int = 300
+    epochs: int = 6
+    batch: int = 2
+    rate: float = 3e-3
+
+
+DEFAULTS = DetectorTraining()
+
+
+class Network(nn.Module):
+    """Two steps down to an eighth, then layers that look ever further; maps of middles, offsets and sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first = nn.Conv2d(3, 24, 6, stride=4, padding=1, bias=False)
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(24), nn.ReLU(), _layer(24, 48, stride=2))
+        self.body = nn.ModuleList([_layer(48, 48, dilation=dilation) for dilation in (1, 2, 4, 1)])
+        self.middles = nn.Conv2d(48, len(LABELS), 1)
+        assert self.middles.bias is not None
+        nn.init.constant_(self.middles.bias, -3.0)  # most places hold nothing
+        self.places = nn.Conv2d(48, 4, 1)
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        seen = self.stem((pictures.to(torch.float32) / 128 - 1).contiguous(memory_format=torch.channels_last))
+        for layer in self.body:
+            seen = seen + layer(seen)
+        return self.middles(seen), self.places(seen)
+
+
+def _layer(before: int, after: int, *, stride: int = 1, dilation: int = 1) -> nn.Module:
+    convolution = nn.Conv2d(before, after, 3, stride=stride, padding=dilation, dilation=dilation, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(after), nn.ReLU())
+
+
+class DrawnDetector(Detector):
+    """The trained network as a recogniser."""
+
+    def __init__(self, network: Network, *, threshold: float = THRESHOLD) -> None:
+        self.name = "drawn"
+        self._network, self._threshold = network.eval(), threshold
+        digest = hashlib.sha256()
+        for name, value in sorted(network.state_dict().items()):
+            digest.update(name.encode() + value.numpy().tobytes())
+        self.identity = f"drawn sha256:{digest.hexdigest()} score {threshold:g}"
+
+    def detect(self, image: Picture) -> tuple[Detection, ...]:
+        with one_thread(), torch.inference_mode():
+            height, width = image.shape[:2]
+            pixels = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
+            room = (0, -width % STRIDE, 0, -height % STRIDE)
+            middles, places = self._network(F.pad(pixels, room))
+        likely = middles[0].sigmoid()
+        peaks = (likely == F.max_pool2d(likely[None], 3, stride=1, padding=1)[0]) & (likely >= self._threshold)
+        classes, rows, columns = (part.numpy() for part in torch.nonzero(peaks, as_tuple=True))
+        scores = likely[peaks].numpy().astype(np.float64)
+        x, y, wide, high = places[0][:, rows, columns].numpy().astype(np.float64)
+        x, y = (columns + x) * STRIDE, (rows + y) * STRIDE
+        wide, high = (USUAL_SIZE * np.exp(np.clip(size, -4, 3)) / 2 for size in (wide, high))
+        boxes = np.clip(np.column_stack([x - wide, y - high, x + wide, y + high]), 0, (width, height, width, height))
+        kept = keep_best(boxes, scores, classes, OVERLAP)
+        return tuple(Detection(LABELS[classes[at]], float(scores[at]), tuple(boxes[at].tolist())) for at in kept)
+
+
+def drawn_detector(
+    *, seed: int = 0, training: DetectorTraining = DEFAULTS, folder: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> DrawnDetector:
+    """The recogniser with this seed: from the cache folder (or `folder`) if it was trained before, else trained now."""
+    where = cache_folder() if folder is None else folder
+    settings = f"{training.scenes}-{training.epochs}-{training.batch}-{training.rate:g}"
+    path = where / f"drawn-detector-{VERSION}-{settings}-{seed}.safetensors"
+    try:
+        return DrawnDetector(_rebuilt(load_file(path)))
+    except (OSError, SafetensorError, RuntimeError):  # not there, or not whole
+        weights = train(seed=seed, training=training, progress=progress).state_dict()
+    kept = {name: value.contiguous() for name, value in weights.items()}
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The cache folder {where} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder that can.") from error
+    with replacing(path) as temporary:
+        save_file(kept, temporary)
+    return DrawnDetector(_rebuilt(kept))
+
+
+def _rebuilt(weights: dict[str, Tensor]) -> Network:
+    """Always the same way, so that a network just trained and one from the cache answer alike to the last bit."""
+    with torch.random.fork_rng(devices=[]):
+        network = Network()
+    network.load_state_dict(weights)
+    return network
+
+
+# -- training -----------------------------------------------------------------------------------------------------------
+
+
+def train(*, seed: int = 0, training: DetectorTraining = DEFAULTS, progress: Callable[[int, int], None] | None = None) -> Network:
+    """A network that has learnt from drawn scenes; the same seed gives the same weights."""
+    pictures, target = _lessons(training.scenes, seed)
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = Network()
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        optimiser = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=1e-4)
+        steps = training.epochs * -(-len(pictures) // training.batch)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, training.rate, total_steps=steps)
+        for epoch in range(training.epochs):
+            for rows in batches(torch.randperm(len(pictures)), training.batch):
+                mirrored = bool(torch.rand(()) < 0.5)
+                loss = _loss(network, pictures[rows], tuple(part[rows] for part in target), mirrored=mirrored)
+                optimiser.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                optimiser.step()
+                schedule.step()
+            if progress is not None:
+                progress(epoch + 1, training.epochs)
+    network.eval()
+    return network
+
+
+def _lessons(count: int, seed: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Scenes with what is to be found in them; what is rare in a street is less rare here."""
+    pictures = torch.empty((count, 3, HEIGHT, WIDTH), dtype=torch.uint8)
+    found: list[tuple[Tensor, ...]] = []
+    for at in range(count):
+        rng = np.random.default_rng([TRAINED_ON, seed, at])
+        scene = draw_scene(rng, counts={label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()})
+        pictures[at] = torch.from_numpy(scene.image.transpose(2, 0, 1).copy())
+        found.append(tuple(torch.from_numpy(part) for part in _target(scene)))
+    return pictures, tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+
+
+def _loss(network: nn.Module, pictures: Tensor, target: tuple[Tensor, ...], *, mirrored: bool) -> Tensor:
+    """Focal loss of the middles, and how far offsets and sizes are off where an object is."""
+    if mirrored:
+        pictures, target = pictures.flip(-1), tuple(part.flip(-1) for part in target)
+        places = target[1].clone()
+        places[:, 0] = 1 - places[:, 0]
+        target = target[0], places, target[2]
+    heat, places, there = target
+    found, placed = network(pictures)
+    at_middle, count = heat == 1, (heat == 1).sum().clamp(min=1)
+    likely = found.sigmoid().clamp(1e-4, 1 - 1e-4)
+    hit = (1 - likely) ** 2 * likely.log() * at_middle
+    missed = (1 - heat) ** 4 * likely**2 * (1 - likely).log() * ~at_middle
+    off = ((placed - places).abs() * there[:, None]).sum() / there.sum().clamp(min=1)
+    loss: Tensor = off - (hit.sum() + missed.sum()) / count
+    return loss
+
+
+def _target(scene: Scene) -> tuple[Rows, Rows, Rows]:
+    """Where the middles are (1, falling off around them), their offsets and sizes, and where these count."""
+    heat = np.zeros((len(LABELS), ROWS, COLUMNS), np.float32)
+    places, there = np.zeros((4, ROWS, COLUMNS), np.float32), np.zeros((ROWS, COLUMNS), np.float32)
+    rows, columns = np.arange(ROWS)[:, None], np.arange(COLUMNS)[None, :]
+    for one in scene.instances:
+        (x, row), (y, column), size = *_middle(one), (one.box[2] - one.box[0], one.height)
+        spread = [max(0.5, part / STRIDE / 8) for part in size]
+        bell = np.exp(-(((columns - column) / spread[0]) ** 2) / 2 - ((rows - row) / spread[1]) ** 2 / 2)
+        heat[LABELS.index(one.label)] = np.maximum(heat[LABELS.index(one.label)], bell)
+        heat[LABELS.index(one.label), row, column] = 1
+        places[:, row, column] = (x - column, y - row, *np.log(np.array(size) / USUAL_SIZE))
+        there[row, column] = 1
+    return heat, places, there
+
+
+def _middle(one: Instance) -> tuple[tuple[float, int], tuple[float, int]]:
+    """The middle of its box in units of the map, and the place of the map that holds it."""
+    x, y = (one.box[0] + one.box[2]) / 2 / STRIDE, (one.box[1] + one.box[3]) / 2 / STRIDE
+    return (x, min(ROWS - 1, int(y))), (y, min(COLUMNS - 1, int(x)))

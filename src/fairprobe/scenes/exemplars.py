@@ -1,0 +1,169 @@
+"""In-painting by exemplars: a hole is filled patch by patch with pieces of its surroundings, so that texture and edges go on.
+
+Criminisi, Pérez, Toyama, "Region Filling and Object Removal by Exemplar-Based Image Inpainting", IEEE Trans. on Image Processing 2004.
+
+    paper                           here
+    Ω, the target region            `_Fill._open`
+    Φ, the source region            `_Fill._sources`, the middles of patches wholly outside it
+    C(p), D(p), P(p)                `_Fill._trust`, the strength of lines in `_Fill._judge`, `_Fill._priority`
+    Ψ, a patch                      `_Fill._side` pixels to each side of its middle
+
+The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt sharp. Deliberate deviations: the sources are sought in the
+picture at a smaller scale and copied at the full one, which is many times faster; they come from a window that is wide and low, since a
+street changes more from top to bottom than along a row, and another row costs a little; other objects are never copied, which would put
+new ones into the picture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairprobe.arrays import Ints, Mask
+from fairprobe.scenes.scene import Picture
+
+SOUGHT_AT = 180  # rows of the picture in which sources are sought
+COARSEST = 4
+SIDES = (2, 4)  # pixels to each side of a patch's middle, for small and large holes
+HOLE_SIDES = 9  # a hole is about this many patch sides wide
+REACH = 14  # rows from a patch to its source, unless there is none
+BESIDE = 60  # columns from the hole to the furthest sources
+OTHER_ROW = 2.0  # what a row of difference costs, in squared levels of each number
+FLAT = 0.02  # the priority where no line runs in, beside the strongest line's
+STRONGEST = 1020.0  # a step from black to white, as Sobel's operator sees it
+NEXT = np.ones((3, 3), np.uint8)
+
+Floats32 = npt.NDArray[np.float32]
+
+
+def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Picture:
+    """The picture with the hole filled. What lies under `avoid` is neither copied nor matched."""
+    step = int(np.clip(image.shape[0] // SOUGHT_AT, 1, COARSEST))
+    room = [(0, -size % step) for size in hole.shape]
+    image_room = np.pad(image, (*room, (0, 0)), mode="edge")
+    hole_small, avoid_small = (_any_within(np.pad(mask, room), step) for mask in (hole, avoid | hole))
+    small = image_room.reshape(avoid_small.shape[0], step, avoid_small.shape[1], step, 3).mean(axis=(1, 3), dtype=np.float32)
+    rows, columns = _indices(hole_small.shape)
+    count, pieces = cv2.connectedComponents(hole_small.astype(np.uint8), connectivity=8)
+    for piece in range(1, count):
+        part = _around(pieces == piece)
+        here = (pieces == piece)[part]
+        found = _Fill(small[part], here, avoid_small[part], cv2).done()
+        if found is None:  # nothing around to copy from
+            flat = cv2.inpaint(image, hole.astype(np.uint8), 3, cv2.INPAINT_NS)
+            return np.asarray(flat, dtype=np.uint8)
+        rows[part][here], columns[part][here] = found[0][here] + part[0].start, found[1][here] + part[1].start
+    return _copied(image_room, hole, (rows, columns), step)
+
+
+def _any_within(mask: Mask, step: int) -> Mask:
+    """At the smaller scale: the pixels that hold any of the mask."""
+    return np.asarray(mask.reshape(mask.shape[0] // step, step, mask.shape[1] // step, step).any(axis=(1, 3)))
+
+
+def _indices(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """The row and the column of each pixel."""
+    rows, columns = np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")
+    return rows, columns
+
+
+def _around(mask: Mask) -> tuple[slice, slice]:
+    """A hole and all places that its patches may come from."""
+    ends = [np.flatnonzero(mask.any(axis=axis))[[0, -1]] for axis in (1, 0)]
+    reach = [far + SIDES[1] + 1 for far in (REACH, BESIDE)]
+    down, across = (
+        slice(max(0, int(end[0]) - far), min(size, int(end[1]) + far + 1)) for end, far, size in zip(ends, reach, mask.shape, strict=True)
+    )
+    return down, across
+
+
+def _copied(image: Picture, hole: Mask, sources: tuple[Ints, Ints], step: int) -> Picture:
+    """The full picture, each pixel of the hole taken from where the small picture's comes from."""
+    rows, columns = np.nonzero(hole)
+    from_rows, from_columns = (source[rows // step, columns // step] * step for source in sources)
+    filled = image[: hole.shape[0], : hole.shape[1]].copy()
+    filled[rows, columns] = image[from_rows + rows % step, from_columns + columns % step]
+    return filled
+
+
+class _Fill:
+    """One hole of the small picture, with its surroundings."""
+
+    def __init__(self, image: Floats32, hole: Mask, avoid: Mask, cv2: Any) -> None:
+        self._cv2 = cv2
+        narrow = min(int(np.ptp(np.flatnonzero(hole.any(axis=axis)))) for axis in (0, 1)) + 1
+        self._side = int(np.clip(narrow // HOLE_SIDES, *SIDES))
+        side, size = self._side, 2 * self._side + 1
+        self._image = np.pad(image, ((side, side), (side, side), (0, 0)))
+        self._grey = self._image.mean(axis=2)
+        self._open, self._known = np.pad(hole, side), np.pad(~(hole | avoid), side)
+        self._from_rows, self._from_columns = _indices(self._open.shape)
+        self._confidence = self._known.astype(np.float32)
+        whole = cv2.erode(self._known.astype(np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=0)
+        self._sources = np.nonzero(whole)
+        patches = np.lib.stride_tricks.sliding_window_view(self._image, (size, size), axis=(0, 1))
+        found = patches[self._sources[0] - side, self._sources[1] - side]  # (places, channels, rows, columns)
+        self._patches = found.reshape(len(found), -1)
+        self._squares = np.square(found).sum(axis=1).reshape(len(found), -1)
+        self._trust, self._priority = np.zeros(self._open.shape, np.float32), np.full(self._open.shape, -1, np.float32)
+        self._judge(np.s_[0 : self._open.shape[0], 0 : self._open.shape[1]])
+
+    def done(self) -> tuple[Ints, Ints] | None:
+        """For each pixel the row and column that it is copied from; none where there is nothing to copy."""
+        if not len(self._patches):
+            return None
+        while self._open.any():
+            self._fill_one()
+        inner = np.s_[self._side : -self._side, self._side : -self._side]
+        return self._from_rows[inner] - self._side, self._from_columns[inner] - self._side
+
+    def _fill_one(self) -> None:
+        """Fills the patch around the pixel around which most is known and the strongest line runs in."""
+        row, column = np.unravel_index(int(np.argmax(self._priority)), self._open.shape)
+        if not self._open[row, column]:  # all that is left is enclosed by what must not be matched
+            row, column = np.argwhere(self._open)[0]
+        here, source = self._patch(int(row), int(column)), self._patch(*self._nearest(int(row), int(column)))
+        gap = self._open[here]
+        changed: tuple[npt.NDArray[Any], ...] = (self._image, self._grey, self._from_rows, self._from_columns)
+        for values in changed:
+            values[here][gap] = values[source][gap]
+        self._confidence[here][gap] = self._trust[row, column]
+        self._known[here] |= gap
+        self._open[here] = False
+        self._judge(self._patch(int(row), int(column), wider=self._side + 2))
+
+    def _patch(self, row: int, column: int, *, wider: int = 0) -> tuple[slice, slice]:
+        far = self._side + wider
+        return slice(max(0, row - far), row + far + 1), slice(max(0, column - far), column + far + 1)
+
+    def _nearest(self, row: int, column: int) -> tuple[int, int]:
+        """The middle of the source that is most like what is known of the patch; in rows near by, if there is one."""
+        rows, columns = self._sources
+        first, last = np.searchsorted(rows, (row - REACH, row + REACH + 1))
+        if first == last:
+            first, last = 0, len(rows)
+        here = self._patch(row, column)
+        known = self._known[here].astype(np.float32)
+        seen = (self._image[here] * known[..., None]).transpose(2, 0, 1).ravel()
+        off = self._squares[first:last] @ known.ravel() - 2 * (self._patches[first:last] @ seen)
+        off += (3 * OTHER_ROW * known.sum() * np.abs(rows[first:last] - row)).astype(np.float32)
+        best = int(first) + int(np.argmin(off))
+        return int(rows[best]), int(columns[best])
+
+    def _judge(self, part: tuple[slice, slice]) -> None:
+        """The priorities of the hole's edge here: how much is known around a pixel times how strong a line runs towards the hole."""
+        cv2, size = self._cv2, 2 * self._side + 1
+        more = self._side + 3
+        wide = tuple(slice(max(0, one.start - more), one.stop + more) for one in part)
+        inner = tuple(slice(one.start - around.start, one.stop - around.start) for one, around in zip(part, wide, strict=True))
+        known, hole = self._known[wide].astype(np.uint8), self._open[wide].astype(np.float32)
+        trust = cv2.boxFilter(self._confidence[wide], -1, (size, size), normalize=True, borderType=cv2.BORDER_CONSTANT)
+        sure, grey = cv2.erode(known, NEXT), self._grey[wide]
+        across, down = (cv2.dilate(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)) * sure, NEXT) for way in ((1, 0), (0, 1)))
+        inward, below = (np.abs(cv2.Sobel(hole, cv2.CV_32F, *way)) for way in ((1, 0), (0, 1)))
+        edges = (across * below + down * inward) / (np.hypot(inward, below) + np.float32(1e-3)) / STRONGEST
+        border = self._open[wide] & (cv2.dilate(known, NEXT) > 0)
+        self._trust[part] = trust[inner]
+        self._priority[part] = np.where(border, trust * (FLAT + edges), -1)[inner]

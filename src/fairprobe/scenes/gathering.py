@@ -1,0 +1,252 @@
+"""Gathering the evidence against recognisers: read scenes, ask, plan, paint, ask again.
+
+An interrupt keeps what was painted and answered: both lie in the folder, and what can be judged of it is judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
+from fairprobe.scenes.asking import Failure, ask
+from fairprobe.scenes.cutouts import Cutouts, cutouts_in, cutouts_of
+from fairprobe.scenes.inpainting import inpainter
+from fairprobe.scenes.making import Left, Made, Studio, make, read_picture
+from fairprobe.scenes.oracles import Test, reference_counts
+from fairprobe.scenes.plan import Asked, Known, Task, Usual, planned, usual
+from fairprobe.scenes.recognition import Detection, Detector, counted
+from fairprobe.scenes.scene import Picture, Scenes
+
+OnStage: TypeAlias = Callable[[str, int, int, str], None]
+Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
+
+READING, ASKING, PAINTING, AGAIN = "Reading scenes", "Asking about originals", "Painting mutants", "Asking about mutants"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an audit is made, beside what is planned."""
+
+    asked: Asked
+    inpainting: str = "ns"
+    workers: int = 1
+    timeout: float | None = 60.0
+    rate: float | None = None
+    """Requests a second to recognisers elsewhere."""
+    fewest: int = 10
+    """Objects of a class below which it is not judged."""
+
+
+@dataclass
+class Evidence:
+    """Everything that was seen, from which the document is made."""
+
+    scenes: Scenes
+    detectors: tuple[Detector, ...]
+    settings: Settings
+    folder: Path
+    known: dict[str, Known] = field(default_factory=dict)
+    originals: dict[str, Seen] = field(default_factory=dict)
+    usual: Usual | None = None
+    plans: dict[str, list[Task]] = field(default_factory=dict)
+    cutouts: Cutouts = field(default_factory=dict)
+    made: dict[Task, Made] = field(default_factory=dict)
+    left: dict[Task, str] = field(default_factory=dict)
+    answers: dict[str, Seen] = field(default_factory=dict)
+    """Of each recogniser, by the picture's path below the folder."""
+    tests: list[Test] = field(default_factory=list)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    messages: list[str] = field(default_factory=list)
+    partial: bool = False
+    seconds: float = 0.0
+
+    def counts(self, detector: str) -> dict[str, Counter[str]]:
+        """What a recogniser counts in the originals."""
+        return {name: counted(found) for name, found in self.originals[detector].items()}
+
+    def pictures(self) -> dict[str, Made]:
+        """The mutated pictures by their path below the folder."""
+        return {str(made.path.relative_to(self.folder)): made for made in self.made.values()}
+
+
+def gather(
+    scenes: Scenes, detectors: Sequence[Detector], settings: Settings, *, folder: Path, cutouts: Path | None = None, progress: OnStage
+) -> Evidence:
+    """Asks, paints and asks again. What is interrupted after the originals were answered is kept."""
+    begun = time.perf_counter()
+    inpainter(settings.inpainting)  # a mistake is told before the work begins
+    evidence = Evidence(scenes, _named_apart(detectors), settings, folder, messages=list(scenes.messages))
+    _read(evidence, progress)
+    for detector in evidence.detectors:
+        evidence.originals[detector.name] = dict(_asked(evidence, detector, _originals(evidence), len(evidence.known), ASKING, progress))
+        if not evidence.originals[detector.name]:
+            (_, reason), _ = evidence.failures.most_common(1)[0]
+            raise ModelError(f"{detector.name} answered for no picture. {reason}")
+    try:
+        _paint(evidence, cutouts, progress)
+        _ask_again(evidence, progress)
+    except KeyboardInterrupt:
+        evidence.partial = True
+    evidence.tests = list(_tests(evidence))
+    evidence.seconds = time.perf_counter() - begun
+    return evidence
+
+
+def _read(evidence: Evidence, progress: OnStage) -> None:
+    names = evidence.scenes.names
+    for at, name in enumerate(names, start=1):
+        try:
+            evidence.known[name] = Known.of(evidence.scenes.read(name))
+        except FairprobeError as error:
+            evidence.messages.append(f"{name} is left out. {error}")
+        progress(READING, at, len(names), f"{at:,} of {len(names):,}")
+    if not evidence.known:
+        raise DataError(f"No scene could be read. {' '.join(evidence.messages[:3])}".rstrip())
+
+
+def _originals(evidence: Evidence) -> Iterator[tuple[str, Picture]]:
+    return ((name, evidence.scenes.read(name).image) for name in evidence.known)
+
+
+def _asked(
+    evidence: Evidence, detector: Detector, pictures: Iterable[tuple[str, Picture]], total: int, stage: str, progress: OnStage
+) -> Iterator[tuple[str, tuple[Detection, ...]]]:
+    """The answers; failures are counted and the rest goes on."""
+    settings = evidence.settings
+    told = f"{stage}: {detector.name}"
+    answers = ask(
+        detector,
+        pictures,
+        cache=evidence.folder / "answers",
+        timeout=settings.timeout,
+        rate=settings.rate if detector.is_remote else None,
+        progress=lambda done, failed: progress(told, done, total, f"{done:,} of {total:,}" + (f", {failed:,} failed" if failed else "")),
+    )
+    for key, answer in answers:
+        if isinstance(answer, Failure):
+            evidence.failures[detector.name, answer.reason] += 1
+        else:
+            yield key, answer
+
+
+def _paint(evidence: Evidence, given: Path | None, progress: OnStage) -> None:
+    asked = evidence.settings.asked
+    seen = {detector.name: evidence.counts(detector.name) for detector in evidence.detectors}
+    evidence.usual = usual(evidence.known, seen, asked)
+    evidence.plans = planned(evidence.known, seen, asked, evidence.usual)
+    if "insert" in asked.mutations:
+        labels = asked.labels("insert")
+        evidence.cutouts = cutouts_of(evidence.scenes, labels) if given is None else cutouts_in(given, _there(given, labels, asked.classes))
+        missing = [label for label in labels if not evidence.cutouts.get(label)]
+        if missing:
+            evidence.messages.append(
+                f"Nothing of these classes can be inserted, since there is no whole object to cut out: {', '.join(missing)}."
+            )
+    tasks = dict.fromkeys(
+        task for plan in evidence.plans.values() for task in plan if task.operator != "insert" or evidence.cutouts.get(task.label)
+    )
+    studio = Studio(
+        evidence.scenes,
+        evidence.cutouts,
+        evidence.settings.inpainting,
+        evidence.folder / "pictures",
+        asked.seed,
+        _fingerprint(evidence, given),
+    )
+
+    def told(done: int, total: int) -> None:
+        progress(PAINTING, done, total, f"{done:,} of {total:,}")
+
+    for one in make(studio, list(tasks), workers=evidence.settings.workers, progress=told):
+        if isinstance(one, Left):
+            evidence.left[one.task] = one.reason
+        else:
+            evidence.made[one.task] = one
+
+
+def _there(folder: Path, labels: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
+    """The classes to look for among given cut-outs: all that were asked for by name, else those that are there."""
+    if not folder.is_dir():
+        raise SettingError(f"There is no folder {folder}. Expected one with a folder of PNGs for each class.")
+    return [label for label in labels if wanted or (folder / label).is_dir()]
+
+
+def _fingerprint(evidence: Evidence, given: Path | None) -> str:
+    """Of what a picture depends on beside its scene and task: cut-outs come from all scenes, or from a folder."""
+    from fairprobe import __version__
+
+    parts = [__version__, evidence.settings.inpainting, evidence.settings.asked.seed, sorted(evidence.known), str(given)]
+    shapes = {label: [cutout.image.tobytes() for cutout in several] for label, several in evidence.cutouts.items()}
+    digest = hashlib.sha256(json.dumps(parts, default=str).encode())
+    for label in sorted(shapes):
+        for pixels in shapes[label]:
+            digest.update(pixels)
+    return digest.hexdigest()[:16]
+
+
+def _ask_again(evidence: Evidence, progress: OnStage) -> None:
+    for detector in evidence.detectors:
+        own = [evidence.made[one] for task in evidence.plans[detector.name] for one in _with_control(task) if one in evidence.made]
+        kept: Seen = {}
+        evidence.answers[detector.name] = kept
+        pictures = ((str(made.path.relative_to(evidence.folder)), read_picture(made.path)) for made in own)
+        for path, found in _asked(evidence, detector, pictures, len(own), AGAIN, progress):
+            kept[path] = found
+
+
+def _with_control(task: Task) -> tuple[Task, ...]:
+    return (task, replace(task, kind="control"))
+
+
+def _tests(evidence: Evidence) -> Iterator[Test]:
+    """One for each mutated picture and recogniser that answered. Classes that no recogniser ever names say nothing about any."""
+    named = {one.label for seen in (*evidence.originals.values(), *evidence.answers.values()) for found in seen.values() for one in found}
+    unnamed = sorted({label for known in evidence.known.values() for label in known.counts} - named)
+    if unnamed:
+        evidence.messages.append(f"No recogniser names these classes of the annotation, so they are not judged: {', '.join(unnamed)}.")
+    counts = {detector: evidence.counts(detector) for detector in evidence.originals}
+    truth = {
+        name: reference_counts(
+            Counter({label: count for label, count in known.counts.items() if label in named}),
+            [seen[name] for seen in counts.values() if name in seen],
+        )
+        for name, known in evidence.known.items()
+    }
+    by_path = evidence.pictures()
+    for detector, answers in evidence.answers.items():
+        for path, found in answers.items():
+            made = by_path[path]
+            task = made.task
+            yield Test(
+                scene=task.scene,
+                detector=detector,
+                operator=task.operator,
+                label=task.label,
+                kind=task.kind,
+                repeat=task.repeat,
+                image=path,
+                original=counts[detector][task.scene],
+                found=counted(found),
+                truth=truth[task.scene],
+                objects=made.objects,
+            )
+
+
+def _named_apart(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
+    if not detectors:
+        raise SettingError(
+            "There is no recogniser to test. Name one or more: a file.onnx, module:function, detr:NAME, google, amazon, azure."
+        )
+    seen: Counter[str] = Counter()
+    for detector in detectors:
+        seen[detector.name] += 1
+        if seen[detector.name] > 1:
+            detector.name = f"{detector.name} #{seen[detector.name]}"
+    return tuple(detectors)

@@ -1,0 +1,560 @@
+"""Recognisers in files and functions, and asking them: layouts by hand, suppression against brute force, real detectors on photographs."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from fairprobe.arrays import Floats
+from fairprobe.errors import ModelError, SettingError, StorageError
+from fairprobe.scenes.asking import IN_VAIN, Failure, ask
+from fairprobe.scenes.detectors import coco, open_detector
+from fairprobe.scenes.detectors.detr import DetrDetector
+from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
+from fairprobe.scenes.detectors.layouts import FastestDet, Ssd, Yolox
+from fairprobe.scenes.detectors.onnx import OnnxDetector
+from fairprobe.scenes.detectors.suppression import keep_best, overlaps
+from fairprobe.scenes.detectors.trouble import TryAgainError
+from fairprobe.scenes.recognition import Detection, Detector, counted
+from fairprobe.scenes.scene import Picture
+from tests.helpers import assets
+
+CAR = coco.NAMES.index("car")
+
+
+def plain(height: int = 40, width: int = 60, colour: tuple[int, int, int] = (0, 0, 0)) -> Picture:
+    return np.full((height, width, 3), colour, dtype=np.uint8)
+
+
+# -- suppression --------------------------------------------------------------------------------------------------------
+
+
+def test_overlap_worked_out_by_hand() -> None:
+    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [0, 0, 10, 5], [20, 20, 20, 30]], dtype=np.float64)
+    wanted = np.array([[1, 50 / 150, 50 / 100, 0], [50 / 150, 1, 25 / 125, 0], [50 / 100, 25 / 125, 1, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(overlaps(boxes), wanted)
+
+
+def test_suppression_worked_out_by_hand() -> None:
+    # The second is hidden by the first (0.5 > 0.4); the third only overlaps the second, which is gone; the fourth is of another class.
+    boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 5], [0, 3, 10, 5], [0, 0, 10, 10]], dtype=np.float64)
+    scores, classes = np.array([0.9, 0.8, 0.7, 0.95]), np.array([1, 1, 1, 2])
+    assert keep_best(boxes, scores, classes, 0.4).tolist() == [3, 0, 2]
+    assert keep_best(boxes, scores, classes, 0.5).tolist() == [3, 0, 1, 2]  # exactly as much is allowed
+    assert keep_best(boxes[:0], scores[:0], classes[:0], 0.4).tolist() == []
+
+
+def brute_force(boxes: Floats, scores: Floats, classes: list[int], limit: float) -> list[int]:
+    """Pixel by pixel, one box after another."""
+    pixels = [{(x, y) for x in range(int(a), int(c)) for y in range(int(b), int(d))} for a, b, c, d in boxes]
+    kept: list[int] = []
+    for one in sorted(range(len(boxes)), key=lambda at: (-scores[at], at)):
+        rivals = [other for other in kept if classes[other] == classes[one] and pixels[one] | pixels[other]]
+        if all(len(pixels[one] & pixels[other]) / len(pixels[one] | pixels[other]) <= limit for other in rivals):
+            kept.append(one)
+    return kept
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 8)] * 4, st.integers(0, 4), st.integers(0, 2)), max_size=12), st.sampled_from([0.0, 0.3, 0.45, 1.0])
+)
+def test_suppression_agrees_with_counting_pixels(rows: list[tuple[int, ...]], limit: float) -> None:
+    boxes = np.array([[x, y, x + w, y + h] for x, y, w, h, _, _ in rows], dtype=np.float64).reshape(-1, 4)
+    scores, classes = np.array([row[4] / 4 for row in rows]), [row[5] for row in rows]
+    assert keep_best(boxes, scores, np.array(classes, dtype=np.int64), limit).tolist() == brute_force(boxes, scores, classes, limit)
+
+
+# -- layouts ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_classes_of_coco_and_their_ids() -> None:
+    assert len(coco.NAMES) == len(set(coco.NAMES)) == len(coco.IDS) == 80
+    by_id = dict(zip(coco.IDS, coco.NAMES, strict=True))
+    assert [by_id[number] for number in (1, 3, 10, 11, 13, 27, 44, 67, 90)] == [
+        *("person", "car", "traffic light", "fire hydrant", "stop sign", "backpack", "bottle", "dining table", "toothbrush")
+    ]
+
+
+def test_each_layout_gets_its_colours_scale_and_frame() -> None:
+    red = plain(16, 32, (255, 0, 0))
+    planes = FastestDet(32, 32).prepared(red)[0]
+    assert planes.shape == (3, 32, 32)
+    assert [plane.mean() for plane in planes] == [0, 0, 1]  # blue, green, red
+    framed = Yolox(64, 64).prepared(red)[0]
+    assert [plane[:32].mean() for plane in framed] == [0, 0, 255]  # twice as large, at the top
+    assert (framed[:, 32:] == 114).all()
+    whole = Ssd(30, 30).prepared(red)
+    assert whole.shape == (1, 30, 30, 3)
+    assert whole[0, 0, 0].tolist() == [255, 0, 0]
+
+
+def yolox_answer(height: int, width: int) -> Any:
+    """One car in the cell of row 1 and column 2 of stride 16, its centre half a cell further, 32×16 pixels large."""
+    cells = [(height // stride) * (width // stride) for stride in (8, 16, 32)]
+    rows = np.zeros((1, sum(cells), 85), dtype=np.float32)
+    row = rows[0, cells[0] + (width // 16) + 2]
+    row[:5] = 0.5, 0.5, np.log(2), np.log(1), 0.9
+    row[5 + CAR] = 0.8
+    return rows
+
+
+def ssd_answer() -> tuple[Any, Any]:
+    scores, boxes = np.zeros((1, 7, 90), dtype=np.float32), np.zeros((1, 7, 1, 4), dtype=np.float32)
+    scores[0, 4, 3 - 1] = 0.72  # COCO's id of a car is 3
+    scores[0, 5, 12 - 1] = 0.99  # an id that means nothing
+    boxes[0, 4, 0] = 0.25, 0.5, 0.75, 1.0
+    return scores, boxes
+
+
+def fastestdet_answer() -> Any:
+    """One car in the cell of row 1 and column 2 of a grid of 4×4, its centre half a cell further, half as wide as the picture."""
+    grid = np.zeros((1, 85, 4, 4), dtype=np.float32)
+    grid[0, 0, 1, 2] = 0.9
+    grid[0, 1:5, 1, 2] = np.arctanh(0.5), np.arctanh(0.5), 0.0, -np.log(3)
+    grid[0, 5 + CAR, 1, 2] = 0.8
+    return grid
+
+
+def network(path: Path, shape: list[Any], outputs: dict[str, Any], *, kind: int = TensorProto.FLOAT) -> Path:
+    """An ONNX file that answers the same whatever it is shown."""
+    nodes = [helper.make_node("ReduceMean", ["picture"], ["mean"], keepdims=0), helper.make_node("Sub", ["mean", "mean"], ["nothing"])]
+    nodes += [helper.make_node("Add", [f"{name} before", "nothing"], [name]) for name in outputs]
+    graph = helper.make_graph(
+        nodes,
+        "detector",
+        [helper.make_tensor_value_info("picture", kind, shape)],
+        [helper.make_tensor_value_info(name, kind, value.shape) for name, value in outputs.items()],
+        [numpy_helper.from_array(value, f"{name} before") for name, value in outputs.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_yolox_file_is_recognised_and_its_box_put_back_into_the_picture(tmp_path: Path) -> None:
+    detector = OnnxDetector(network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)}))
+    (car,) = detector.detect(plain(128, 192))  # twice as large as what the network sees
+    assert (detector.layout, car.label) == (Yolox(64, 96), "car")
+    assert car.score == pytest.approx(0.9 * 0.8)
+    assert car.box == pytest.approx((2 * (40 - 16), 2 * (24 - 8), 2 * (40 + 16), 2 * (24 + 8)))
+
+
+def test_an_ssd_file_is_recognised_in_either_order_of_its_outputs(tmp_path: Path) -> None:
+    scores, boxes = ssd_answer()
+    for outputs in ({"a": scores, "b": boxes}, {"a": boxes, "b": scores}):
+        (car,) = OnnxDetector(network(tmp_path / "s.onnx", [1, 30, 30, 3], outputs)).detect(plain(40, 60))
+        assert car.label == "car"
+        assert car.score == pytest.approx(0.72)
+        assert car.box == pytest.approx((30, 10, 60, 30))
+
+
+def test_a_fastestdet_file_is_recognised_and_its_box_cut_at_the_edge(tmp_path: Path) -> None:
+    detector = OnnxDetector(network(tmp_path / "f.onnx", ["batch", 3, 64, 64], {"out": fastestdet_answer()}))
+    (car,) = detector.detect(plain(40, 80))
+    assert isinstance(detector.layout, FastestDet)
+    assert car.score == pytest.approx(0.9**0.6 * 0.8**0.4)
+    assert car.box == pytest.approx((80 * (2.5 / 4 - 0.25), 40 * (1.5 / 4 - 0.125), 80 * (2.5 / 4 + 0.25), 40 * (1.5 / 4 + 0.125)))
+    answer = fastestdet_answer()
+    answer[0, 3, 1, 2] = 30.0  # as wide as the picture
+    (wide,) = OnnxDetector(network(tmp_path / "w.onnx", [1, 3, 64, 64], {"out": answer})).detect(plain(40, 80))
+    assert wide.box is not None
+    assert wide.box[2] == 80
+
+
+def test_thresholds_are_settings_and_part_of_the_identity(tmp_path: Path) -> None:
+    path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
+    usual, strict = OnnxDetector(path), OnnxDetector(path, threshold=0.9)
+    assert (usual.threshold, usual.overlap, usual.name) == (0.65, 0.45, "f")
+    assert strict.detect(plain()) == ()
+    assert len({usual.identity, strict.identity, OnnxDetector(path, overlap=0.9).identity}) == 3
+    with pytest.raises(SettingError, match="between 0 and 1; got 65"):
+        OnnxDetector(path, threshold=65)
+
+
+def test_a_file_that_is_no_detector_is_told_with_what_it_has_and_what_is_known(tmp_path: Path) -> None:
+    path = network(tmp_path / "other.onnx", [1, 3, 64, 64], {"cls": np.zeros((1, 9, 2), dtype=np.float32)})
+    with pytest.raises(
+        ModelError, match=r"picture 1×3×64×64 and the outputs cls 1×9×2\. Known are YOLOX .*SSD .*FastestDet .*module:function"
+    ):
+        OnnxDetector(path)
+    (tmp_path / "broken.onnx").write_bytes(b"no network")
+    with pytest.raises(ModelError, match=r"broken\.onnx is no ONNX file that onnxruntime can run"):
+        OnnxDetector(tmp_path / "broken.onnx")
+    with pytest.raises(StorageError, match=r"Cannot read .*none\.onnx"):
+        open_detector(str(tmp_path / "none.onnx"))
+
+
+def test_scores_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+    detector = OnnxDetector(network(tmp_path / "n.onnx", [1, 3, 64, 64], {"out": np.full((1, 85, 4, 4), np.nan, dtype=np.float32)}))
+    with pytest.raises(ModelError, match="scores that are no numbers"):
+        detector.detect(plain())
+
+
+def test_without_the_library_it_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ModelError, match=r'pip install "fairprobe\[scenes\]"'):
+        OnnxDetector(path)
+
+
+def test_another_process_opens_the_file_again_and_notices_another_one(tmp_path: Path) -> None:
+    path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
+    detector = OnnxDetector(path)
+    sent = pickle.dumps(detector)
+    assert len(sent) < 2000
+    assert pickle.loads(sent).detect(plain()) == detector.detect(plain())
+    network(path, [1, 3, 64, 64], {"out": fastestdet_answer() * 0.5})
+    with pytest.raises(ModelError, match="has changed since it was opened"):
+        pickle.loads(sent).detect(plain())
+
+
+@pytest.mark.parametrize("name", ["FastestDet", "yolox_nano", "coco_ssd_lite_mobilenet_v2"])
+def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colours(name: str) -> None:
+    folder = assets() / "vision"
+    detector = open_detector(str(folder / f"{name}.onnx"))
+    bus, street = (np.asarray(Image.open(folder / file).convert("RGB")) for file in ("bus.jpg", "mmdet_demo.jpg"))
+    found = detector.detect(bus)
+    assert counted(found)["person"] >= 2
+    assert counted(found)["bus"] == 1
+    (place,) = [one.box for one in found if one.label == "bus"]
+    assert place == pytest.approx((17, 230, 805, 750), abs=90)
+    cars = [counted(detector.detect(picture))["car"] for picture in (street, street[:, :, ::-1].copy())]
+    assert cars[0] >= 5
+    assert cars[1] < cars[0]  # a car is less of a car with red and blue exchanged
+
+
+def test_a_real_detector_of_another_kind_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"yunet.* cls_8 1×6400×1, .* and 8 more\. Known are"):
+        OnnxDetector(assets() / "vision" / "yunet_n_640_640.onnx")
+
+
+# -- transformers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A DETR and a YOLOS with random weights, as `save_pretrained` writes them."""
+    tf: Any = pytest.importorskip("transformers")
+    from transformers.models.detr.image_processing_pil_detr import DetrImageProcessorPil
+    from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
+
+    tf.utils.logging.disable_progress_bar()
+    names: dict[str, Any] = {"id2label": {0: "N/A", 1: "Person", 2: "motorbike"}, "label2id": {"N/A": 0, "Person": 1, "motorbike": 2}}
+    backbone = tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1], out_features=["stage4"])
+    small = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    about = tf.DetrConfig(use_timm_backbone=False, backbone_config=backbone, d_model=16, num_queries=30, **small, **heads, **names)
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "patch_size": 16}
+    tokens = tf.YolosConfig(**sizes, image_size=[64, 96], num_detection_tokens=30, **names)
+    size = {"shortest_edge": 64, "longest_edge": 96}
+    found = {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for name, model, processor in (
+            ("detr", tf.DetrForObjectDetection(about), DetrImageProcessorPil(size=size)),
+            ("yolos", tf.YolosForObjectDetection(tokens), YolosImageProcessorPil(size=size)),
+        ):
+            found[name] = tmp_path_factory.mktemp(name)
+            torch.nn.init.constant_(model.get_parameter(f"{HEADS[name]}.bias")[1:3], 2.0)  # rather than no object at all
+            model.save_pretrained(found[name])
+            processor.save_pretrained(found[name])
+    return found
+
+
+HEADS = {"detr": "class_labels_classifier", "yolos": "class_labels_classifier.layers.2"}
+
+
+def expected(folder: Path, image: Picture) -> list[tuple[str, float, list[float]]]:
+    """From the network's raw answer: the likeliest class but the last ("nothing"), and centre and size as shares of the picture."""
+    tf: Any = pytest.importorskip("transformers")
+    processor = tf.AutoImageProcessor.from_pretrained(folder)
+    with torch.inference_mode():
+        raw = tf.AutoModelForObjectDetection.from_pretrained(folder)(**processor(images=image, return_tensors="pt"))
+    found = []
+    for logits, (x, y, w, h) in zip(raw.logits[0].double().softmax(-1).tolist(), raw.pred_boxes[0].tolist(), strict=True):
+        best = int(np.argmax(logits[:3]))
+        box = [90 * (x - w / 2), 60 * (y - h / 2), 90 * (x + w / 2), 60 * (y + h / 2)]
+        found.append((("nothing", "person", "motorcycle")[best], logits[best], box))
+    return [one for one in found if one[0] != "nothing"]
+
+
+@pytest.mark.parametrize("name", ["detr", "yolos"])
+def test_a_transformers_detector_is_read_from_a_folder(name: str, folders: dict[str, Path]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+    detector = open_detector(f"detr:{folders[name]}")
+    assert isinstance(detector, DetrDetector)
+    everything = DetrDetector(str(folders[name]), threshold=0.0)
+    found = everything.detect(image)
+    wanted = expected(folders[name], image)
+    assert [one.label for one in found] == [label for label, _, _ in wanted]
+    assert wanted
+    for one, (_, score, box) in zip(found, wanted, strict=True):
+        assert one.score == pytest.approx(score, abs=1e-5)
+        assert one.box == pytest.approx(box, abs=1e-3)
+    assert detector.detect(image) == tuple(one for one in found if one.score > 0.5)
+    assert pickle.loads(pickle.dumps(everything)).detect(image) == found
+    assert detector.identity != everything.identity
+
+
+def test_a_transformers_folder_that_is_no_trained_detector_is_told(folders: dict[str, Path], tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    with pytest.raises(ModelError, match=r"transformers cannot open the detector .*Expected a folder with config\.json"):
+        DetrDetector(str(tmp_path))
+    for path in folders["detr"].glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(folders["detr"] / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "class_labels" not in name}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks weights of its detector \(class_labels_classifier"):
+        DetrDetector(str(tmp_path))
+
+
+# -- functions ----------------------------------------------------------------------------------------------------------
+
+CODE = """
+calls = []
+
+def brightness(image):
+    calls.append(image.shape)
+    return [("Pedestrian", image.mean() / 255), {"label": "motor bike", "score": 0.5, "box": (0, 0, 10.5, 20)}, ("cat", 1, [1, 2, 3, 4])]
+
+def fails(image):
+    return [("cat", 1 / image.min())]
+
+def made():
+    return brightness
+
+def nonsense(image):
+    return "cat"
+
+def two(image, more):
+    return []
+"""
+
+
+def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(CODE)
+    image = plain(colour=(255, 255, 255))
+    for name in ("brightness", "made"):
+        detector = open_detector(f"{path}:{name}")
+        seen = dict(ask(detector, [("white", image)]))["white"]
+        assert seen == (
+            Detection("person", 1.0),
+            Detection("motor bike", 0.5, (0.0, 0.0, 10.5, 20.0)),
+            Detection("cat", 1.0, (1.0, 2.0, 3.0, 4.0)),
+        )
+        assert pickle.loads(pickle.dumps(detector)).detect(image) == detector.detect(image)
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(open_detector("mine:brightness"), OwnDetector)
+    before = open_detector(f"{path}:brightness").identity
+    path.write_text(CODE + "\n# changed\n")
+    assert open_detector(f"{path}:brightness").identity != before
+
+
+def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(CODE)
+    with np.errstate(divide="raise"), pytest.raises(ModelError, match=r"fails' failed on a picture of 60×40 pixels \(.*mine\.py:9"):
+        open_detector(f"{path}:fails").detect(plain())
+    with pytest.raises(ModelError, match="answered a str; expected a list of"):
+        open_detector(f"{path}:nonsense").detect(plain())
+    with pytest.raises(ModelError, match="two' is no function of one picture"):
+        open_detector(f"{path}:two")
+    with pytest.raises(SettingError, match=r"There is no 'brigtness' .*Did you mean 'brightness'"):
+        open_detector(f"{path}:brigtness")
+
+
+def test_what_names_no_detector_is_told() -> None:
+    with pytest.raises(SettingError, match=r"'gogle' names no detector\. Did you mean 'google'\? Known: file\.onnx"):
+        open_detector("gogle")
+    with pytest.raises(ModelError, match="function of a picture; got one of type int"):
+        FunctionDetector(3)  # type: ignore[arg-type]
+
+
+# -- asking -------------------------------------------------------------------------------------------------------------
+
+
+class Scripted(Detector):
+    """Does what the script says, one entry a question, then sees a cat."""
+
+    name = "scripted"
+    identity = "scripted 1"
+    CAT: ClassVar = (Detection("cat", 0.5, (0.0, 1.0, 2.0, 3.0)),)
+
+    def __init__(self, *script: Any) -> None:
+        self.script, self.asked_at = list(script), list[float]()
+
+    def detect(self, image: Picture) -> tuple[Detection, ...]:
+        self.asked_at.append(time.monotonic())
+        step = self.script.pop(0) if self.script else self.CAT
+        if isinstance(step, BaseException):
+            raise step
+        answer: tuple[Detection, ...] = step() if callable(step) else step
+        return answer
+
+
+def pictures(count: int) -> Iterator[tuple[int, Picture]]:
+    return ((number, plain(4, 4, (number, 0, 0))) for number in range(count))
+
+
+def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_kept() -> None:
+    told: list[tuple[int, int]] = []
+    detector = Scripted(Scripted.CAT, ZeroDivisionError("by nothing\nat all"), SystemExit(3), ModelError("Broken."))
+    answers = list(ask(detector, pictures(5), progress=lambda *step: told.append(step)))
+    assert answers == [
+        (0, Scripted.CAT),
+        (1, Failure("scripted failed: ZeroDivisionError: by nothing.")),
+        (2, Failure("scripted failed: SystemExit: 3.")),
+        (3, Failure("scripted: Broken.")),
+        (4, Scripted.CAT),
+    ]
+    assert told == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "answered None where a list"),
+        (("cat",), "answered 'cat' where a detection"),
+        ((Detection("", 0.5),), "the label ''"),
+        ((Detection(7, 0.5),), "the label 7"),  # type: ignore[arg-type]
+        ((Detection("cat", 50.0),), "the score 50.0 for 'cat'; expected a number from 0 to 1"),
+        ((Detection("cat", float("nan")),), "the score nan"),
+        ((Detection("cat", True),), "the score True"),
+        ((Detection("cat", 0.5, (0, 0, 1, float("inf"))),), "the box .*inf"),
+        ((Detection("cat", 0.5, (0, 0, 1)),), "the box .*expected left, top"),  # type: ignore[arg-type]
+        ((Detection("cat", 0.5, (5, 0, 1, 1)),), "right or bottom lies before"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_a_failure(answer: Any, told: str, tmp_path: Path) -> None:
+    detector = Scripted(answer)
+    first, second = (found for _, found in ask(detector, pictures(2), cache=tmp_path))
+    assert isinstance(first, Failure)
+    assert re.search(told, first.reason)
+    assert second == Scripted.CAT
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    odd: Any = Detection("cat", np.float32(0.5), np.array([0, 1, 2, 3]))  # type: ignore[arg-type]
+    assert dict(ask(Scripted((odd,)), pictures(1))) == {0: Scripted.CAT}
+
+
+def test_waiting_doubles_with_a_chance_by_seed_and_heeds_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", lambda seconds: slept.append(seconds) if seconds else None)
+    detector = Scripted(TryAgainError("busy"), TryAgainError("busy", 0.01), TryAgainError("busy", 5), TryAgainError("busy", 3600))
+    assert dict(ask(detector, pictures(1), pause=0.1, seed=3)) == {0: Scripted.CAT}
+    chances = np.random.default_rng(3).uniform(0.5, 1.0, 2)
+    assert slept == pytest.approx([0.1 * chances[0], 0.2 * chances[1], 5, 60])
+
+
+def test_requests_keep_to_the_rate() -> None:
+    started = time.monotonic()
+    list(ask(Scripted(TryAgainError("busy")), pictures(3), rate=20, pause=0))
+    assert time.monotonic() - started >= 3 / 20
+
+
+def test_a_detector_that_hangs_is_given_up_and_the_rest_goes_on() -> None:
+    for_ever = threading.Event()
+    answers = ask(Scripted(for_ever.wait), pictures(2), timeout=0.5)
+    assert [found for _, found in answers] == [Failure("scripted did not answer within 0.5 seconds."), Scripted.CAT]
+    for_ever.set()
+
+
+def test_one_that_never_answers_is_not_asked_for_ever(tmp_path: Path) -> None:
+    list(ask(Scripted(), [(0, plain())], cache=tmp_path))
+    detector = Scripted(*[TryAgainError("busy")] * 100)
+    found = [answer for _, answer in ask(detector, [*pictures(IN_VAIN + 2), (99, plain())], retries=1, pause=0.0, cache=tmp_path)]
+    assert len(detector.asked_at) == 2 * IN_VAIN
+    assert found[IN_VAIN - 1] == Failure("scripted gave no answer, asked 2 times: busy.")
+    assert found[IN_VAIN] == Failure(f"scripted was not asked, since the {IN_VAIN} pictures before got no answer from it either.")
+    assert found[-1] == Scripted.CAT  # known from before
+
+
+def test_kept_answers_are_not_asked_for_and_belong_to_one_identity_and_picture(tmp_path: Path) -> None:
+    first = Scripted()
+    list(ask(first, pictures(3), cache=tmp_path / "new" / "cache"))
+    second = Scripted()
+    assert dict(ask(second, pictures(4), cache=tmp_path / "new" / "cache")) == dict.fromkeys(range(4), Scripted.CAT)
+    assert (len(first.asked_at), len(second.asked_at)) == (3, 1)
+    other = Scripted()
+    other.identity = "scripted 2"
+    list(ask(other, [(0, plain(4, 4)), (1, plain(2, 8))], cache=tmp_path / "new" / "cache"))
+    assert len(other.asked_at) == 2
+
+
+def test_a_kept_answer_that_is_broken_is_asked_for_again(tmp_path: Path) -> None:
+    for content in ("{", "[]", '{"detections": [["cat", 7, null]]}', '{"detections": [["cat"]]}'):
+        list(ask(Scripted(), pictures(1), cache=tmp_path))
+        (path,) = tmp_path.rglob("*.json")
+        path.write_text(content)
+        detector = Scripted()
+        assert dict(ask(detector, pictures(1), cache=tmp_path)) == {0: Scripted.CAT}
+        assert len(detector.asked_at) == 1
+        assert json.loads(path.read_text())["identity"] == "scripted 1"
+
+
+def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
+    def stop(done: int, failed: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(ask(Scripted(), pictures(5), cache=tmp_path, progress=stop))
+    detector = Scripted()
+    list(ask(detector, pictures(5), cache=tmp_path))
+    assert len(detector.asked_at) == 3
+
+
+def test_a_folder_that_cannot_keep_answers_stops_the_asking(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    detector = Scripted()
+    with pytest.raises(StorageError, match="Answers cannot be kept in"):
+        ask(detector, pictures(1), cache=tmp_path / "file" / "cache")
+    cache = tmp_path / "cache"
+    questions = ask(detector, pictures(3), cache=cache)
+    next(questions)
+    for path in cache.iterdir():
+        (path / next(path.iterdir()).name).unlink()
+        path.rmdir()
+    cache.rmdir()
+    cache.write_text("in the way")
+    with pytest.raises(StorageError, match="Answers cannot be kept in"):
+        next(questions)
+    assert len(detector.asked_at) == 2
+
+
+def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) -> None:
+    def scribbles(image: Picture) -> list[tuple[str, float]]:
+        image[:] = 7
+        return [("cat", 0.5)]
+
+    image = plain()
+    list(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path))
+    assert not image.any()
+    never = FunctionDetector(scribbles)
+    assert dict(ask(never, [(0, image)], cache=tmp_path)) == {0: (Detection("cat", 0.5),)}
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"retries": -1}, {"rate": 0}, {"pause": -1}])
+def test_settings_that_mean_nothing_are_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match="greater than 0"):
+        ask(Scripted(), pictures(1), **wrong)

@@ -1,0 +1,458 @@
+"""Insertion, deletion, rotation and the control, on drawn scenes whose geometry is known."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy import ndimage
+from torch import Tensor, nn
+
+from fairprobe.arrays import Mask
+from fairprobe.errors import DataError, ModelError, SettingError, StorageError
+from fairprobe.scenes.cutouts import Cutout, cutouts_in, cutouts_of
+from fairprobe.scenes.deletion import GROWN_BY, control, delete, grown_mask
+from fairprobe.scenes.drawn import HEIGHTS, DrawnScene, draw_scene
+from fairprobe.scenes.geometry import angular_distance, orientation
+from fairprobe.scenes.inpainting import Inpainter, inpainter
+from fairprobe.scenes.insertion import VEHICLE_GROUND, VEHICLES, insert
+from fairprobe.scenes.mutant import Mutant, Skipped
+from fairprobe.scenes.perspective import GROUND, perspective_of
+from fairprobe.scenes.rotation import rotate, turn
+from fairprobe.scenes.scene import GivenScenes, Instance, Scene
+
+STREET = {"person": 4, "car": 3, "truck": 1, "motorcycle": 1, "dog": 2, "bird": 2, "cat": 1}
+INSERTED = ("person", "car", "motorcycle", "truck", "dog", "cat", "bird")
+SCENES = [draw_scene(np.random.default_rng([3, seed]), name=f"s{seed}", counts=STREET) for seed in range(12)]
+CUTOUTS = cutouts_of(GivenScenes(tuple(SCENES)), INSERTED)
+METHODS = ("ns", "telea", "exemplars")
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def inserted(count: int = 2) -> list[tuple[DrawnScene, Mutant]]:
+    found = []
+    for at, scene in enumerate(SCENES):
+        for label in INSERTED:
+            mutant = insert(scene, label, count, CUTOUTS, rng=rng(at))
+            if isinstance(mutant, Mutant):
+                found.append((scene, mutant))
+    return found
+
+
+ALL_INSERTED = inserted()
+
+
+def plain_scene(*instances: Instance, size: tuple[int, int] = (120, 160)) -> Scene:
+    """Grey ground below row 40, with some grain, and objects whose pixels are red."""
+    image = np.full((*size, 3), 120, np.uint8) + rng(1).integers(0, 9, (*size, 1), dtype=np.uint8)
+    stuff = np.zeros(size, np.uint8)
+    stuff[40:] = 1
+    for one in instances:
+        image[one.whole(size)] = (200, 20, 20)
+    return Scene("plain", image, instances, stuff, ("unknown", "road"))
+
+
+def block(label: str, left: int, top: int, right: int, bottom: int) -> Instance:
+    return Instance(label, (left, top, right, bottom), np.ones((bottom - top, right - left), dtype=bool))
+
+
+# -- perspective --------------------------------------------------------------------------------------------------------
+
+
+def test_the_line_goes_through_two_objects() -> None:
+    found = perspective_of(plain_scene(block("person", 20, 41, 28, 61), block("car", 60, 61, 120, 111)))
+    # heights 20 at row 60 and 50 at row 110: a slope of 30 / 50, and nothing is high at 60 - 20 / 0.6
+    assert found.source == "objects"
+    assert found.slope == pytest.approx(0.6)
+    assert found.horizon == pytest.approx(60 - 20 / 0.6)
+    assert found.height(85) == pytest.approx(35)
+
+
+def test_one_wrong_object_does_not_move_the_line() -> None:
+    right = [block("person", 5 + 30 * at, 60 + 10 * at - (20 + 6 * at) + 1, 12 + 30 * at, 61 + 10 * at) for at in range(5)]
+    wrong = block("car", 148, 80, 158, 86)
+    assert perspective_of(plain_scene(*right, wrong)).slope == pytest.approx(0.6, rel=0.02)
+
+
+def test_a_line_that_shrinks_towards_the_viewer_is_refused() -> None:
+    found = perspective_of(plain_scene(block("person", 20, 21, 28, 71), block("person", 60, 91, 70, 111)))
+    assert found.source == "one object and the horizon"
+    assert found.slope > 0
+    assert found.horizon == 40
+
+
+def test_one_object_and_the_horizon_make_a_line_and_none_the_default() -> None:
+    one = perspective_of(plain_scene(block("bus", 20, 39, 60, 81)))
+    assert (one.source, one.horizon) == ("one object and the horizon", 40)
+    assert one.height(80) == pytest.approx(42 / 2.1)
+    none = perspective_of(plain_scene())
+    assert none.source == "default"
+    assert none.height(0.5 * 120) == pytest.approx(0.1 * 120)
+    assert none.height(0.9 * 120) == pytest.approx(0.35 * 120)
+    assert none.height(5) == 0
+
+
+def test_an_object_with_another_before_it_and_one_at_the_border_do_not_count() -> None:
+    hidden, before = block("person", 20, 31, 30, 71), block("person", 20, 71, 30, 116)
+    cut_off = block("car", 100, 60, 160, 118)
+    assert perspective_of(plain_scene(hidden, before, cut_off)).source == "one object and the horizon"
+
+
+# -- insertion ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_class_was_inserted_somewhere() -> None:
+    assert {mutant.label for _, mutant in ALL_INSERTED} == set(INSERTED)
+
+
+def test_inserted_objects_have_their_true_height_at_every_row() -> None:
+    for scene, mutant in ALL_INSERTED:
+        for left, top, right, bottom in mutant.places:
+            true = scene.true_height(bottom - 1) * HEIGHTS[mutant.label]
+            assert abs(bottom - top - true) <= max(0.1 * true, 1.0), (scene.name, mutant.label, bottom)
+            assert bottom - top >= 0.03 * scene.size[0] - 1
+            changed = (mutant.image != scene.image).any(axis=2)[top:bottom, left:right]
+            assert changed.any(axis=1).mean() > 0.9  # the object fills its box from top to foot
+
+
+def test_feet_stand_wholly_on_ground_and_nothing_inserted_overlaps() -> None:
+    for scene, mutant in ALL_INSERTED:
+        ground = scene.ground(VEHICLE_GROUND if mutant.label in VEHICLES else GROUND)
+        taken = np.zeros(scene.size, dtype=int)
+        for left, top, right, bottom in mutant.places:
+            assert ground[bottom - 1, left:right].all()
+            assert min(left, top) >= 0
+            taken[top:bottom, left:right] += 1
+        assert taken.max() == 1
+
+
+def test_no_far_object_covers_a_near_one_and_no_object_is_hidden() -> None:
+    for scene, mutant in ALL_INSERTED:
+        changed = (mutant.image.astype(int) - scene.image != 0).any(axis=2)
+        for one in scene.instances:
+            mask = one.whole(scene.size)
+            nearer = [box for box in mutant.places if box[3] - 1 > one.foot]
+            may_change = np.zeros(scene.size, dtype=bool)
+            for left, top, right, bottom in nearer:
+                may_change[top:bottom, left:right] = True
+            assert not (changed & mask & ~may_change).any(), (scene.name, mutant.label, one.label)
+            assert (changed & mask).sum() <= 0.4 * mask.sum()  # a quarter is solid, its soft edge comes on top
+
+
+def test_a_far_insertion_goes_behind_what_stands_nearer() -> None:
+    arch = np.ones((60, 60), dtype=bool)
+    arch[20:, 10:50] = False
+    gate = Instance("gate", (50, 50, 110, 110), arch)
+    scene = plain_scene(gate, block("person", 10, 41, 18, 61), block("person", 130, 61, 146, 111))
+    for seed in range(20):
+        mutant = insert(scene, "person", 1, {"person": (_green(40, 14),)}, rng=rng(seed))
+        assert isinstance(mutant, Mutant)
+        if mutant.places[0][3] < 110:
+            assert np.array_equal(mutant.image[gate.whole(scene.size)], scene.image[gate.whole(scene.size)])
+
+
+def _green(height: int, width: int) -> Cutout:
+    return Cutout(
+        "person", np.full((height, width, 3), (20, 200, 20), np.uint8), np.full((height, width), 255, np.uint8), 120.0, 0.5, "elsewhere"
+    )
+
+
+def test_what_does_not_fit_is_skipped_with_a_reason() -> None:
+    crowd = insert(SCENES[0], "truck", 40, CUTOUTS, rng=rng())
+    assert isinstance(crowd, Skipped)
+    assert "of 40 fit" in crowd.reason
+    nothing = insert(SCENES[0], "person", 1, {}, rng=rng())
+    assert isinstance(nothing, Skipped)
+    assert "no cut-out" in nothing.reason
+    indoors = Scene("x", SCENES[0].image, (), np.zeros(SCENES[0].size, np.uint8), ("unknown",))
+    assert isinstance(insert(indoors, "person", 1, CUTOUTS, rng=rng()), Skipped)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(SettingError, match="At least one"):
+        insert(SCENES[0], "person", 0, CUTOUTS, rng=rng())
+    with pytest.raises(SettingError, match="relative_heights"):
+        insert(SCENES[0], "zebra", 1, CUTOUTS, rng=rng())
+
+
+def test_the_same_seed_inserts_the_same_and_another_something_else() -> None:
+    first, again, other = (insert(SCENES[1], "person", 2, CUTOUTS, rng=rng(seed)) for seed in (4, 4, 5))
+    assert isinstance(first, Mutant)
+    assert isinstance(again, Mutant)
+    assert isinstance(other, Mutant)
+    assert np.array_equal(first.image, again.image)
+    assert first.places == again.places != other.places
+
+
+# -- cut-outs -----------------------------------------------------------------------------------------------------------
+
+
+def test_cut_outs_are_whole_unobstructed_and_large_enough() -> None:
+    assert all(CUTOUTS[label] for label in INSERTED)
+    good, hidden = block("statue", 20, 41, 40, 61), block("statue", 60, 41, 80, 61)
+    before, cut_off, small = block("dog", 60, 61, 80, 81), block("statue", 140, 41, 160, 61), block("statue", 100, 100, 105, 105)
+    scene = plain_scene(good, hidden, before, cut_off, small)
+    found = cutouts_of(GivenScenes([scene]), ["statue"])["statue"]
+    assert [one.size for one in found] == [(20, 20)]
+    assert (found[0].image == (200, 20, 20)).all()
+    assert len(pickle.loads(pickle.dumps(CUTOUTS))) == len(CUTOUTS)
+
+
+def test_two_persons_under_one_mask_are_no_cut_out() -> None:
+    pair = np.zeros((40, 40), dtype=bool)
+    pair[:, :12] = pair[:, 28:] = pair[18:22] = True
+    scene = plain_scene(Instance("person", (60, 50, 100, 90), pair), block("person", 20, 46, 32, 86))
+    assert [one.size[1] for one in cutouts_of(GivenScenes([scene]), ["person"])["person"]] == [10]
+
+
+def test_given_pictures_with_transparency_are_cut_outs(tmp_path: Path) -> None:
+    (tmp_path / "dog").mkdir()
+    pixels = np.zeros((30, 50, 4), np.uint8)
+    pixels[5:25, 10:40] = (90, 60, 30, 255)
+    Image.fromarray(pixels).save(tmp_path / "dog" / "rex.png")
+    found = cutouts_in(tmp_path, ["dog"])["dog"]
+    assert [one.size for one in found] == [(20, 30)]
+    assert isinstance(insert(SCENES[0], "dog", 1, {"dog": found}, rng=rng()), Mutant)
+    with pytest.raises(DataError, match="cat"):
+        cutouts_in(tmp_path, ["cat"])
+    Image.fromarray(pixels[..., :3]).save(tmp_path / "dog" / "solid.png")
+    with pytest.raises(DataError, match=r"solid\.png has no transparent"):
+        cutouts_in(tmp_path, ["dog"])
+    (tmp_path / "dog" / "solid.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"solid\.png is no readable picture"):
+        cutouts_in(tmp_path, ["dog"])
+
+
+# -- deletion and its control -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_deletion_paints_every_pixel_of_the_mask_anew_and_touches_nothing_else(method: str) -> None:
+    painter = inpainter(method)
+    for scene in SCENES[:4]:
+        deleted = delete(scene, "person", inpainter=painter)
+        assert isinstance(deleted, Mutant)
+        persons = np.zeros(scene.size, dtype=bool)
+        for one in scene.of("person"):
+            persons |= one.whole(scene.size)
+        inverted = scene.image.copy()
+        inverted[persons] = 255 - inverted[persons]
+        again = delete(_with_image(scene, inverted), "person", inpainter=painter)
+        assert isinstance(again, Mutant)
+        assert np.array_equal(deleted.image, again.image)  # nothing of the persons is left
+        grown = ndimage.binary_dilation(persons, np.ones((11, 11), dtype=bool), iterations=3)
+        assert np.array_equal(grown, grown_mask(scene, scene.of("person")))
+        assert np.array_equal(deleted.image[~grown], scene.image[~grown])
+        assert (deleted.objects, deleted.places) == (len(scene.of("person")), tuple(one.box for one in scene.of("person")))
+
+
+def test_deletion_leaves_other_objects_as_they_were() -> None:
+    person, car = block("person", 60, 60, 70, 100), block("car", 40, 50, 60, 90)
+    scene = plain_scene(person, car)
+    for method in METHODS:
+        deleted = delete(scene, "person", inpainter=inpainter(method))
+        assert isinstance(deleted, Mutant)
+        assert np.array_equal(deleted.image[car.whole(scene.size)], scene.image[car.whole(scene.size)])
+
+
+def test_exemplars_copy_the_surroundings_but_no_other_object() -> None:
+    scene = plain_scene(block("person", 60, 60, 70, 90), block("car", 100, 60, 125, 85))
+    deleted = delete(scene, "person", inpainter=inpainter("exemplars"))
+    assert isinstance(deleted, Mutant)
+    gone = grown_mask(scene, scene.of("person"))
+    assert deleted.image[gone].min() >= 120
+    assert deleted.image[gone].max() <= 128
+    assert deleted.image[gone].std() > 1  # the ground's grain, not a smear
+
+
+def test_an_image_full_of_the_class_and_one_without_it_are_skipped() -> None:
+    full = delete(plain_scene(block("car", 5, 5, 155, 115)), "car", inpainter=inpainter("ns"))
+    assert isinstance(full, Skipped)
+    assert "more than 33%" in full.reason
+    none = delete(plain_scene(), "car", inpainter=inpainter("ns"))
+    assert isinstance(none, Skipped)
+    assert "no car" in none.reason
+
+
+def test_the_control_paints_the_same_shapes_where_no_object_is() -> None:
+    for scene in SCENES[:4]:
+        for mutant in (delete(scene, "person", inpainter=inpainter("ns")), _rotated(scene, "person")):
+            if isinstance(mutant, Skipped):
+                continue
+            plain = control(scene, mutant, inpainter=inpainter("ns"), rng=rng(1))
+            if isinstance(plain, Skipped):
+                assert "background" in plain.reason
+                continue
+            changed = (plain.image != scene.image).any(axis=2)
+            objects = _union(scene, scene.instances)
+            assert not (changed & objects).any()
+            sizes = sorted((right - left, bottom - top) for left, top, right, bottom in plain.places)
+            assert sizes == sorted((one.box[2] - one.box[0], one.height) for one in mutant.removed)
+            inner = np.zeros(scene.size, dtype=bool)
+            for left, top, right, bottom in plain.places:
+                inner[top - GROWN_BY : bottom + GROWN_BY, left - GROWN_BY : right + GROWN_BY] = True
+            assert not (changed & ~inner).any()
+
+
+def test_there_is_no_control_of_an_insertion_or_where_there_is_no_room() -> None:
+    scene = plain_scene(block("car", 40, 20, 120, 100))
+    assert isinstance(control(scene, scene.instances, inpainter=inpainter("ns"), rng=rng()), Skipped)
+    assert isinstance(control(*ALL_INSERTED[0], inpainter=inpainter("ns"), rng=rng()), Skipped)
+
+
+def _with_image(scene: Scene, image: np.ndarray) -> Scene:
+    return Scene(scene.name, image, scene.instances, scene.stuff, scene.stuff_names)
+
+
+def _union(scene: Scene, instances: tuple[Instance, ...]) -> Mask:
+    union = np.zeros(scene.size, dtype=bool)
+    for one in instances:
+        union |= one.whole(scene.size)
+    return union
+
+
+# -- rotation -----------------------------------------------------------------------------------------------------------
+
+
+def _rotated(scene: Scene, label: str, seed: int = 0) -> Mutant | Skipped:
+    return rotate(scene, label, inpainter=inpainter("ns"), rng=rng(seed), is_unusual=lambda _: True)
+
+
+def test_rotation_keeps_the_area_and_turns_by_the_angle() -> None:
+    for scene in SCENES:
+        for one in scene.instances:
+            if one.height < 50:
+                continue
+            for angle in (10.0, -37.5, 60.0):
+                turned = turn(scene.image, one, angle)
+                solid = turned.cover >= 128
+                assert abs(solid.sum() / one.mask.sum() - 1) < 0.05, (scene.name, one.label, angle)
+                if one.label == "person":  # slim enough to have a clear axis
+                    assert angular_distance(orientation(solid), orientation(one.mask) + angle) < 3
+                left, top, right, bottom = turned.box
+                middle = (left + right) / 2 - (one.box[0] + one.box[2]) / 2, (top + bottom) / 2 - (one.box[1] + one.box[3]) / 2
+                assert np.hypot(*middle) < 0.3 * one.height
+
+
+def test_a_rotated_object_is_whole_tall_unobstructed_and_unusual() -> None:
+    found = 0
+    for seed, scene in enumerate(SCENES):
+        asked: list[float] = []
+
+        def unusual(angle: float, asked: list[float] = asked) -> bool:
+            asked.append(angle)
+            return angular_distance(angle, 90) > 30
+
+        mutant = rotate(scene, "person", inpainter=inpainter("ns"), rng=rng(seed), is_unusual=unusual)
+        if isinstance(mutant, Mutant):
+            found += 1
+            assert mutant.angle is not None
+            assert 10 <= abs(mutant.angle) <= 60
+            assert angular_distance(asked[-1], 90) > 30
+            assert mutant.removed[0].height >= 50
+            changed = (mutant.image != scene.image).any(axis=2)
+            left, top, right, bottom = mutant.places[0]
+            allowed = grown_mask(scene, mutant.removed)
+            allowed[top:bottom, left:right] = True
+            assert not (changed & ~allowed).any()
+    assert found >= 4
+
+
+def test_a_rotation_that_is_not_unusual_or_has_no_object_is_skipped() -> None:
+    usual = rotate(SCENES[0], "person", inpainter=inpainter("ns"), rng=rng(), is_unusual=lambda _: False)
+    assert isinstance(usual, Skipped)
+    assert "unusual" in usual.reason
+    small = _rotated(plain_scene(block("car", 50, 50, 70, 70)), "car")
+    assert isinstance(small, Skipped)
+    assert "50 pixels" in small.reason
+    behind = _rotated(plain_scene(block("car", 60, 45, 100, 95), block("dog", 70, 90, 80, 110)), "car")
+    assert isinstance(behind, Skipped)
+
+
+def test_the_same_seed_rotates_the_same() -> None:
+    first, again = (_rotated(SCENES[2], "person", seed=7) for _ in range(2))
+    assert isinstance(first, Mutant)
+    assert isinstance(again, Mutant)
+    assert np.array_equal(first.image, again.image)
+    assert first.angle == again.angle
+
+
+# -- in-painting by a network -------------------------------------------------------------------------------------------
+
+
+class MeanOutside(nn.Module):
+    """Paints the mean colour of what is not masked: a network one can check by hand."""
+
+    def forward(self, image: Tensor, mask: Tensor) -> Tensor:
+        seen = 1 - mask
+        mean = (image * seen).sum(dim=[2, 3], keepdim=True) / seen.sum(dim=[2, 3], keepdim=True)
+        return image * seen + mean * mask
+
+
+@pytest.fixture
+def half() -> tuple[np.ndarray, Mask]:
+    image = np.full((37, 50, 3), (40, 80, 160), np.uint8)
+    mask = np.zeros((37, 50), dtype=bool)
+    mask[10:20, 10:30] = True
+    image[mask] = 255
+    return image, mask
+
+
+def _filled(painter: Inpainter, half: tuple[np.ndarray, Mask]) -> None:
+    image, mask = half
+    painter = pickle.loads(pickle.dumps(painter))
+    filled = painter.fill(image, mask)
+    assert np.abs(filled[mask].astype(int) - (40, 80, 160)).max() <= 1
+    assert np.array_equal(filled[~mask], image[~mask])
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_torchscript_network_paints(tmp_path: Path, half: tuple[np.ndarray, Mask]) -> None:
+    torch.jit.script(MeanOutside()).save(str(tmp_path / "lama.pt"))  # type: ignore[no-untyped-call]
+    _filled(inpainter(f"lama:{tmp_path / 'lama.pt'}"), half)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_onnx_network_paints(tmp_path: Path, half: tuple[np.ndarray, Mask], fixed: bool) -> None:
+    onnx = pytest.importorskip("onnx")
+    size = (64, 64) if fixed else ("height", "width")
+    make, number = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [
+        make.make_node("Sub", ["one", "mask"], ["seen"]),
+        make.make_node("Mul", ["image", "seen"], ["shown"]),
+        make.make_node("ReduceSum", ["shown", "axes"], ["total"], keepdims=1),
+        make.make_node("ReduceSum", ["seen", "axes"], ["count"], keepdims=1),
+        make.make_node("Div", ["total", "count"], ["mean"]),
+        make.make_node("Mul", ["mean", "mask"], ["paint"]),
+        make.make_node("Add", ["shown", "paint"], ["sum"]),
+        make.make_node("Mul", ["sum", "bytes"], ["output"]),
+    ]
+    inputs = [make.make_tensor_value_info(name, number, [1, channels, *size]) for name, channels in (("image", 3), ("mask", 1))]
+    outputs = [make.make_tensor_value_info("output", number, [1, 3, *size])]
+    constants = [
+        make.make_tensor("one", number, [1], [1.0]),
+        make.make_tensor("bytes", number, [1], [255.0]),
+        make.make_tensor("axes", onnx.TensorProto.INT64, [2], [2, 3]),
+    ]
+    graph = make.make_graph(nodes, "lama", inputs, outputs, constants)
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "lama.onnx")
+    _filled(inpainter(f"lama:{tmp_path / 'lama.onnx'}"), half)
+
+
+def test_unknown_methods_and_broken_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="telea"):
+        inpainter("tela")
+    with pytest.raises(StorageError, match=r"no\.pt"):
+        inpainter(f"lama:{tmp_path / 'no.pt'}")
+    for name, content in (("a.onnx", b"nothing"), ("b.pt", b"PK\x03\x04nothing")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ModelError, match="write it anew"):
+            inpainter(f"lama:{tmp_path / name}")

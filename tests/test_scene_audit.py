@@ -1,0 +1,252 @@
+"""The audit of recognisers on scenes, from pictures to the report: planted unfairness is named, mishaps cost nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fairprobe as fp
+from fairprobe.cli import app
+from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.scenes.auditing import SceneAudit
+from fairprobe.scenes.gathering import PAINTING
+from fairprobe.scenes.plan import Asked, Known, Task, planned, usual
+from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.scene import Picture, Scene, Scenes
+from fairprobe.scenes.study import evaluate_survey
+from tests.toy_scenes import fair, toy_scenes, unfair
+
+pytest.importorskip("cv2")
+
+SCENES = toy_scenes(11)
+CLI = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
+    """Both recognisers with every mutation."""
+    folder = tmp_path_factory.mktemp("scenes")
+    done = fp.scenes.audit(SCENES, [fair, unfair], classes=["person", "car"], repeats=1, folder=folder, title="toys")
+    done.save(folder)
+    return done
+
+
+def test_the_planted_class_is_named_and_a_fair_recogniser_is_not(whole: SceneAudit) -> None:
+    assert whole.unfair["fair"] == ()
+    assert whole.unfair["unfair"] == ("bicycle",)
+    assert "unfair fails bicycle more often than other classes" in whole.document["verdict"]
+    inserted = next(
+        one for one in whole.analyses if (one.detector, one.operator, one.oracle, one.kind) == ("unfair", "insert", "exclusion", "ood")
+    )
+    assert {one.label: one.is_unfair for one in inserted.classes}["bicycle"]
+
+
+def test_the_tests_are_what_the_recogniser_says_of_the_pictures_on_disk(whole: SceneAudit) -> None:
+    from PIL import Image
+
+    for test in whole.tests[:: max(1, len(whole.tests) // 12)]:
+        with Image.open(whole.evidence.folder / test.image) as image:
+            pixels = np.asarray(image.convert("RGB"))
+        detect = {"fair": fair, "unfair": unfair}[test.detector]
+        assert Counter(one.label for one in detect(pixels)) == test.found
+        assert Counter(one.label for one in detect(SCENES.read(test.scene).image)) == test.original
+        assert test.truth == SCENES.read(test.scene).counts()  # the fair recogniser is perfect, so the union adds nothing
+
+
+def test_a_perfect_recogniser_counts_what_was_inserted_and_deleted(whole: SceneAudit) -> None:
+    own = [test for test in whole.tests if test.detector == "fair"]
+    inserted = [test for test in own if test.operator == "insert"]
+    deleted = [test for test in own if test.operator == "delete" and test.kind == "ood"]
+    assert len(inserted) >= 10
+    assert len(deleted) >= 10
+    # One that stands before another of its colour is one blob with it.
+    exact = [test.found[test.label] - test.original[test.label] - test.objects for test in inserted]
+    assert max(exact) == 0
+    assert exact.count(0) >= 0.8 * len(exact)
+    assert all(test.found[test.label] == 0 and test.objects == test.original[test.label] for test in deleted)
+
+
+def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
+    folder = whole.evidence.folder
+    body = json.loads((folder / "audit.json").read_text())
+    assert body == json.loads(json.dumps(whole.to_dict()))
+    assert {one["kind"] for one in body["results"]} == {"ood", "control", "id"}
+    assert {one["operator"] for one in body["results"]} == {"insert", "delete", "rotate", "all"}
+    assert "bicycle" in (folder / "report.html").read_text()
+    assert "Table 9" in (folder / "tables.md").read_text()
+    with (folder / "tests.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(whole.tests)
+    assert body["telling"][0]["mutated"]["src"].startswith("data:image/jpeg;base64,")
+
+
+def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
+    again = fp.scenes.audit(
+        SCENES, list(whole.evidence.detectors), classes=["person", "car"], repeats=1, folder=whole.evidence.folder, title="toys"
+    )
+    assert [vars(test) for test in again.tests] == [vars(test) for test in whole.tests]
+    assert {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")} == before
+
+
+def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
+    done = fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2)
+    for path in (tmp_path / "pictures").rglob("*.png"):
+        assert path.read_bytes() == (whole.evidence.folder / "pictures" / path.relative_to(tmp_path / "pictures")).read_bytes()
+    assert done.tests
+
+
+def test_a_recogniser_that_fails_on_some_pictures_is_judged_on_the_others(tmp_path: Path) -> None:
+    def moody(image: Picture) -> list[Detection]:
+        found = fair(image)
+        if Counter(one.label for one in found)["person"] == 2:
+            raise RuntimeError("two people are too many")
+        return found
+
+    done = fp.scenes.audit(toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path)
+    (failure,) = done.document["failures"]
+    assert failure["detector"] == "moody"
+    assert "two people are too many" in failure["reason"]
+    assert done.tests
+    assert all(test.original["person"] != 2 for test in done.tests)
+
+
+def test_a_recogniser_that_never_answers_is_an_error(tmp_path: Path) -> None:
+    def broken(image: Picture) -> list[Detection]:
+        raise RuntimeError("no weights")
+
+    with pytest.raises(ModelError, match=r"broken answered for no picture.*no weights"):
+        fp.scenes.audit(toy_scenes(3), broken, folder=tmp_path)
+
+
+class _Torn(Scenes):
+    """One of three pictures cannot be read."""
+
+    def __init__(self) -> None:
+        self._good = toy_scenes(3)
+        self.names = (*self._good.names, "torn")
+
+    def read(self, name: str) -> Scene:
+        if name == "torn":
+            raise DataError("torn.png cannot be read as a picture.")
+        return self._good.read(name)
+
+
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
+    done = fp.scenes.audit(_Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path)
+    assert any("torn.png cannot be read" in message for message in done.document["messages"])
+    assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
+
+
+def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    stopped: list[bool] = []
+
+    def stop(stage: str, done: int, total: int, note: str) -> None:
+        if stage == PAINTING and done >= total / 2 and not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+
+    def audit(**more: object) -> SceneAudit:
+        return fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, **more)  # type: ignore[arg-type]
+
+    first = audit(progress=stop)
+    assert first.document["partial"]
+    assert first.save(tmp_path).exists()
+    assert not audit().document["partial"]
+
+
+def test_classes_that_no_recogniser_names_are_left_out_and_said(tmp_path: Path) -> None:
+    def only_people(image: Picture) -> list[Detection]:
+        return [one for one in fair(image) if one.label == "person"]
+
+    done = fp.scenes.audit(toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path)
+    assert any("bicycle, car" in message for message in done.document["messages"])
+    assert all(set(test.truth) == {"person"} for test in done.tests)
+
+
+def test_what_can_only_be_wrong_is_said_before_the_work() -> None:
+    with pytest.raises(SettingError, match=r"no mutation 'insrt'\. Did you mean 'insert'"):
+        fp.scenes.audit(SCENES, fair, mutations=["insrt"])  # type: ignore[list-item]
+    with pytest.raises(SettingError, match="There is no recogniser"):
+        fp.scenes.audit(SCENES, [])
+    with pytest.raises(SettingError, match="1 repeat or more"):
+        fp.scenes.audit(SCENES, fair, repeats=0)
+    with pytest.raises(SettingError, match="in-painting"):
+        fp.scenes.audit(SCENES, fair, inpainting="magic")
+
+
+# -- the plan -----------------------------------------------------------------------------------------------------------
+
+
+def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() -> None:
+    known = {f"s{at}": Known(Counter(car=count), {}) for at, count in enumerate((0, 1, 3))}
+    seen = {"one": {name: one.counts for name, one in known.items()}}
+    asked = Asked(mutations=("insert",), classes=("car",), repeats=2, clusters=1)
+    plan = planned(known, seen, asked, usual(known, seen, asked))["one"]
+    unusual = {task.scene: task.objects for task in plan if task.kind == "ood"}
+    assert unusual == {"s0": 4, "s1": 3, "s2": 1}  # each ends with four, one more than any
+    assert all(1 <= task.objects <= 3 - known[task.scene].counts["car"] for task in plan if task.kind == "id")
+    assert not any(task.kind == "id" for task in plan if task.scene == "s2")  # it has the most already
+
+
+def test_names_of_pictures_cannot_leave_the_folder_or_meet() -> None:
+    names = ["../../etc/passwd", "a/b", "a_b", "a b", "..", ""]
+    files = {Task(name, "delete", "traffic light", "ood", 0).file for name in names}
+    assert len(files) == len(names)
+    assert all(".." not in Path(file).parts and not Path(file).is_absolute() and len(Path(file).parts) == 2 for file in files)
+
+
+# -- people -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path: Path) -> None:
+    folder = whole.evidence.folder
+    key = json.loads((folder / "survey.json").read_text())["pictures"]
+    page = (folder / "survey.html").read_text()
+    assert not any(one["image"] in page for one in key if one["operator"] != "real")  # nothing says which are mutated
+    answers = tmp_path / "answers.csv"
+    with answers.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("participant", "picture", "realism", "likelihood", "vehicles"))
+        for one in key:
+            writer.writerow(("anna", one["name"], 8 if one["operator"] == "real" else 6, 9, one["vehicles"]))
+    body = evaluate_survey(folder, [answers])
+    total = next(row for row in body["rows"] if row["name"] == "total")
+    assert (total["realism"]["real"]["mean"], total["realism"]["mutated"]["mean"]) == (8, 6)
+    result = CLI.invoke(app, ["survey", str(folder), str(answers)])
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 participants" in result.output
+
+
+# -- the command line ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "Name a recogniser to test"),
+        (["--detector", "my.py:detect"], "give --annotations, or --segmenter"),
+        (["--detector", "nothing", "--annotations", "pictures"], "names no detector"),
+        (["--detector", "gone.onnx", "--annotations", "."], "gone.onnx"),
+        (["--detector", "my.py:detect", "--annotations", ".", "--segmenter", "x"], "not both"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_exit_code_2(words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "my.py").write_text("def detect(image):\n    return []\n")
+    result = CLI.invoke(app, ["scenes", "pictures", *words])
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_finished_run_is_not_replaced_unasked(whole: SceneAudit) -> None:
+    result = CLI.invoke(app, ["scenes", "demo", "--out", str(whole.evidence.folder)])
+    assert result.exit_code == 2
+    assert "--overwrite" in result.output

@@ -1,0 +1,267 @@
+"""The realism study: an order that gives nothing away, answers that cannot be used, and a table worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fairprobe.errors import DataError, SettingError
+from fairprobe.scenes.survey import REAL, Answer, Answers, Candidate, Rating, Survey, SurveyPicture, choose, evaluate, read_answers
+
+OPERATORS = ("delete", "insert", "rotate")
+
+
+def candidates(scenes: int, operators: tuple[str, ...] = OPERATORS) -> list[Candidate]:
+    return [
+        Candidate(
+            f"s{at}", operator, f"s{at}-{operator}.png", f"s{at}.png", dataset="camvid", is_inducing=at % 2 == 0, original_vehicles=at
+        )
+        for at in range(scenes)
+        for operator in operators
+    ]
+
+
+# -- choosing -----------------------------------------------------------------------------------------------------------
+
+
+def test_thirty_mutants_are_shown_with_their_originals_as_in_the_paper() -> None:
+    survey = choose(candidates(40))
+    real = [picture for picture in survey.pictures if picture.operator == REAL]
+    assert (len(survey.pictures), len(real), survey.messages) == (60, 30, ())
+    for operator in OPERATORS:
+        assert sum(picture.operator == operator for picture in survey.pictures) == 10
+    assert sorted(picture.scene for picture in real) == sorted(picture.scene for picture in survey.pictures if picture.operator != REAL)
+    assert [picture.name for picture in survey.pictures] == [f"p{at:02}" for at in range(1, 61)]
+    assert all(picture.image == f"{picture.scene}.png" and picture.vehicles == int(picture.scene[1:]) for picture in real)
+    assert not any(picture.is_inducing for picture in real)
+
+
+@given(st.integers(2, 14), st.integers(1, 5), st.integers(0, 1000), st.integers(1, 3))
+def test_no_operator_follows_itself_and_no_mutant_is_next_to_its_original(scenes: int, each: int, seed: int, operators: int) -> None:
+    if each * operators < 2:
+        return
+    survey = choose(candidates(scenes, OPERATORS[:operators]), each=each, seed=seed)
+    for before, after in pairwise(survey.pictures):
+        assert before.scene != after.scene
+        assert REAL in (before.operator, after.operator) or before.operator != after.operator
+    assert len({picture.image for picture in survey.pictures}) == len(survey.pictures) == 2 * min(scenes, each * operators)
+
+
+def test_the_order_hangs_on_the_seed_and_not_on_the_order_of_candidates() -> None:
+    some = candidates(40)
+    assert choose(some, seed=1) == choose(some[::-1], seed=1) != choose(some, seed=2)
+
+
+def test_real_pictures_may_follow_each_other_so_that_nothing_alternates() -> None:
+    survey = choose(candidates(40))
+    assert any(before.operator == after.operator == REAL for before, after in pairwise(survey.pictures))
+
+
+def test_scarce_scenes_are_shared_and_said() -> None:
+    survey = choose(candidates(6))
+    assert {operator: sum(picture.operator == operator for picture in survey.pictures) for operator in OPERATORS} == dict.fromkeys(
+        OPERATORS, 2
+    )
+    assert survey.messages[0] == "There were scenes for only 2 of 10 'delete' pictures."
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_pictures_are_refused(count: int) -> None:
+    with pytest.raises(SettingError, match="too few for an order"):
+        choose(candidates(count))
+    with pytest.raises(SettingError, match="at least one mutant"):
+        choose(candidates(5), each=0)
+
+
+def test_a_survey_comes_back_from_its_document() -> None:
+    survey = choose(candidates(6))
+    assert Survey.from_dict(json.loads(json.dumps(survey.to_dict()))) == survey
+    for wrong in ({}, {"pictures": [{"name": "p1"}]}, {"pictures": [3]}):
+        with pytest.raises(DataError, match="does not describe"):
+            Survey.from_dict(wrong)
+
+
+# -- answers ------------------------------------------------------------------------------------------------------------
+
+
+def shown(name: str, operator: str, vehicles: int | None = 2, *, dataset: str = "camvid", is_inducing: bool = False) -> SurveyPicture:
+    return SurveyPicture(name, f"{name}.png", f"scene of {name}", operator, dataset, is_inducing, vehicles)
+
+
+SURVEY = Survey(
+    (
+        shown("p1", REAL),
+        shown("p2", "insert", is_inducing=True),
+        shown("p3", REAL),
+        shown("p4", "delete"),
+        shown("p5", REAL, dataset="coco"),
+        shown("p6", "insert", vehicles=30, dataset="coco"),
+    )
+)
+
+
+def written(folder: Path, name: str, *lines: str, header: str = "participant,picture,realism,likelihood,vehicles") -> Path:
+    path = folder / name
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_answers_are_read_with_any_order_of_columns(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.csv", "5,p1,2,ann,7.5,nothing", header="realism,picture,vehicles,participant,likelihood,remark")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as spreadsheets write it
+    found = read_answers([path], SURVEY)
+    assert found.messages == ()
+    (answer,) = found.answers
+    assert vars(answer) == {"participant": "ann", "picture": "p1", "realism": 5.0, "likelihood": 7.5, "vehicles": 2}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("ann,p1,11,5,2", "realism must be a number from 0 to 10; got '11'."),
+        ("ann,p1,5,-1,2", "likelihood must be a number from 0 to 10; got '-1'."),
+        ("ann,p1,nan,5,2", "realism must be a number from 0 to 10; got 'nan'."),
+        ("ann,p1,,5,2", "realism must be a number from 0 to 10; got ''."),
+        ("ann,p1,good,5,2", "realism must be a number from 0 to 10; got 'good'."),
+        ("ann,p1", "realism must be a number from 0 to 10; got ''."),
+        ("ann,p99,5,5,2", "the survey has no picture 'p99'."),
+        (",p1,5,5,2", "the participant is missing."),
+        ("ann,p1,5,5,two", "vehicles must be a whole number or empty; got 'two'."),
+        ("ann,p1,5,5,-2", "vehicles must be a whole number or empty; got '-2'."),
+        ("bob,p2,6,6,1", "bob has answered for p2 before; the first answer counts."),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(tmp_path: Path, line: str, message: str) -> None:
+    found = read_answers([written(tmp_path, "a.csv", "bob,p2,3,4,2", line, "bob,p4,1,2,")], SURVEY)
+    assert found.messages == (f"a.csv: line 3: {message}",)
+    assert [(answer.picture, answer.realism, answer.vehicles) for answer in found.answers] == [("p2", 3.0, 2), ("p4", 1.0, None)]
+
+
+def test_a_file_that_cannot_be_used_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    binary, empty, folder = tmp_path / "binary.csv", tmp_path / "empty.csv", tmp_path / "folder.csv"
+    binary.write_bytes(b"participant,picture,realism,likelihood,vehicles\n\xff\xfe\x00")
+    empty.touch()
+    folder.mkdir()
+    good = written(tmp_path, "good.csv", "ann,p1,5,5,2")
+    without = written(tmp_path, "without.csv", "ann,p1,5", header="participant,picture,realism")
+    found = read_answers([binary, empty, folder, tmp_path / "gone.csv", without, good], SURVEY)
+    assert len(found.answers) == 1
+    assert [message.split(":")[0] for message in found.messages] == ["binary.csv", "empty.csv", "folder.csv", "gone.csv", "without.csv"]
+    assert "not a CSV file in UTF-8" in found.messages[0]
+    assert "cannot be read" in found.messages[3]
+    assert "no column likelihood, vehicles, and is left out. Expected: participant, picture" in found.messages[4]
+
+
+def test_the_same_participant_in_two_files_counts_once(tmp_path: Path) -> None:
+    paths = [written(tmp_path, f"{name}.csv", "ann,p1,5,5,2", f"ann,p{name},9,9,2") for name in ("2", "3")]
+    found = read_answers(paths, SURVEY)
+    assert [answer.picture for answer in found.answers] == ["p1", "p2", "p3"]
+    assert found.messages == ("3.csv: line 2: ann has answered for p1 before; the first answer counts.",)
+
+
+def test_many_bad_lines_are_summed_up(tmp_path: Path) -> None:
+    found = read_answers([written(tmp_path, "a.csv", *["ann,p9,1,1,1"] * 50)], SURVEY)
+    assert len(found.messages) == 21
+    assert found.messages[-1] == "a.csv: 30 more lines cannot be used."
+
+
+# -- the evaluation -----------------------------------------------------------------------------------------------------
+
+
+def answered(folder: Path, **participants: str) -> Answers:
+    """Of each participant "realism/likelihood/vehicles" for p1, p2 …, parted by blanks."""
+    lines = [
+        f"{name},p{at},{answer.replace('/', ',')}"
+        for name, answers in participants.items()
+        for at, answer in enumerate(answers.split(), start=1)
+    ]
+    return read_answers([written(folder, "answers.csv", *lines)], SURVEY)
+
+
+def test_the_table_by_hand(tmp_path: Path) -> None:
+    """Eve counts one picture of five right and is left out; p6 has too many vehicles to be counted."""
+    found = evaluate(
+        SURVEY,
+        answered(
+            tmp_path,
+            ann="8/9/2 4/5/2 9/9/2 7/8/2 10/10/2 2/3/17",
+            bob="6/7/2 6/5/2 8/8/2 9/8/2 8/8/1 0/1/30",
+            eve="0/0/9 0/0/9 0/0/9 0/0/9 0/0/2 0/0/9",
+        ),
+    )
+    assert (found.participants, found.valid, found.counted) == (3, ("ann", "bob"), ("p1", "p2", "p3", "p4", "p5"))
+    camvid, coco, total, ratio = found.rows
+    assert (camvid.name, coco.name, total.name, ratio.name) == ("camvid", "coco", "total", "ratio")
+    realism = camvid.ratings["realism"]
+    assert realism[REAL] == Rating(4, (8 + 9 + 6 + 8) / 4, None)
+    assert realism["mutated"] == Rating(4, (4 + 7 + 6 + 9) / 4, (4 + 6) / 2)
+    assert realism["insert"] == Rating(2, 5.0, 5.0)
+    assert realism["delete"] == Rating(2, 8.0, None)
+    assert coco.ratings["likelihood"] == {
+        REAL: Rating(2, 9.0, None),
+        "mutated": Rating(2, 2.0, None),
+        "delete": Rating(0, None, None),
+        "insert": Rating(2, 2.0, None),
+    }
+    real, mutated = [8, 9, 10, 6, 8, 8], [4, 7, 2, 6, 9, 0]
+    assert total.ratings["realism"]["mutated"].mean == pytest.approx(sum(mutated) / 6)
+    assert ratio.ratings["realism"]["mutated"].mean == pytest.approx(100 * sum(mutated) / sum(real))
+    assert ratio.ratings["realism"]["insert"].inducing == pytest.approx(100 * 5 / (sum(real) / 6))
+    assert REAL not in ratio.ratings["realism"]
+    assert found.tests["realism"].p_value == pytest.approx(stats.mannwhitneyu(real, mutated).pvalue)
+    assert json.loads(json.dumps(found.to_dict()))["rows"][2]["realism"]["mutated"]["answers"] == 6
+
+
+def test_three_right_of_five_are_enough_and_two_are_not(tmp_path: Path) -> None:
+    good = "5/5/2 5/5/2 5/5/2 5/5/2 5/5/2 5/5/2"
+    three, two = "5/5/2 5/5/2 5/5/2 5/5/9 5/5/9 5/5/2", "5/5/2 5/5/2 5/5/9 5/5/9"
+    found = evaluate(SURVEY, answered(tmp_path, a=good, b=good, c=good, d=good, e=good, f=good, g=good, three=three, two=two))
+    assert found.valid == (*"abcdefg", "three")
+    assert found.messages == ()  # seven and eight of nine agree on every picture
+
+
+def test_where_few_agree_the_pictures_with_most_agreement_count(tmp_path: Path) -> None:
+    found = evaluate(SURVEY, answered(tmp_path, a="5/5/2 5/5/2 5/5/2", b="5/5/3 5/5/3 5/5/2 5/5/2"))
+    assert found.counted == ("p1", "p2", "p3", "p4", "p5")
+    assert found.valid == ("a",)
+    assert found.messages == (
+        "More than 75% of the participants agree on the vehicles of 1 pictures, not of 5; the 5 with most agreement validate them.",
+    )
+
+
+def test_the_five_are_drawn_among_all_that_are_agreed_on() -> None:
+    survey = Survey(tuple(shown(f"p{at}", REAL if at % 2 else "insert") for at in range(9)))
+    answers = Answers(tuple(_answer(f"p{at}") for at in range(9)), ())
+    drawn = {evaluate(survey, answers, seed=seed).counted for seed in range(8)}
+    assert all(len(set(one)) == 5 for one in drawn)
+    assert len(drawn) > 1
+    assert evaluate(survey, answers, seed=3) == evaluate(survey, answers, seed=3)
+
+
+def _answer(picture: str) -> Answer:
+    return Answer("ann", picture, 5.0, 5.0, 2)
+
+
+def test_without_pictures_to_count_everybody_is_valid(tmp_path: Path) -> None:
+    survey = Survey((shown("p1", REAL, None), shown("p2", "rotate", 0)))
+    found = evaluate(survey, read_answers([written(tmp_path, "a.csv", "ann,p1,5,6,", "ann,p2,4,3,1")], survey))
+    assert (found.valid, found.counted) == (("ann",), ())
+    assert "could not be validated" in found.messages[0]
+    assert [row.name for row in found.rows] == ["total", "ratio"]  # one data set is the total
+    assert found.rows[1].ratings["likelihood"]["rotate"].mean == pytest.approx(50)
+
+
+def test_nobody_valid_leaves_an_empty_table_and_no_answers_are_refused(tmp_path: Path) -> None:
+    found = evaluate(SURVEY, answered(tmp_path, eve="5/5/9 5/5/9"))
+    assert found.valid == ()
+    assert found.rows[-2].ratings["realism"]["mutated"] == Rating(0, None, None)
+    assert found.rows[-1].ratings["realism"]["mutated"].mean is None
+    assert found.tests["realism"].p_value is None
+    with pytest.raises(DataError, match=r"no answer that can be used\. a\.csv: line 2"):
+        evaluate(SURVEY, read_answers([written(tmp_path, "a.csv", "ann,p9,1,1,1")], SURVEY))

@@ -1,0 +1,311 @@
+"""The three vendors through their own client libraries, against a local server that speaks what they speak."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.scenes.asking import Failure, ask
+from fairprobe.scenes.detectors import open_detector
+from fairprobe.scenes.detectors.amazon import AmazonDetector
+from fairprobe.scenes.detectors.azure import AzureDetector
+from fairprobe.scenes.detectors.google import GoogleDetector
+from fairprobe.scenes.detectors.remote import RemoteDetector, waiting_time
+from fairprobe.scenes.detectors.trouble import TryAgainError
+from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.scene import Picture
+from tests.vendor_servers import BROKEN, GOOD, HALF, Manner, Name, VendorServer, vendor_server
+
+SECRET = "s3cret-k3y-of-the-tests"
+VENDORS: tuple[Name, ...] = ("google", "amazon", "azure")
+PERSON = Detection("person", 0.875, (0.0, 25.0, 100.0, 100.0))
+SEEN = {
+    "google": (PERSON, Detection("car", 0.75, (100.0, 50.0, 150.0, 75.0))),
+    "amazon": (PERSON, Detection("road", 0.75)),
+    "azure": (PERSON, Detection("motorcycle", 0.75, (100.0, 50.0, 150.0, 75.0))),
+}
+
+
+def picture(value: int = 0) -> Picture:
+    return np.full((100, 200, 3), value, dtype=np.uint8)
+
+
+def pictures(count: int) -> list[tuple[str, Picture]]:
+    return [(f"picture {number}", picture(number)) for number in range(count)]
+
+
+def set_up(name: Name, address: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], RemoteDetector]:
+    """The vendor's own environment, and nothing of the machine's."""
+    for variable, value in {
+        "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
+        "AWS_CONFIG_FILE": str(folder / "none"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "VISION_ENDPOINT": address,
+        "VISION_KEY": SECRET,
+        "NO_GCE_CHECK": "true",
+        "CLOUDSDK_CONFIG": str(folder),
+        "no_proxy": "*",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    ways: dict[str, Callable[[], RemoteDetector]] = {
+        "google": lambda: GoogleDetector(endpoint=address),
+        "amazon": AmazonDetector,
+        "azure": AzureDetector,
+    }
+    return ways[name]
+
+
+class Vendor:
+    """A vendor's server, and its detector."""
+
+    def __init__(self, name: Name, server: VendorServer, detector: RemoteDetector) -> None:
+        self.name, self.server, self.detector = name, server, detector
+        self.good = SEEN[name]
+
+    def asked(self, count: int, **settings: Any) -> list[Any]:
+        found = dict(ask(self.detector, pictures(count), **{"pause": 0.01, "timeout": 10, "retries": 2, **settings}))
+        assert list(found) == [key for key, _ in pictures(count)]
+        return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Name, Vendor]]:
+    with ExitStack() as stack:
+        monkeypatch = stack.enter_context(pytest.MonkeyPatch.context())
+        found = {}
+        for name in VENDORS:
+            server = stack.enter_context(vendor_server(name))
+            found[name] = Vendor(name, server, set_up(name, server.address, monkeypatch, tmp_path_factory.mktemp(name))())
+        yield found
+
+
+def fresh(vendor: Vendor, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Vendor:
+    set_up(vendor.name, vendor.server.address, monkeypatch, folder)
+    vendor.server.script.clear()
+    vendor.server.seen.clear()
+    return vendor
+
+
+@pytest.fixture(params=VENDORS)
+def vendor(request: pytest.FixtureRequest, running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
+    return fresh(running[request.param], monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def google(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
+    return fresh(running["google"], monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def amazon(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
+    return fresh(running["amazon"], monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def azure(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
+    return fresh(running["azure"], monkeypatch, tmp_path)
+
+
+# -- speaking well ------------------------------------------------------------------------------------------------------
+
+
+def test_the_vendors_objects_become_labels_scores_and_boxes_in_pixels(vendor: Vendor) -> None:
+    assert vendor.asked(1) == [vendor.good]
+    assert vendor.server.seen[0]["size"] == (200, 100)
+    assert vendor.detector.is_remote
+
+
+def test_google_is_asked_for_more_than_its_ten_objects(google: Vendor) -> None:
+    google.detector.detect(picture())
+    assert google.server.seen[0]["most"] == 100
+
+
+def test_amazon_is_asked_for_what_counts_only(amazon: Vendor) -> None:
+    amazon.detector.detect(picture())
+    assert amazon.server.seen[0]["least"] == pytest.approx(55)
+
+
+def test_the_key_goes_to_azure_in_its_header_only(azure: Vendor) -> None:
+    azure.detector.detect(picture())
+    assert [name for name, value in azure.server.seen[0]["headers"].items() if SECRET in value] == ["Ocp-Apim-Subscription-Key"]
+
+
+def test_the_second_run_pays_for_nothing(vendor: Vendor, tmp_path: Path) -> None:
+    first = vendor.asked(3, cache=tmp_path / "cache")
+    assert len(vendor.server.seen) == 3
+    assert vendor.asked(3, cache=tmp_path / "cache") == first == [vendor.good] * 3
+    assert len(vendor.server.seen) == 3
+
+
+def test_no_secret_is_kept_or_sent_to_another_process(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.asked(1, cache=tmp_path / "cache")
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*.json"))
+    assert b"person" in kept
+    sent = pickle.dumps(vendor.detector)
+    assert SECRET.encode() not in kept + sent
+    again = pickle.loads(sent)
+    assert again.identity == vendor.detector.identity
+    assert again.detect(picture()) == vendor.good
+
+
+# -- misbehaving --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_may_pass_is_tried_again_when_the_vendor_says(vendor: Vendor, status: int) -> None:
+    vendor.server.script = [Manner(status, "slow down", {"Retry-After": "0.3"})]
+    started = time.monotonic()
+    assert vendor.asked(2) == [vendor.good] * 2
+    assert time.monotonic() - started >= 0.3
+    assert len(vendor.server.seen) == 3
+
+
+def test_a_vendor_that_always_fails_is_a_failure_and_the_rest_goes_on(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.server.script = [GOOD, *[Manner(500, "internal trouble")] * 3]
+    first, second, third = vendor.asked(3, cache=tmp_path)
+    assert first == third == vendor.good
+    assert isinstance(second, Failure)
+    assert second.reason.startswith(f"{vendor.name} gave no answer, asked 3 times: {vendor.detector.vendor} answered 500: ")
+    assert "internal trouble" in second.reason
+    assert len(vendor.server.seen) == 5
+    assert vendor.asked(3, cache=tmp_path) == [vendor.good] * 3
+    assert len(vendor.server.seen) == 6  # only the picture that failed
+
+
+def test_a_refusal_is_told_once_with_what_to_set_and_without_the_secret(vendor: Vendor) -> None:
+    vendor.server.script = [Manner(403, f"the key {SECRET} may not do this")]
+    first, second = vendor.asked(2)
+    assert isinstance(first, Failure)
+    assert "answered 403" in first.reason
+    assert "may not do this" in first.reason
+    assert vendor.detector.credentials in first.reason
+    assert SECRET not in first.reason or vendor.name == "google"  # whose secret is in a file that only its library reads
+    assert second == vendor.good
+    assert len(vendor.server.seen) == 2
+
+
+@pytest.mark.parametrize("manner", [BROKEN, HALF])
+def test_an_answer_that_cannot_be_read_is_a_failure_and_the_rest_goes_on(vendor: Vendor, manner: Manner) -> None:
+    vendor.server.script = [manner]
+    first, second = vendor.asked(2)
+    assert isinstance(first, Failure)
+    assert "answered something that its client library cannot read" in first.reason
+    assert second == vendor.good
+    assert len(vendor.server.seen) == 2
+
+
+def test_an_answer_that_comes_too_late_is_kept_for_the_next_run(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.server.script = [Manner(seconds=0.5)]
+    assert vendor.asked(1, cache=tmp_path, timeout=0.2) == [Failure(f"{vendor.name} did not answer within 0.2 seconds.")]
+    until = time.monotonic() + 10
+    while not list(tmp_path.rglob("[0-9a-f]*.json")) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert vendor.asked(2, cache=tmp_path) == [vendor.good] * 2
+    assert len(vendor.server.seen) == 2
+
+
+def test_nobody_at_the_address_is_told(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    for name in VENDORS:
+        detector = set_up(name, address, monkeypatch, tmp_path)()
+        (answer,) = dict(ask(detector, pictures(1), retries=1, pause=0.01)).values()
+        assert isinstance(answer, Failure)
+        assert f"gave no answer, asked 2 times: {detector.vendor} could not be reached" in answer.reason
+
+
+def test_googles_trouble_inside_a_good_answer(google: Vendor) -> None:
+    google.server.script = [
+        Manner(content=b'{"responses": [{"error": {"code": 14, "message": "unavailable"}}]}'),
+        GOOD,
+        Manner(content=b'{"responses": [{"error": {"code": 3, "message": "Bad image data"}}]}'),
+    ]
+    first, second = google.asked(2)
+    assert first == google.good
+    assert second == Failure("google: Google Cloud Vision answered 200: Bad image data (code 3).")
+
+
+def test_amazons_quota_with_status_400_is_tried_again(amazon: Vendor) -> None:
+    amazon.server.script = [Manner(400, "too fast")]
+    assert amazon.asked(1) == [amazon.good]
+    assert len(amazon.server.seen) == 2
+
+
+# -- setting up ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "told"),
+    [
+        ("google", "GOOGLE_APPLICATION_CREDENTIALS", "Set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("amazon", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY"),
+        ("amazon", "AWS_DEFAULT_REGION", "Set AWS_DEFAULT_REGION"),
+        ("azure", "VISION_KEY", "VISION_ENDPOINT .* and VISION_KEY"),
+        ("azure", "VISION_ENDPOINT", "VISION_ENDPOINT .* and VISION_KEY"),
+    ],
+)
+def test_missing_credentials_are_told_before_anything_is_asked(
+    name: Name, variable: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_up(name, "http://127.0.0.1:9", monkeypatch, tmp_path)
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(SettingError, match=told) as caught:
+        open_detector(name)
+    assert SECRET not in str(caught.value)
+
+
+def test_the_key_of_azure_is_not_sent_over_plain_http(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_up("azure", "http://example.org", monkeypatch, tmp_path)
+    with pytest.raises(SettingError, match="must begin with https://"):
+        open_detector("azure")
+
+
+@pytest.mark.parametrize(
+    ("name", "library"), [("google", "google.cloud.vision"), ("amazon", "boto3"), ("azure", "azure.ai.vision.imageanalysis")]
+)
+def test_a_missing_library_is_told_with_what_to_install(name: Name, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModelError, match=rf'pip install "fairprobe\[{name}\]"'):
+        open_detector(name)
+
+
+def test_a_picture_too_large_for_png_goes_as_jpeg_and_one_too_large_for_both_is_told(
+    azure: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (100, 200, 3), dtype=np.uint8)
+    monkeypatch.setattr(AzureDetector, "largest", 50_000)
+    assert azure.detector.detect(noise) == azure.good
+    monkeypatch.setattr(AzureDetector, "largest", 500)
+    with pytest.raises(ModelError, match=r"200×100 pixels takes more than the 0\.0005 MB that Azure AI Vision allows"):
+        azure.detector.detect(noise)
+    assert len(azure.server.seen) == 1
+
+
+def test_a_threshold_outside_its_range_is_refused() -> None:
+    with pytest.raises(SettingError, match="between 0 and 1; got 50"):
+        GoogleDetector(threshold=50)
+
+
+def test_waiting_is_told_in_seconds_or_as_a_date() -> None:
+    assert waiting_time({"Retry-After": "7"}) == 7
+    assert waiting_time({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert waiting_time({"retry-after": "Wed, 21 Oct 2115 07:28:00 GMT"}) > 1e9
+    assert waiting_time({"retry-after": "soon"}) == waiting_time({}) == 0
+    assert TryAgainError("busy", 3).after == 3
