@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import re
 import sys
@@ -554,7 +555,9 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
     assert dict(ask(never, [(0, image)], cache=tmp_path)) == {0: (Detection("cat", 0.5),)}
 
 
-@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"retries": -1}, {"rate": 0}, {"pause": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": math.inf}, {"retries": -1}, {"rate": 0}, {"rate": math.nan}, {"pause": -1}]
+)
 def test_settings_that_mean_nothing_are_refused_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match="greater than 0"):
+    with pytest.raises(SettingError, match=r"greater than 0|not be negative"):
         ask(Scripted(), pictures(1), **wrong)

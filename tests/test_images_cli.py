@@ -73,7 +73,7 @@ def audit_images(data: Path, *words: str | Path, sensitive: str = "gender") -> A
 
 
 def test_a_detector_is_trained_audited_and_shown_with_its_controls(faces: Path) -> None:
-    answer = audit_images(faces, "--faces", "6", "--iterations", "2", "--methods", "adf", "--no-repair")
+    answer = audit_images(faces, "--faces", "6", "--iterations", "2", "--methods", "adf", "--no-repair", "--limit", "80")
     assert answer.code == 0, answer
     assert all(word in answer.out for word in ("ADF", "random direction", "shuffled", "differing", "at seed"))
     assert answer.out.rstrip().endswith("Report: runs/faces-gender/report.html")
@@ -93,7 +93,7 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
 
 
 def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
-    answer = audit_images(faces, "--model", "own_faces:parts", "--trunk", "body", "--head", "top", "--methods", "adf", "--faces", "12")
+    answer = audit_images(faces, "--model", "own_faces:parts", "--trunk", "body", "--head", "top", "--methods", "adf", "--faces", "6", "--iterations", "6")
     assert answer.code == 0, answer
     assert all(word in answer.out for word in ("before", "without IDIs", "repaired", "L2 a new attack needs"))
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -33,19 +33,29 @@ GUIDED: tuple[Method, ...] = ("neuronfair", "adf", "eidig")
 SHAPE = (3, 8, 8)
 
 
-def network(*, seed: int = 0, classes: int = 2, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    """A convolution, a dense layer and an output with random weights."""
+class Small(nn.Sequential):
+    """A convolution, a dense layer and an output."""
+
+    conv: nn.Conv2d
+    dense: nn.Linear
+    output: nn.Linear
+
+
+def network(*, seed: int = 0, classes: int = 2, activation: type[nn.Module] = nn.ReLU) -> Small:
+    """One with random weights."""
     torch.manual_seed(seed)
-    return nn.Sequential(
+    net = Small(
         OrderedDict(
-            conv=nn.Conv2d(3, 4, 3, stride=2),
+            conv=nn.Conv2d(3, 4, 3, stride=2, padding=1),
             first=activation(),
             flat=nn.Flatten(),
-            dense=nn.Linear(36, 12),
+            dense=nn.Linear(64, 12),
             second=activation(),
             output=nn.Linear(12, classes),
         )
-    ).eval()
+    )
+    net.eval()
+    return net
 
 
 def pictures(count: int = 24, *, seed: int = 0) -> Bytes:
@@ -63,11 +73,11 @@ def change_of(images: Bytes, delta: Rows | float) -> Change:
     return Change(kept, np.ones(len(images), dtype=bool), np.full(len(images), np.abs(delta).max()))
 
 
-def balanced(net: nn.Sequential, images: Bytes) -> nn.Sequential:
+def balanced(net: Small, images: Bytes) -> Small:
     """The same network with its output shifted so that the pictures' verdicts lie near the boundary."""
     with torch.no_grad():
-        gap = net(torch.from_numpy(as_numbers(images))).diff(dim=1).median()
-        net.output.bias[1] -= gap
+        gap: Tensor = net(torch.from_numpy(as_numbers(images))).diff(dim=1).median()
+        net.output.bias[1] -= gap + 1e-3  # no picture lies on the boundary itself
     return net
 
 
@@ -91,15 +101,16 @@ def test_the_change_goes_up_the_slope_of_the_loss_at_the_classifiers_own_answer(
             up, down = x.clone(), x.clone()
             up[(row, *place)] += 1e-4
             down[(row, *place)] -= 1e-4
-            slope = float(F.cross_entropy(exact(up), own, reduction="none")[row] - F.cross_entropy(exact(down), own, reduction="none")[row])
-            assert np.sign(change.delta[(row, *place)]) == np.sign(slope)
+            with torch.no_grad():
+                higher, lower = (F.cross_entropy(exact(z), own, reduction="none")[row] for z in (up, down))
+            assert np.sign(change.delta[(row, *place)]) == np.sign(float(higher - lower))
     np.testing.assert_allclose(np.abs(change.delta), 0.05, atol=1e-6)
     np.testing.assert_allclose(change.l2, 0.05 * np.sqrt(3 * 8 * 8), rtol=1e-5)
 
 
 def test_a_true_value_pushes_away_from_itself_and_not_from_the_answer() -> None:
     net, images = network(), np.clip(pictures(6), 30, 220)
-    own = labels_of(net, images)
+    own = labels_of(net, as_numbers(images))
     away = sensitive_change(net, images, ChangeSettings(target="true"), labels=own)
     np.testing.assert_array_equal(away.delta, sensitive_change(net, images).delta)
     other = sensitive_change(net, images, ChangeSettings(target="true"), labels=1 - own)
@@ -109,11 +120,12 @@ def test_a_true_value_pushes_away_from_itself_and_not_from_the_answer() -> None:
         sensitive_change(net, images, ChangeSettings(target="true"))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.floats(0.001, 1.0), st.booleans(), st.floats(1.0, 3.0))
 def test_a_changed_picture_is_a_picture_and_flips_as_is_said(seed: int, epsilon: float, smallest: bool, more: float) -> None:
     net, images = network(seed=seed % 7, classes=3), pictures(5, seed=seed)
-    settings = ChangeSettings(epsilon=epsilon, smallest=smallest, cap=min(1.0, epsilon * more) if more > 1.5 else None)
-    change = sensitive_change(net, images, settings)
+    how = ChangeSettings(epsilon=epsilon, smallest=smallest, cap=min(1.0, epsilon * more) if more > 1.5 else None)
+    change = sensitive_change(net, images, how)
     control = random_change(net, images, change, rng=np.random.default_rng(seed))
     for one in (change, control):
         changed = as_numbers(images) + one.delta
@@ -147,9 +159,9 @@ def test_the_smallest_change_is_the_first_of_its_sizes_that_flips() -> None:
 def test_a_change_grows_past_its_size_only_where_it_must_and_to_the_cap() -> None:
     net, images = network(), pictures(60)
     balanced(net, images)
-    settings = ChangeSettings(epsilon=0.03, cap=0.1)
-    np.testing.assert_allclose(settings.sizes, [*np.arange(0.03, 0.0975, 0.005), 0.1])
-    plain, grown = sensitive_change(net, images, ChangeSettings(epsilon=0.03)), sensitive_change(net, images, settings)
+    how = ChangeSettings(epsilon=0.03, cap=0.1)
+    np.testing.assert_allclose(how.sizes, [*np.arange(0.03, 0.0975, 0.005), 0.1])
+    plain, grown = sensitive_change(net, images, ChangeSettings(epsilon=0.03)), sensitive_change(net, images, how)
     assert 0 < plain.flipped.sum() < grown.flipped.sum()
     np.testing.assert_array_equal(grown.epsilon[plain.flipped], 0.03)
     assert (grown.epsilon[~plain.flipped] > 0.03).all()
@@ -173,7 +185,7 @@ def test_random_signs_are_the_seeds_and_fall_either_way() -> None:
     np.testing.assert_array_equal(one.delta, same.delta)
     assert (one.delta != other.delta).any()
     assert 0.4 < (one.delta > 0).mean() < 0.6
-    np.testing.assert_allclose(one.l2, change.l2, rtol=1e-5)
+    np.testing.assert_allclose(one.l2, 0.03 * np.sqrt(3 * 8 * 8), rtol=1e-5)
 
 
 def test_rows_of_a_change_and_no_pictures_at_all() -> None:
@@ -215,13 +227,14 @@ def test_what_cannot_be_worked_with_is_refused(wrong: Any, error: type[Exception
 # -- the interpretation -------------------------------------------------------------------------------------------------
 
 
-def hand_network() -> nn.Sequential:
+def hand_network() -> Small:
     """One 1×1 convolution with two maps on one channel, a + 0 and 1 − 2a, and a dense output."""
-    net = nn.Sequential(OrderedDict(conv=nn.Conv2d(1, 2, 1), relu=nn.ReLU(), flat=nn.Flatten(), output=nn.Linear(8, 2)))
+    net = Small(OrderedDict(conv=nn.Conv2d(1, 2, 1), relu=nn.ReLU(), flat=nn.Flatten(), output=nn.Linear(8, 2)))
     with torch.no_grad():
         net.conv.weight.copy_(torch.tensor([1.0, -2.0]).view(2, 1, 1, 1))
-        net.conv.bias.copy_(torch.tensor([0.0, 1.0]))
-    return net.eval()
+        net.conv.bias = nn.Parameter(torch.tensor([0.0, 1.0]))
+    net.eval()
+    return net
 
 
 def hand_pairs() -> tuple[Rows, Change]:
@@ -269,11 +282,11 @@ def test_the_batch_does_not_matter_and_progress_is_told() -> None:
 
 
 def test_a_final_sigmoid_is_no_layer_and_weights_that_are_not_finite_are_told_of() -> None:
-    net = nn.Sequential(*network(), nn.Sigmoid())
-    images = pictures(3)
+    inner, images = network(), pictures(3)
+    net = nn.Sequential(inner, nn.Sigmoid())
     assert len(image_bias(net, images, change_of(images, 0.1)).layers) == 2
     with torch.no_grad():
-        net[0].bias.fill_(float("nan"))
+        inner.dense.bias.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
         image_bias(net, images, change_of(images, 0.1))
 
@@ -282,19 +295,20 @@ def test_a_final_sigmoid_is_no_layer_and_weights_that_are_not_finite_are_told_of
 
 
 def a_search(
-    method: Method, *, seed: int = 0, images: Bytes | None = None, net: nn.Sequential | None = None, **settings: Any
-) -> tuple[nn.Sequential, Bytes, Change, ImageFindings]:
+    method: Method, *, seed: int = 0, images: Bytes | None = None, net: Small | None = None, **numbers: Any
+) -> tuple[Small, Bytes, Change, ImageFindings]:
     images = pictures(24, seed=seed) if images is None else images
     net = balanced(network(seed=seed), images) if net is None else net
     rng = np.random.default_rng(seed)
     change = change_of(images, rng.choice([-0.03, 0.03], size=images.shape).astype(np.float32))
     found = search_images(
-        net, images, change, ImageSearch(method=method, **settings), bias=biased(net, images, change), rng=np.random.default_rng(seed)
+        net, images, change, ImageSearch(method=method, **numbers), bias=biased(net, images, change), rng=np.random.default_rng(seed)
     )
     return net, images, change, found
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 30))
 def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(method: Method, seed: int) -> None:
     net, images, change, found = a_search(method, seed=seed)
@@ -317,7 +331,7 @@ def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(method: Met
 
 
 def test_a_gradient_finds_what_a_random_direction_does_not() -> None:
-    shares = {method: np.mean([a_search(method, seed=seed)[3].success for seed in range(4)]) for method in METHODS}
+    shares = {method: np.mean([a_search(method, seed=seed, step=0.03, max_iter=30)[3].success for seed in range(3)]) for method in METHODS}
     assert min(shares["adf"], shares["eidig"]) > shares["random"] + 0.3
     assert shares["neuronfair"] > shares["random"]
 
@@ -348,11 +362,12 @@ def test_a_network_that_does_not_look_where_the_change_is_has_no_findings(method
     assert found.delta.shape == (0, *SHAPE)
 
 
-def objective(net: nn.Sequential, method: Method, x: Tensor, other: Tensor, watched: Tensor) -> Tensor:
+def objective(net: Small, method: Method, x: Tensor, other: Tensor, watched: Tensor) -> Tensor:
     """What a method ascends, of x alone: with `other` held fast."""
     if method == "neuronfair":
-        a, b = (net[: list(net._modules).index("second") + 1](z) for z in (x, other))
-        return -(watched * b * torch.log(a + 1e-8)).sum(dim=1)
+        a, b = (net[:5](z) for z in (x, other))
+        neurons: Tensor = watched * b * torch.log(a + 1e-8)
+        return -neurons.sum(dim=1)
     logits = net(x)
     own = logits.argmax(dim=1)
     return F.cross_entropy(logits, own, reduction="none") if method == "adf" else -logits.softmax(dim=1).gather(1, own[:, None])[:, 0]
@@ -366,8 +381,8 @@ def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(method:
     layer = LayerBias("second", np.where(np.arange(12) < 5, 1.0, 0.0), np.ones(12))
     tried: list[Tensor] = []
     hook = net.register_forward_pre_hook(lambda _, given: tried.append(given[0].detach().clone()))
-    settings = ImageSearch(method=method, max_iter=1, random_share=0)
-    found = search_images(net, images, change, settings, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0))
+    how = ImageSearch(method=method, max_iter=1, random_share=0)
+    found = search_images(net, images, change, how, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0))
     hook.remove()
     assert len(found) == 0  # all three walked
     moved = (tried[-1][:3] - torch.from_numpy(as_numbers(images))).double()
@@ -411,8 +426,8 @@ def test_a_zero_gradient_does_not_stall_a_seed(method: Method) -> None:
     tried: list[Tensor] = []
     net.register_forward_pre_hook(lambda _, given: tried.append(given[0].detach().clone()))
     layer = LayerBias("second", np.ones(12), np.ones(12))
-    settings = ImageSearch(method=method, max_iter=3)
-    found = search_images(net, images, change_of(images, 0.1), settings, bias=NeuronBias((layer,), 4), rng=np.random.default_rng(0))
+    how = ImageSearch(method=method, max_iter=3)
+    found = search_images(net, images, change_of(images, 0.1), how, bias=NeuronBias((layer,), 4), rng=np.random.default_rng(0))
     assert found.generated == 4 * 4
     steps = [float((b[:4] - a[:4]).flatten(1).norm(dim=1).min()) for a, b in zip(tried[-4:], tried[-3:], strict=False)]
     assert min(steps) > 0.05  # clipping takes some of the 0.15

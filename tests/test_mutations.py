@@ -331,8 +331,9 @@ def test_rotation_keeps_the_area_and_turns_by_the_angle() -> None:
             if one.height < 50:
                 continue
             for angle in (10.0, -37.5, 60.0):
-                turned = turn(scene.image, one, angle)
+                turned = turn(one, angle)
                 solid = turned.cover >= 128
+                assert turned.colours(scene.image).shape == (*solid.shape, 3)
                 assert abs(solid.sum() / one.mask.sum() - 1) < 0.05, (scene.name, one.label, angle)
                 if one.label == "person":  # slim enough to have a clear axis
                     assert angular_distance(orientation(solid), orientation(one.mask) + angle) < 3

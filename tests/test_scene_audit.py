@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +16,13 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.scenes.auditing import SceneAudit
 from fairprobe.scenes.gathering import PAINTING
+from fairprobe.scenes.making import read_picture
 from fairprobe.scenes.plan import Asked, Known, Task, planned, usual
 from fairprobe.scenes.recognition import Detection
-from fairprobe.scenes.scene import Picture, Scene, Scenes
+from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
 from fairprobe.scenes.study import evaluate_survey
 from tests.toy_scenes import fair, toy_scenes, unfair
 
@@ -26,13 +30,14 @@ pytest.importorskip("cv2")
 
 SCENES = toy_scenes(11)
 CLI = CliRunner()
+FAST: dict[str, Any] = {"inpainting": "ns"}  # what fills the holes does not matter here
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
     """Both recognisers with every mutation."""
     folder = tmp_path_factory.mktemp("scenes")
-    done = fp.scenes.audit(SCENES, [fair, unfair], classes=["person", "car"], repeats=1, folder=folder, title="toys")
+    done = fp.scenes.audit(SCENES, [fair, unfair], classes=["person", "car"], repeats=1, clusters=1, folder=folder, title="toys", **FAST)
     done.save(folder)
     return done
 
@@ -83,19 +88,28 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
     with (folder / "tests.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(whole.tests)
     assert body["telling"][0]["mutated"]["src"].startswith("data:image/jpeg;base64,")
+    reasons = [(one["operator"], one["label"], one["reason"]) for one in body["skipped"]]
+    assert len(set(reasons)) == len(reasons)
 
 
 def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
     again = fp.scenes.audit(
-        SCENES, list(whole.evidence.detectors), classes=["person", "car"], repeats=1, folder=whole.evidence.folder, title="toys"
+        SCENES,
+        list(whole.evidence.detectors),
+        classes=["person", "car"],
+        repeats=1,
+        clusters=1,
+        folder=whole.evidence.folder,
+        title="toys",
+        **FAST,
     )
     assert [vars(test) for test in again.tests] == [vars(test) for test in whole.tests]
     assert {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")} == before
 
 
 def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
-    done = fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2)
+    done = fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2, **FAST)
     for path in (tmp_path / "pictures").rglob("*.png"):
         assert path.read_bytes() == (whole.evidence.folder / "pictures" / path.relative_to(tmp_path / "pictures")).read_bytes()
     assert done.tests
@@ -108,7 +122,7 @@ def test_a_recogniser_that_fails_on_some_pictures_is_judged_on_the_others(tmp_pa
             raise RuntimeError("two people are too many")
         return found
 
-    done = fp.scenes.audit(toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path)
+    done = fp.scenes.audit(toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
     (failure,) = done.document["failures"]
     assert failure["detector"] == "moody"
     assert "two people are too many" in failure["reason"]
@@ -138,7 +152,7 @@ class _Torn(Scenes):
 
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
-    done = fp.scenes.audit(_Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path)
+    done = fp.scenes.audit(_Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
     assert any("torn.png cannot be read" in message for message in done.document["messages"])
     assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
 
@@ -152,7 +166,7 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
             raise KeyboardInterrupt
 
     def audit(**more: object) -> SceneAudit:
-        return fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, **more)  # type: ignore[arg-type]
+        return fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, **FAST, **more)  # type: ignore[arg-type]
 
     first = audit(progress=stop)
     assert first.document["partial"]
@@ -164,7 +178,7 @@ def test_classes_that_no_recogniser_names_are_left_out_and_said(tmp_path: Path) 
     def only_people(image: Picture) -> list[Detection]:
         return [one for one in fair(image) if one.label == "person"]
 
-    done = fp.scenes.audit(toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path)
+    done = fp.scenes.audit(toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
     assert any("bicycle, car" in message for message in done.document["messages"])
     assert all(set(test.truth) == {"person"} for test in done.tests)
 
@@ -178,6 +192,132 @@ def test_what_can_only_be_wrong_is_said_before_the_work() -> None:
         fp.scenes.audit(SCENES, fair, repeats=0)
     with pytest.raises(SettingError, match="in-painting"):
         fp.scenes.audit(SCENES, fair, inpainting="magic")
+
+
+# -- what lies in the folder is used again only if it is still right ------------------------------------------------------
+
+
+def _brighter(scene: Scene) -> Scene:
+    return replace(scene, image=np.minimum(scene.image, 245) + np.uint8(10))
+
+
+def _without_one(scene: Scene) -> Scene:
+    first = scene.of("person")[0]
+    return replace(scene, instances=tuple(one for one in scene.instances if one is not first))
+
+
+@pytest.mark.parametrize("changed", [_brighter, _without_one])
+def test_a_scene_that_has_changed_under_its_name_is_painted_anew(changed: Callable[[Scene], Scene], tmp_path: Path) -> None:
+    before = list(toy_scenes(3))
+    after = [changed(before[0]), *before[1:]]
+
+    def pictures(scenes: list[Scene], folder: Path) -> dict[str, bytes]:
+        done = fp.scenes.audit(GivenScenes(scenes), fair, classes=["person"], mutations=["delete"], folder=folder, **FAST)
+        return {name: made.path.read_bytes() for name, made in done.evidence.pictures().items()}
+
+    pictures(before, tmp_path / "again")
+    assert pictures(after, tmp_path / "again") == pictures(after, tmp_path / "fresh")
+
+
+def test_every_task_has_a_file_of_its_own() -> None:
+    tasks = [
+        Task("a" * 300, "delete", "собака", "ood", 0),
+        Task("a" * 300, "delete", "кошка", "ood", 0),
+        Task("a" * 300, "delete", "traffic light", "ood", 0),
+        Task("a" * 300, "delete", "traffic_light", "ood", 0),
+        Task("a" * 300, "rotate", "car", "ood", 0, usual=(10.0,)),
+        Task("a" * 300, "rotate", "car", "ood", 0, usual=(10.0, 90.0)),
+        Task("街" * 300, "delete", "car", "ood", 0),
+    ]
+    assert len({task.file for task in tasks}) == len(tasks)
+    assert all(len(part.encode()) <= 250 for task in tasks for part in Path(task.file).parts)
+
+
+def test_a_picture_that_was_damaged_in_the_folder_is_named(tmp_path: Path) -> None:
+    damaged = tmp_path / "picture.png"
+    damaged.write_bytes(b"no picture")
+    with pytest.raises(StorageError, match=r"picture\.png cannot be read any more"):
+        read_picture(damaged)
+
+
+# -- recognisers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_recogniser_that_never_answers_does_not_stop_the_others(tmp_path: Path) -> None:
+    def broken(image: Picture) -> list[Detection]:
+        raise RuntimeError("no weights")
+
+    done = fp.scenes.audit(toy_scenes(3), [fair, broken], classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+    assert {test.detector for test in done.tests} == {"fair"}
+    assert done.unfair.keys() == {"fair"}
+    assert any("broken answered for no picture" in message and "no weights" in message for message in done.document["messages"])
+    assert done.save(tmp_path).exists()
+
+
+def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: Path) -> None:
+    def only(label: str) -> Callable[[Picture], list[Detection]]:
+        def see(image: Picture) -> list[Detection]:
+            return [one for one in fair(image) if one.label == label]
+
+        return see
+
+    both = [only("car"), only("person")]
+    done = fp.scenes.audit(toy_scenes(2), both, classes=["bicycle"], mutations=["delete"], folder=tmp_path, **FAST)
+    seen = {name: {label for counts in done.evidence.counts(name).values() for label in counts} for name in done.evidence.originals}
+    assert seen == {"see": {"car"}, "see #2": {"person"}}
+
+
+def test_recognisers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    class Model:
+        def __call__(self, image: Picture) -> list[Detection]:
+            return fair(image)
+
+    with pytest.raises(SettingError, match=r"Model and Model #2 cannot be told apart.*'identity'"):
+        fp.scenes.audit(SCENES, [Model(), Model()], folder=tmp_path)
+
+
+# -- settings and verdicts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"seed": -1}, "seed must be"),
+        ({"seed": 2**32}, "seed must be"),
+        ({"clusters": 0}, "at least one cluster"),
+        ({"timeout": float("inf")}, "time-out"),
+        ({"rate": float("nan")}, "rate of asking"),
+        (
+            {"classes": ["zebra"], "mutations": ["delete"]},
+            "No scene has an object of these classes: zebra. There are: bicycle, car, person",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_before_any_question(wrong: dict[str, Any], told: str, tmp_path: Path) -> None:
+    def never(image: Picture) -> list[Detection]:
+        raise AssertionError
+
+    with pytest.raises(SettingError, match=told):
+        fp.scenes.audit(toy_scenes(1), never, folder=tmp_path, **wrong)
+
+
+def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_verdict(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"classes": ["Pedestrian", "person"], "mutations": ["delete", "delete"], "fewest": 50}
+    done = fp.scenes.audit(toy_scenes(2), fair, folder=tmp_path, **asked, **FAST)
+    assert {test.label for test in done.tests} == {"person"}
+    assert done.document["mutations"] == ["delete"]
+    assert done.document["verdict"].startswith("Nothing could be judged: no class that was not mutated has 50 objects")
+
+
+def test_classes_that_no_recogniser_names_do_not_lower_its_accuracy(tmp_path: Path) -> None:
+    def lonely(image: Picture) -> list[Detection]:
+        """Never sees a car, always a sign, and no bicycle where nobody is."""
+        found = [one for one in fair(image) if one.label != "car"]
+        return [Detection("sign", 0.9), *(found if Counter(one.label for one in found)["person"] else [])]
+
+    done = fp.scenes.audit(toy_scenes(4), lonely, classes=["person"], mutations=["delete"], fewest=1, folder=tmp_path, **FAST)
+    (row,) = done.document["comparisons"]["rq6"]
+    assert (row["images"], row["original"], row["mutated"]) == (4, 1.0, 0.0)
 
 
 # -- the plan -----------------------------------------------------------------------------------------------------------
@@ -250,3 +390,18 @@ def test_a_finished_run_is_not_replaced_unasked(whole: SceneAudit) -> None:
     result = CLI.invoke(app, ["scenes", "demo", "--out", str(whole.evidence.folder)])
     assert result.exit_code == 2
     assert "--overwrite" in result.output
+
+
+def test_an_interrupted_run_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for partial, told in ((True, "Name a recogniser"), (False, "finished run")):
+        (tmp_path / "run" / "audit.json").write_text(json.dumps({"partial": partial}))
+        result = CLI.invoke(app, ["scenes", "pictures", "--out", "run"])
+        assert told in " ".join(result.output.split())
+
+
+def test_the_demo_has_no_annotations(tmp_path: Path) -> None:
+    result = CLI.invoke(app, ["scenes", "demo", "--annotations", str(tmp_path), "--out", str(tmp_path / "run")])
+    assert result.exit_code == 2
+    assert "draws its own scenes" in " ".join(result.output.split())

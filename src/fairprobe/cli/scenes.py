@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +33,7 @@ DETECTOR = (
 SEGMENTER = "A panoptic model of transformers (folder or name) that finds the objects, where there is no annotation."
 CLASSES = "The classes to mutate, with commas."
 CUTOUTS = "A folder label/*.png of objects to insert, with transparency, instead of the pictures' own."
-INPAINTING = "How holes are filled: ns, telea, or lama:FILE (TorchScript or ONNX)."
+INPAINTING = "How holes are filled: exemplars (keeps texture), ns or telea (faster, they smear), or lama:FILE (TorchScript or ONNX)."
 DEMO = "demo"
 DRAWN, DRAWN_SEED = 40, 2026  # scenes that the demo's detector was not trained on
 
@@ -51,7 +53,7 @@ def scenes(
     mutations: Annotated[str, typer.Option(help="What to do to the scenes, with commas.")] = "insert,delete,rotate",
     classes: Annotated[str, typer.Option(help=CLASSES, show_default="those of the paper")] = "",
     cutouts: Annotated[Path | None, typer.Option(help=CUTOUTS)] = None,
-    inpainting: Annotated[str, typer.Option(help=INPAINTING)] = "ns",
+    inpainting: Annotated[str, typer.Option(help=INPAINTING)] = "exemplars",
     repeats: Annotated[int, typer.Option(help="Pictures for each insertion and rotation.")] = 5,
     clusters: Annotated[int, typer.Option(help="Groups of pictures with similar contents.")] = 3,
     fewest: Annotated[int, typer.Option(help="A class with fewer objects is not judged.")] = 10,
@@ -78,7 +80,7 @@ def scenes(
         from fairprobe.scenes import audit
 
         folder = _folder(out or Path("runs") / f"scenes-{Path(images).name or 'images'}", overwrite=overwrite)
-        with progress(show=not quiet and not as_json) as tell:
+        with _kept(folder), progress(show=not quiet and not as_json) as tell:
             source, detectors = _inputs(images, annotations, detector or [], segmenter, (kind, names), folder, tell)
             done = audit(
                 source,
@@ -95,7 +97,7 @@ def scenes(
                 timeout=timeout,
                 rate=per_second,
                 fewest=fewest,
-                title="Drawn streets" if images == DEMO else Path(images).name,
+                title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=tell,
             )
             done.document["command"] = shlex.join(["fairprobe", *sys.argv[1:]])
@@ -133,9 +135,26 @@ def survey(
 
 
 def _folder(folder: Path, *, overwrite: bool) -> Path:
-    if (folder / "audit.json").exists() and not overwrite:
+    if not overwrite and _is_finished(folder / "audit.json"):
         raise SettingError(f"{folder} holds a finished run. Add --overwrite to replace it, or choose another folder with --out.")
     return folder
+
+
+def _is_finished(kept: Path) -> bool:
+    """A run that was interrupted is gone on with."""
+    try:
+        return not json.loads(kept.read_text(encoding="utf-8"))["partial"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return kept.exists()
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    """An interrupt before there is anything to judge: what was answered is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        end(INTERRUPTED, f"Interrupted: the answers until then are kept in {folder}; the same command goes on from there.")
 
 
 def _inputs(
@@ -149,6 +168,8 @@ def _inputs(
 ) -> tuple[Any, list[Any]]:
     """The scenes and the recognisers: those of the demo, or the user's own."""
     if images == DEMO:
+        if annotations is not None or segmenter is not None:
+            raise SettingError(f"'{DEMO}' draws its own scenes. For a folder of that name write ./{DEMO}.")
         from fairprobe.scenes.drawn import DrawnScenes
         from fairprobe.scenes.drawn_detector import drawn_detector
 
@@ -225,5 +246,5 @@ def _table(*head: str) -> Table:
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for at, name in enumerate(head):
-        table.add_column(name, justify="left" if at == 0 else "right")
+        table.add_column(name, justify="left" if at == 0 else "right", no_wrap=at < 2)
     return table

@@ -63,7 +63,8 @@ def retrained(audited: ImageAudit) -> dict[str, dict[str, float | None]]:
         how.by,
         audited.seed,
     )
-    states = {BEFORE: _state(measure(audited.detector, task))}
+    before = measure(audited.detector, task)
+    states = {BEFORE: _state(before)}
     images, change = data.images[seeds], audited.change_of_seeds()
     more: dict[str, tuple[Any, Ints]] = {CONTROL: (np.concatenate([images, images]), np.tile(seeds, 2))}
     for method in METHODS:
@@ -71,7 +72,7 @@ def retrained(audited: ImageAudit) -> dict[str, dict[str, float | None]]:
         more[method] = (idi_pictures(images, change, found), np.tile(seeds[found.rows], 2))
     for name, (pictures, rows) in more.items():
         new = fine_tuned(audited.detector, data, pictures, data.y[rows], seed=audited.seed)
-        states[name] = _state(measure(new, task))
+        states[name] = _state(measure(new, task, before=before))
     for method in METHODS:
         states[method] |= {f"{key}_kept": _ratio(states[method][key], states[CONTROL][key]) for key in ("auc", "differing", "attack")}
     return states
@@ -95,6 +96,7 @@ def _state(state: State) -> dict[str, float | None]:
         "detection_rate": state.detection_rate.estimate,
         "accuracy": state.accuracy.estimate,
         "differing": state.differing.estimate if state.differing.samples else None,
+        "differing_faces": state.differing_faces.estimate if state.differing_faces.samples else None,
         "attack": float(state.l2.mean()) if len(state.l2) else None,
     }
 

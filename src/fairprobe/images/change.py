@@ -142,7 +142,7 @@ def is_flipped(attribute: nn.Module, images: Images, change: Change, *, batch: i
 
 def l2_of(delta: Rows) -> Floats:
     """(N,) the Euclidean length of each change."""
-    lengths: Floats = np.linalg.norm(delta.reshape(len(delta), -1).astype(np.float64), axis=1)
+    lengths: Floats = np.sqrt(np.square(delta, dtype=np.float64).sum(axis=(1, 2, 3)))
     return lengths
 
 

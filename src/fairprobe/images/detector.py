@@ -185,7 +185,7 @@ def keras_detector(
     _check(shape, classes, KERAS_SMALLEST)
     if shape[0] != 3:
         raise SettingError(f"The trunks of Keras take 3 colours; got {shape[0]} channels.")
-    if isinstance(weights, Path) and not weights.is_file():
+    if weights not in (None, "imagenet") and not Path(weights).is_file():
         raise StorageError(f"There is no file of weights {weights}.")
     keras = _keras(f"The trunk {name}")
     before = keras.config.image_data_format()

@@ -10,7 +10,7 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints
 from fairprobe.images.controls import CHANGES, CONTROLS, INDEPENDENT, OWN, RANDOM_DIRECTION, SHUFFLED_LABELS, WITHOUT_IDIS
 from fairprobe.images.folder import KIND
-from fairprobe.images.measure import Reading, people
+from fairprobe.images.measure import Reading, moved_by, people
 from fairprobe.images.pairs import Pair, drawn, png
 from fairprobe.images.repair import ON_REPAIRS, State
 from fairprobe.images.search import ImageFindings
@@ -189,7 +189,7 @@ def _found(audit: ImageAudit, method: str, which: str) -> dict[str, Any]:
         "at_seed": int(found.at_seed.sum()),
         "success": _rate(Rate(len(found), found.seeds)),
         "gsr": found.gsr,
-        "l2": _spread(found.l2[~found.at_seed]),
+        "l2": _spread(moved_by(found)),
         "seen_by_independent": None if seen is None or not seen.samples else _rate(seen),
     }
 

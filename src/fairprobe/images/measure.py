@@ -9,8 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet
+from fairprobe.images.search import ImageFindings
 from fairprobe.model import one_thread
 from fairprobe.networks.vision_training import Images, labels_of
 from fairprobe.rates import Rate
@@ -69,6 +70,11 @@ def reading(network: nn.Module, images: Images, codes: Ints, values: tuple[str, 
 def seen(network: nn.Module, without: Rows, changed: Rows) -> Rate:
     """The pairs in which the network's opinion differs."""
     return _rate(labels_of(network, without) != labels_of(network, changed))
+
+
+def moved_by(found: ImageFindings) -> Floats:
+    """The L2 of Δ_bias, of those that did not differ before any step."""
+    return found.l2[~found.at_seed] if found.made else np.empty(0)
 
 
 def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]:

@@ -26,7 +26,7 @@ from fairprobe.images.attribute import attribute_head
 from fairprobe.images.change import Change, ChangeSettings, random_change, sensitive_change
 from fairprobe.images.detector import Detector
 from fairprobe.images.interpret import By, image_bias
-from fairprobe.images.measure import as_numbers, quality, seen
+from fairprobe.images.measure import as_numbers, moved_by, quality, seen
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import train_on_images
@@ -135,7 +135,7 @@ def measure(detector: Detector, task: Task, *, before: State | None = None, prog
         auc=bias.auc,
         auc_random_signs=noise.auc,
         success=Rate(len(found), found.seeds),
-        l2=found.l2[moved],
+        l2=moved_by(found),
         idis=idis,
     )
 

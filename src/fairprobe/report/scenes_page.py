@@ -90,19 +90,23 @@ def _results(document: Document, kind: str = "ood", **wanted: str) -> list[Resul
     return [one for one in document["results"] if one["kind"] == kind and all(one[name] == value for name, value in wanted.items())]
 
 
+def _of_detector(document: Document, detector: str, oracle: str) -> list[Result]:
+    return _results(document, detector=detector, oracle=oracle)
+
+
 def _drawn_results(document: Document, detector: str, oracle: str) -> list[Result]:
     """Those over all mutations where there are; else those of each mutation."""
-    found = _results(document, detector=detector, oracle=oracle)
+    found = _of_detector(document, detector, oracle)
     return [one for one in found if one["operator"] == ALL] or found
 
 
 def _named(document: Document, rule: str) -> list[tuple[str, str]]:
-    """Recogniser and class, each once, over all oracles."""
+    """Recogniser and class, each once, over all oracles. Evidence may come from any mutation: that there are several is allowed for."""
     found = [
         (detector["name"], row["label"])
         for detector in document["detectors"]
         for oracle in ORACLES
-        for result in _drawn_results(document, detector["name"], oracle)
+        for result in (_drawn_results if rule == "is_above" else _of_detector)(document, detector["name"], oracle)
         for row in result["classes"]
         if row[rule]
     ]

@@ -30,6 +30,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 FIRST_PAUSE = 0.5  # seconds before the second try; doubled before each further one
 LONGEST_PAUSE = 60.0  # whatever a service asks for
+LONGEST_WAIT = 86_400  # seconds, a day: clocks do not take any number
 IN_VAIN = 5  # pictures in a row without any answer, after which the others are not asked
 
 
@@ -66,13 +67,19 @@ def ask(
     requests a second. `progress` is told how many pictures are done and how many of them failed. After five pictures in a row without any
     answer (`IN_VAIN`) the rest is not asked.
     """
-    if retries < 0 or pause < 0 or (timeout is not None and timeout <= 0) or (rate is not None and rate <= 0):
-        raise SettingError(
-            "The time-out and the rate of asking must be greater than 0, the retries and the pause not negative; got "
-            f"timeout={timeout}, rate={rate}, retries={retries}, pause={pause}."
-        )
+    check_pace(timeout, rate)
+    if retries < 0 or pause < 0:
+        raise SettingError(f"The retries and the pause must not be negative; got retries={retries}, pause={pause}.")
     asking = _Asking(detector, None if cache is None else _Cache(cache, detector), timeout, retries, rate, pause, seed)
     return _answers(asking, images, progress)
+
+
+def check_pace(timeout: float | None, rate: float | None) -> None:
+    """Refuses waiting times that are none."""
+    if timeout is not None and not 0 < timeout <= LONGEST_WAIT:
+        raise SettingError(f"The time-out must be greater than 0 and at most {LONGEST_WAIT:,} seconds; got {timeout:g}.")
+    if rate is not None and not 1 / LONGEST_WAIT <= rate < math.inf:
+        raise SettingError(f"The rate of asking must be a number of requests a second, greater than 0; got {rate:g}.")
 
 
 def _answers(
@@ -82,9 +89,9 @@ def _answers(
     for done, (key, image) in enumerate(images, start=1):
         answer = asking.answer(image)
         failed += isinstance(answer, Failure)
+        yield key, answer  # before progress is told, which may end in an interrupt
         if progress is not None:
             progress(done, failed)
-        yield key, answer
 
 
 class _Asking:

@@ -30,6 +30,7 @@ from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.gathering import Evidence, OnStage, Settings, gather
 from fairprobe.scenes.judging import ALL, compared, judged
+from fairprobe.scenes.labels import common
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import MUTATIONS, Asked, Mutation
 from fairprobe.scenes.recognition import Detector
@@ -55,11 +56,8 @@ class SceneAudit:
 
     @property
     def unfair(self) -> dict[str, tuple[str, ...]]:
-        """Of each recogniser the classes that it fails more than others, by any oracle, where the evidence holds."""
-        found: dict[str, set[str]] = {detector.name: set() for detector in self.evidence.detectors}
-        for one in _main(self.analyses):
-            found[one.detector] |= set(one.unfair)
-        return {name: tuple(sorted(labels)) for name, labels in found.items()}
+        """Of each recogniser the classes that it fails more than others, by any oracle and mutation, where the evidence holds."""
+        return _unfair(self.evidence, self.analyses)
 
     def to_dict(self) -> dict[str, Any]:
         return self.document
@@ -74,7 +72,7 @@ class SceneAudit:
     def survey(self, folder: Path | str, *, each: int = 10, seed: int = 0) -> Path:
         """Writes the page that asks people how real the pictures are, with so many mutants of each operator, and its key `survey.json`."""
         title = str(self.document["title"])
-        return write_survey(self.evidence, survey_of(self.evidence, self.analyses, title, each=each, seed=seed), Path(folder), title)
+        return write_survey(self.evidence, survey_of(self.evidence, self.analyses, title, each=each, seed=seed), Path(folder))
 
     def save(self, folder: Path | str) -> Path:
         """Writes the report, whose path it returns, all numbers, the paper's tables and, where pictures are many enough, the survey."""
@@ -102,7 +100,7 @@ def audit(
     repeats: int = 5,
     clusters: int = 3,
     seed: int = 0,
-    inpainting: str = "ns",
+    inpainting: str = "exemplars",
     cutouts: Path | str | None = None,
     folder: Path | str | None = None,
     workers: int = 1,
@@ -125,7 +123,8 @@ def audit(
     opened = [_opened(one) for one in several]
     source = scenes if isinstance(scenes, Scenes) else open_scenes(Path(scenes), Path(annotations or scenes))
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="fairprobe-scenes-"))
-    asked = Asked(tuple(mutations), tuple(classes) if classes else None, repeats, clusters, seed)
+    wanted = tuple(dict.fromkeys(map(common, classes))) if classes else None
+    asked = Asked(tuple(dict.fromkeys(mutations)), wanted, repeats, clusters, seed)
     settings = Settings(asked, inpainting, workers, timeout, rate, fewest)
     evidence = gather(
         source, opened, settings, folder=place, cutouts=None if cutouts is None else Path(cutouts), progress=progress or (lambda *_: None)
@@ -141,8 +140,17 @@ def _opened(detector: Any) -> Detector:
     return open_detector(str(detector)) if isinstance(detector, str | Path) else FunctionDetector(detector)
 
 
+def _unfair(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, tuple[str, ...]]:
+    """By any analysis: that there are several is allowed for in each."""
+    labels: dict[str, set[str]] = {detector.name: set() for detector in evidence.detectors}
+    for one in found:
+        if one.kind == "ood":
+            labels[one.detector] |= set(one.unfair)
+    return {name: tuple(sorted(several)) for name, several in labels.items()}
+
+
 def _main(found: Sequence[Analysis]) -> list[Analysis]:
-    """The analyses that the verdict rests on: all mutations together, or the only one."""
+    """The analyses that the plain rule is told of: all mutations together, or the only one."""
     unusual = [one for one in found if one.kind == "ood"]
     return [one for one in unusual if one.operator == ALL] or unusual
 
@@ -150,7 +158,9 @@ def _main(found: Sequence[Analysis]) -> list[Analysis]:
 def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[str, Any]:
     settings, asked = evidence.settings, evidence.settings.asked
     verdict, details = _sentences(evidence, found)
-    skipped = Counter((task.operator, task.label, task.kind, reason) for task, reason in evidence.left.items())
+    skipped = Counter(
+        ("control" if task.kind == "control" else task.operator, task.label, reason) for task, reason in evidence.left.items()
+    )
     objects = sum((known.counts for known in evidence.known.values()), Counter[str]())
     return {
         "format": FORMAT,
@@ -180,8 +190,8 @@ def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[
         "comparisons": {**compared(evidence, found), "quality": quality(evidence)} if evidence.tests else {},
         "telling": telling(evidence, found),
         "skipped": [
-            {"operator": operator if kind != "control" else "control", "label": label, "reason": reason, "count": count}
-            for (operator, label, kind, reason), count in skipped.most_common()
+            {"operator": operator, "label": label, "reason": reason, "count": count}
+            for (operator, label, reason), count in skipped.most_common()
         ],
         "failures": [
             {"detector": detector, "reason": reason, "count": count} for (detector, reason), count in evidence.failures.most_common()
@@ -192,23 +202,29 @@ def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[
 
 def _sentences(evidence: Evidence, found: Sequence[Analysis]) -> tuple[str, list[str]]:
     """The verdict, and what must be said beside it."""
-    if not evidence.tests:
+    main = _main(found)
+    if not main:
         return "Nothing could be judged: no mutated picture was made and answered.", []
-    by_detector: dict[str, set[str]] = {}
-    plain: set[tuple[str, str]] = set()
-    for one in _main(found):
-        by_detector.setdefault(one.detector, set()).update(one.unfair)
-        plain |= {(one.detector, label) for label in one.violations}
-    told = [f"{name} fails {_listed(sorted(labels))} more often than other classes" for name, labels in by_detector.items() if labels]
+    if not any(one.classes for one in main):
+        return f"Nothing could be judged: no class that was not mutated has {evidence.settings.fewest} objects or more.", []
+    by_detector = _unfair(evidence, found)
+    plain = {(one.detector, label) for one in main for label in one.violations}
+    told = [f"{name} fails {_listed(labels)} more often than other classes" for name, labels in by_detector.items() if labels]
     fair = [name for name, labels in by_detector.items() if not labels]
     if not told:
         return (
             "No recogniser is shown to fail a class more often than others once scenes become unusual.",
-            [f"By the paper's plain rule {len(plain)} classes lie above the mean error rate, as some always do."] if plain else [],
+            [_plain_rule(len(plain))] if plain else [],
         )
     details = [f"For {_listed(fair)} the evidence holds for no class."] if fair else []
-    details.append(f"By the paper's plain rule {len(plain)} classes lie above the mean error rate, as some always do.")
+    details.append(_plain_rule(len(plain)))
     return "; ".join(told) + " once scenes become unusual.", details
+
+
+def _plain_rule(count: int) -> str:
+    return (
+        f"By the paper's plain rule {count} {'class lies' if count == 1 else 'classes lie'} above the mean error rate, as some always do."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
     room = [(0, -size % step) for size in hole.shape]
     image_room = np.pad(image, (*room, (0, 0)), mode="edge")
     hole_small, avoid_small = (_any_within(np.pad(mask, room), step) for mask in (hole, avoid | hole))
-    small = image_room.reshape(avoid_small.shape[0], step, avoid_small.shape[1], step, 3).mean(axis=(1, 3), dtype=np.float32)
+    small = cv2.resize(image_room, hole_small.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32)
     rows, columns = _indices(hole_small.shape)
     count, pieces = cv2.connectedComponents(hole_small.astype(np.uint8), connectivity=8)
     for piece in range(1, count):
@@ -60,7 +60,9 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
 
 def _any_within(mask: Mask, step: int) -> Mask:
     """At the smaller scale: the pixels that hold any of the mask."""
-    return np.asarray(mask.reshape(mask.shape[0] // step, step, mask.shape[1] // step, step).any(axis=(1, 3)))
+    rows = np.logical_or.reduce([mask[first::step] for first in range(step)])
+    found: Mask = np.logical_or.reduce([rows[:, first::step] for first in range(step)])
+    return found
 
 
 def _indices(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
@@ -103,10 +105,10 @@ class _Fill:
         self._confidence = self._known.astype(np.float32)
         whole = cv2.erode(self._known.astype(np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=0)
         self._sources = np.nonzero(whole)
-        patches = np.lib.stride_tricks.sliding_window_view(self._image, (size, size), axis=(0, 1))
-        found = patches[self._sources[0] - side, self._sources[1] - side]  # (places, channels, rows, columns)
-        self._patches = found.reshape(len(found), -1)
-        self._squares = np.square(found).sum(axis=1).reshape(len(found), -1)
+        at = self._sources[0] - side, self._sources[1] - side
+        windows = np.lib.stride_tricks.sliding_window_view
+        self._patches = windows(self._image, (size, size), axis=(0, 1))[at].reshape(len(at[0]), -1)  # channels, rows, columns
+        self._squares = windows(np.square(self._image).sum(axis=2), (size, size))[at].reshape(len(at[0]), -1)
         self._trust, self._priority = np.zeros(self._open.shape, np.float32), np.full(self._open.shape, -1, np.float32)
         self._judge(np.s_[0 : self._open.shape[0], 0 : self._open.shape[1]])
 
@@ -114,18 +116,20 @@ class _Fill:
         """For each pixel the row and column that it is copied from; none where there is nothing to copy."""
         if not len(self._patches):
             return None
-        while self._open.any():
-            self._fill_one()
+        left = int(self._open.sum())
+        while left:
+            left -= self._fill_one()
         inner = np.s_[self._side : -self._side, self._side : -self._side]
         return self._from_rows[inner] - self._side, self._from_columns[inner] - self._side
 
-    def _fill_one(self) -> None:
-        """Fills the patch around the pixel around which most is known and the strongest line runs in."""
+    def _fill_one(self) -> int:
+        """Fills the patch around the pixel around which most is known and the strongest line runs in; how many pixels that were."""
         row, column = np.unravel_index(int(np.argmax(self._priority)), self._open.shape)
         if not self._open[row, column]:  # all that is left is enclosed by what must not be matched
             row, column = np.argwhere(self._open)[0]
         here, source = self._patch(int(row), int(column)), self._patch(*self._nearest(int(row), int(column)))
-        gap = self._open[here]
+        gap = self._open[here].copy()
+        filled = int(gap.sum())
         changed: tuple[npt.NDArray[Any], ...] = (self._image, self._grey, self._from_rows, self._from_columns)
         for values in changed:
             values[here][gap] = values[source][gap]
@@ -133,6 +137,7 @@ class _Fill:
         self._known[here] |= gap
         self._open[here] = False
         self._judge(self._patch(int(row), int(column), wider=self._side + 2))
+        return filled
 
     def _patch(self, row: int, column: int, *, wider: int = 0) -> tuple[slice, slice]:
         far = self._side + wider

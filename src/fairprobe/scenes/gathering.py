@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
-from fairprobe.scenes.asking import Failure, ask
+from fairprobe.scenes.asking import Failure, ask, check_pace
 from fairprobe.scenes.cutouts import Cutouts, cutouts_in, cutouts_of
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.making import Left, Made, Studio, make, read_picture
@@ -35,13 +35,16 @@ class Settings:
     """How an audit is made, beside what is planned."""
 
     asked: Asked
-    inpainting: str = "ns"
+    inpainting: str = "exemplars"
     workers: int = 1
     timeout: float | None = 60.0
     rate: float | None = None
     """Requests a second to recognisers elsewhere."""
     fewest: int = 10
     """Objects of a class below which it is not judged."""
+
+    def __post_init__(self) -> None:
+        check_pace(self.timeout, self.rate)
 
 
 @dataclass
@@ -71,6 +74,11 @@ class Evidence:
         """What a recogniser counts in the originals."""
         return {name: counted(found) for name, found in self.originals[detector].items()}
 
+    def named(self) -> set[str]:
+        """The classes that any recogniser names in any picture; the others say nothing about any."""
+        every = (*self.originals.values(), *self.answers.values())
+        return {one.label for seen in every for found in seen.values() for one in found}
+
     def pictures(self) -> dict[str, Made]:
         """The mutated pictures by their path below the folder."""
         return {str(made.path.relative_to(self.folder)): made for made in self.made.values()}
@@ -84,11 +92,8 @@ def gather(
     inpainter(settings.inpainting)  # a mistake is told before the work begins
     evidence = Evidence(scenes, _named_apart(detectors), settings, folder, messages=list(scenes.messages))
     _read(evidence, progress)
-    for detector in evidence.detectors:
-        evidence.originals[detector.name] = dict(_asked(evidence, detector, _originals(evidence), len(evidence.known), ASKING, progress))
-        if not evidence.originals[detector.name]:
-            (_, reason), _ = evidence.failures.most_common(1)[0]
-            raise ModelError(f"{detector.name} answered for no picture. {reason}")
+    _check_classes(evidence)
+    _ask_first(evidence, progress)
     try:
         _paint(evidence, cutouts, progress)
         _ask_again(evidence, progress)
@@ -109,6 +114,36 @@ def _read(evidence: Evidence, progress: OnStage) -> None:
         progress(READING, at, len(names), f"{at:,} of {len(names):,}")
     if not evidence.known:
         raise DataError(f"No scene could be read. {' '.join(evidence.messages[:3])}".rstrip())
+
+
+def _check_classes(evidence: Evidence) -> None:
+    """Classes that no scene has cannot be deleted or rotated; before anything is asked, since answers may cost money."""
+    asked = evidence.settings.asked
+    there = sorted({label for known in evidence.known.values() for label in known.counts})
+    needing = [operator for operator in asked.mutations if operator != "insert"]
+    missing = sorted({label for operator in needing for label in asked.labels(operator)} - set(there))
+    if not missing or (asked.classes is None and "insert" in asked.mutations):
+        return
+    told = f"No scene has an object of these classes: {', '.join(missing)}. There are: {', '.join(there) or 'none'}."
+    if needing == list(asked.mutations) and not {label for operator in needing for label in asked.labels(operator)} & set(there):
+        raise SettingError(told)
+    evidence.messages.append(told)
+
+
+def _ask_first(evidence: Evidence, progress: OnStage) -> None:
+    """What each recogniser sees in the originals. One that sees nothing of any is told of, and the others are tested."""
+    silent = []
+    for detector in evidence.detectors:
+        found = dict(_asked(evidence, detector, _originals(evidence), len(evidence.known), ASKING, progress))
+        if found:
+            evidence.originals[detector.name] = found
+        else:
+            reason = next(reason for (name, reason), _ in evidence.failures.most_common() if name == detector.name)
+            silent.append(f"{detector.name} answered for no picture. {reason}")
+    evidence.detectors = tuple(detector for detector in evidence.detectors if detector.name in evidence.originals)
+    if not evidence.detectors:
+        raise ModelError(" ".join(silent))
+    evidence.messages += silent
 
 
 def _originals(evidence: Evidence) -> Iterator[tuple[str, Picture]]:
@@ -158,7 +193,8 @@ def _paint(evidence: Evidence, given: Path | None, progress: OnStage) -> None:
         evidence.settings.inpainting,
         evidence.folder / "pictures",
         asked.seed,
-        _fingerprint(evidence, given),
+        _fingerprint(evidence),
+        {name: known.digest for name, known in evidence.known.items()},
     )
 
     def told(done: int, total: int) -> None:
@@ -178,16 +214,18 @@ def _there(folder: Path, labels: Sequence[str], wanted: tuple[str, ...] | None) 
     return [label for label in labels if wanted or (folder / label).is_dir()]
 
 
-def _fingerprint(evidence: Evidence, given: Path | None) -> str:
-    """Of what a picture depends on beside its scene and task: cut-outs come from all scenes, or from a folder."""
+def _fingerprint(evidence: Evidence) -> str:
+    """Of what a picture depends on beside its scene and task: the version, the seed, how holes are filled, and the cut-outs."""
     from fairprobe import __version__
 
-    parts = [__version__, evidence.settings.inpainting, evidence.settings.asked.seed, sorted(evidence.known), str(given)]
-    shapes = {label: [cutout.image.tobytes() for cutout in several] for label, several in evidence.cutouts.items()}
-    digest = hashlib.sha256(json.dumps(parts, default=str).encode())
-    for label in sorted(shapes):
-        for pixels in shapes[label]:
-            digest.update(pixels)
+    settings = evidence.settings
+    digest = hashlib.sha256(json.dumps([__version__, settings.inpainting, settings.asked.seed]).encode())
+    method, _, path = settings.inpainting.partition(":")
+    if method == "lama":
+        digest.update(Path(path).read_bytes())
+    for label, several in sorted(evidence.cutouts.items()):
+        for one in several:
+            digest.update(repr((label, one.image.shape, one.light, one.side)).encode() + one.image.tobytes() + one.cover.tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -206,8 +244,8 @@ def _with_control(task: Task) -> tuple[Task, ...]:
 
 
 def _tests(evidence: Evidence) -> Iterator[Test]:
-    """One for each mutated picture and recogniser that answered. Classes that no recogniser ever names say nothing about any."""
-    named = {one.label for seen in (*evidence.originals.values(), *evidence.answers.values()) for found in seen.values() for one in found}
+    """One for each mutated picture and recogniser that answered. Classes that no recogniser ever names are left out."""
+    named = evidence.named()
     unnamed = sorted({label for known in evidence.known.values() for label in known.counts} - named)
     if unnamed:
         evidence.messages.append(f"No recogniser names these classes of the annotation, so they are not judged: {', '.join(unnamed)}.")
@@ -245,8 +283,15 @@ def _named_apart(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
             "There is no recogniser to test. Name one or more: a file.onnx, module:function, detr:NAME, google, amazon, azure."
         )
     seen: Counter[str] = Counter()
+    by_identity: dict[str, str] = {}
     for detector in detectors:
         seen[detector.name] += 1
         if seen[detector.name] > 1:
             detector.name = f"{detector.name} #{seen[detector.name]}"
+        if detector.identity in by_identity:
+            raise SettingError(
+                f"{by_identity[detector.identity]} and {detector.name} cannot be told apart, so one would get the other's answers. Name "
+                "each recogniser once; to a function that depends on more than its code, give an attribute 'identity' that says on what."
+            )
+        by_identity[detector.identity] = detector.name
     return tuple(detectors)

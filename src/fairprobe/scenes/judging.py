@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,7 @@ def compared(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, Any]:
     labels = evidence.settings.asked.labels("insert")
     real = against_real(evidence.tests, originals, labels, seed=evidence.settings.asked.seed)
     inducing = {id(test): test for one in single if one.oracle == "gt" for test in one.inducing}
-    annotations = {name: known.counts for name, known in evidence.known.items()}
+    annotations = {one.scene: one.annotation for one in originals}
     return {
         "ood_vs_original": [_ranked(name, against_original(tests)) for name, tests in by_name.items() if tests],
         "ood_vs_id": [_ranked(name, ranks) for name, (_, ranks) in usual.items() if ranks.second],
@@ -74,14 +75,13 @@ def compared(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, Any]:
 
 
 def _originals(evidence: Evidence) -> list[Original]:
-    counts = {detector: evidence.counts(detector) for detector in evidence.originals}
-    named = {label for seen in counts.values() for one in seen.values() for label in one}
+    """What each recogniser sees in each original; of the annotation only the classes that any names, as in the tests."""
+    counts, named = {detector: evidence.counts(detector) for detector in evidence.originals}, evidence.named()
     found = []
     for detector, seen in counts.items():
         for name, one in seen.items():
-            annotation = evidence.known[name].counts
-            judged = type(annotation)({label: count for label, count in annotation.items() if label in named})
-            truth = reference_counts(judged, [other[name] for other in counts.values() if name in other])
+            annotation = Counter({label: count for label, count in evidence.known[name].counts.items() if label in named})
+            truth = reference_counts(annotation, [other[name] for other in counts.values() if name in other])
             found.append(Original(name, detector, annotation, one, truth))
     return found
 

@@ -2,6 +2,8 @@
 
 Pictures are clustered by what their annotation counts, so that all recognisers share the clusters; what is usual in a cluster is what each
 recogniser sees there, and the orientations of the annotated objects. A picture that two recognisers need is planned once.
+
+Deletions are called unusual as in the paper, which says itself that they need not be: others of the cluster may have none of the class.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ MUTATED = ("person", "car", "motorcycle", "truck")
 INSERTED = (*MUTATED, "bird", "cat", "dog")
 ROAD = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "traffic light", "sign", "pole", "dog")  # what pictures are clustered by
 
+LONGEST = 60  # characters of a scene's name in a file's name
+SIMPLE = re.compile(r"[a-z0-9]{1,40}( [a-z0-9]{1,40}){0,3}")  # labels that name files as they are
+SEEDS = range(2**32)  # those that k-means takes
+
 
 @dataclass(frozen=True)
 class Known:
@@ -35,13 +41,22 @@ class Known:
 
     counts: Counter[str]
     angles: dict[str, tuple[float, ...]]
+    digest: str = ""
+    """Of its pixels and its annotation: a mutant of what it was before is of no use."""
 
     @classmethod
     def of(cls, scene: Scene) -> Known:
         angles: dict[str, tuple[float, ...]] = {}
         for one in scene.instances:
             angles[one.label] = (*angles.get(one.label, ()), orientation(one.mask))
-        return cls(scene.counts(), angles)
+        return cls(scene.counts(), angles, _digest(scene))
+
+
+def _digest(scene: Scene) -> str:
+    digest = hashlib.sha256(repr((scene.image.shape, scene.stuff_names, [(one.label, one.box) for one in scene.instances])).encode())
+    for part in (scene.image, scene.stuff, *(one.mask for one in scene.instances)):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -60,12 +75,15 @@ class Task:
 
     @property
     def file(self) -> str:
-        """A name for its picture that is safe in every file system."""
-        plain = re.sub(r"[^\w.-]+", "_", self.scene).strip(".") or "scene"
-        unique = hashlib.sha256(self.scene.encode()).hexdigest()[:6]
-        number = f"-{self.objects}" if self.operator == "insert" else ""
-        what = f"{self.operator}-{self.label.replace(' ', '_')}{number}-{self.kind}-{self.repeat}"
-        return f"{plain}-{unique}/{re.sub(r'[^a-zA-Z0-9_.-]+', '_', what)}.png"
+        """A name for its picture that is safe in every file system, and its own among all tasks."""
+        plain = re.sub(r"[^\w.-]+", "_", self.scene)[:LONGEST].strip(".") or "scene"
+        label = self.label.replace(" ", "_") if SIMPLE.fullmatch(self.label) else f"class-{_short(self.label)}"
+        number = {"insert": f"-{self.objects}", "rotate": f"-{_short(self.usual)}", "delete": ""}[self.operator]
+        return f"{plain}-{_short(self.scene)}/{self.operator}-{label}{number}-{self.kind}-{self.repeat}.png"
+
+
+def _short(value: object) -> str:
+    return hashlib.sha256(str(value).encode()).hexdigest()[:6]
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,10 @@ class Asked:
             raise SettingError(f"Choose one mutation or more: {', '.join(MUTATIONS)}.")
         if self.repeats < 1:
             raise SettingError(f"There must be 1 repeat or more; got {self.repeats}.")
+        if self.clusters < 1:
+            raise SettingError(f"There must be at least one cluster; got {self.clusters}.")
+        if self.seed not in SEEDS:
+            raise SettingError(f"The seed must be a whole number from 0 to {SEEDS[-1]}; got {self.seed}.")
 
     def labels(self, operator: Mutation) -> tuple[str, ...]:
         """The classes that this operator works on."""

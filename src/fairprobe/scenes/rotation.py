@@ -37,11 +37,23 @@ class RotationSettings:
 
 @dataclass(frozen=True)
 class Turned:
-    """An object after its rotation: colours and cover within its new box."""
+    """An object after its rotation: its new box and cover; its colours are turned when they are needed."""
 
+    instance: Instance
+    angle: float
     box: Box
-    image: Picture
     cover: Picture
+
+    def colours(self, image: Picture) -> Picture:
+        """Of the turned object within its new box, from the picture that it stands in."""
+        (left, top, right, bottom), room = self.instance.box, _room(self.instance)
+        mask = np.pad(self.instance.mask, room)
+        colours = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
+        # the object's colours go on beyond its edge, so that no background is mixed into them
+        nearest = ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True)
+        spread = np.asarray(Image.fromarray(colours[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC))
+        x, y = self.box[0] - left + room, self.box[1] - top + room
+        return spread[y : y + self.cover.shape[0], x : x + self.cover.shape[1]].copy()
 
 
 DEFAULTS = RotationSettings()
@@ -65,45 +77,45 @@ def rotate(
     for at in rng.permutation(len(able)):
         for _ in range(settings.tries):
             angle = float(rng.uniform(*settings.angles) * rng.choice([-1, 1]))
-            turned = turn(scene.image, able[at], angle)
-            if _fits(scene, able[at], turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
-                return _put_back(scene, able[at], turned, angle, inpainter)
+            turned = turn(able[at], angle)
+            if _fits(scene, turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
+                return _put_back(scene, turned, inpainter)
     reason = f"No angle was found at which a {label} is unusual, fits, and leaves the others visible."
     return Skipped(scene.name, "rotate", label, reason)
 
 
-def turn(image: Picture, instance: Instance, angle: float) -> Turned:
+def turn(instance: Instance, angle: float) -> Turned:
     """The object alone, turned about the centre of its box by this angle (degrees, against the clock)."""
-    left, top, right, bottom = instance.box
-    height, width = instance.mask.shape
-    room = int(np.ceil((np.hypot(height, width) - min(height, width)) / 2)) + 2
-    mask = np.pad(instance.mask, room)
-    colours = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
-    # the object's colours go on beyond its edge, so that no background is mixed into them
-    nearest = ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True)
-    spread = Image.fromarray(colours[tuple(nearest)]).rotate(angle, Image.Resampling.BICUBIC)
-    edge = Image.fromarray(mask.astype(np.uint8) * np.uint8(255)).rotate(angle, Image.Resampling.BICUBIC)
+    room = _room(instance)
+    edge = Image.fromarray(np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)).rotate(angle, Image.Resampling.BICUBIC)
     cover = np.asarray(edge.filter(ImageFilter.GaussianBlur(0.5)))
     x, y, x_end, y_end = Instance.of("", cover > 0).box
-    inner = np.s_[y:y_end, x:x_end]
-    place = (left - room + x, top - room + y, left - room + x_end, top - room + y_end)
-    return Turned(place, np.asarray(spread)[inner].copy(), cover[inner].copy())
+    left, top = instance.box[0] - room, instance.box[1] - room
+    return Turned(instance, angle, (left + x, top + y, left + x_end, top + y_end), cover[y:y_end, x:x_end].copy())
 
 
-def _fits(scene: Scene, instance: Instance, turned: Turned, settings: RotationSettings) -> bool:
+def _room(instance: Instance) -> int:
+    """Pixels that a mask needs on each side to be turned by any angle."""
+    height, width = instance.mask.shape
+    return int(np.ceil((np.hypot(height, width) - min(height, width)) / 2)) + 2
+
+
+def _fits(scene: Scene, turned: Turned, settings: RotationSettings) -> bool:
     left, top, right, bottom = turned.box
     if left < 0 or top < 0 or right > scene.size[1] or bottom > scene.size[0]:
         return False
     solid = turned.cover >= SOLID
-    if (nearer_within(scene, turned.box, instance.foot, but=instance) & solid).any():
+    if (nearer_within(scene, turned.box, turned.instance.foot, but=turned.instance) & solid).any():
         return False
-    return Coverage(scene, settings.most_covered).allows(turned.box, solid, but=instance)
+    return Coverage(scene, settings.most_covered).allows(turned.box, solid, but=turned.instance)
 
 
-def _put_back(scene: Scene, instance: Instance, turned: Turned, angle: float, inpainter: Inpainter) -> Mutant:
+def _put_back(scene: Scene, turned: Turned, inpainter: Inpainter) -> Mutant:
+    instance = turned.instance
     canvas = without(scene, (instance,), inpainter)
     left, top, right, bottom = turned.box
     cover = np.where(nearer_within(scene, turned.box, instance.foot, but=instance), 0, turned.cover)[..., None] / 255
     here = canvas[top:bottom, left:right]
-    canvas[top:bottom, left:right] = np.rint(here + cover * (turned.image.astype(np.float64) - here)).astype(np.uint8)
-    return Mutant(scene.name, "rotate", instance.label, canvas, 1, (turned.box,), angle, (instance,))
+    colours = turned.colours(scene.image).astype(np.float64)
+    canvas[top:bottom, left:right] = np.rint(here + cover * (colours - here)).astype(np.uint8)
+    return Mutant(scene.name, "rotate", instance.label, canvas, 1, (turned.box,), turned.angle, (instance,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,7 +78,7 @@ def survey_of(evidence: Evidence, found: Sequence[Analysis], title: str, *, each
     return choose(candidates, each=each, seed=seed)
 
 
-def write_survey(evidence: Evidence, survey: Survey, folder: Path, title: str) -> Path:
+def write_survey(evidence: Evidence, survey: Survey, folder: Path) -> Path:
     """The page for participants, and beside it the key that says which picture is what."""
     from fairprobe.report.survey_page import render_survey
 
@@ -85,7 +86,8 @@ def write_survey(evidence: Evidence, survey: Survey, folder: Path, title: str) -
     for one in survey.pictures:
         image = evidence.scenes.read(one.scene).image if one.operator == REAL else read_picture(evidence.folder / one.image)
         pictures.append({"id": one.name, "src": as_source(image), "width": image.shape[1], "height": image.shape[0]})
-    study = f"{title}-{evidence.settings.asked.seed}-{len(pictures)}"
+    # Answers are kept in the browser under this name: those to other pictures must not be taken up.
+    study = hashlib.sha256("".join(str(one["src"]) for one in pictures).encode()).hexdigest()[:16]
     write_text(folder / PAGE, render_survey({"title": "How real are these pictures?", "study": study, "pictures": pictures}))
     write_text(folder / KEY, json.dumps(survey.to_dict(), indent=1, ensure_ascii=False) + "\n")
     return folder / PAGE

@@ -29,7 +29,6 @@ def telling(evidence: Evidence, found: Sequence[Analysis]) -> list[dict[str, Any
     shown: list[dict[str, Any]] = []
     for detector in evidence.detectors:
         own = [one for one in found if one.detector == detector.name and one.kind == "ood"]
-        own = [one for one in own if one.operator == ALL] or own
         for label, oracle, tests in _classes(own):
             shown += [_shown(evidence, test, label, oracle) for test in tests[:OF_A_CLASS]]
     return shown
@@ -46,7 +45,13 @@ def as_source(image: Picture) -> str:
 
 
 def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Test]]]:
-    rows = [(row, one) for one in own for row in one.classes if row.is_above and one.examples.get(row.label)]
+    several = any(one.operator == ALL for one in own)
+    rows = [
+        (row, one)
+        for one in own
+        for row in one.classes
+        if row.is_above and one.examples.get(row.label) and (row.is_unfair or one.operator == ALL or not several)
+    ]
     rows.sort(key=lambda pair: (not pair[0].is_unfair, -pair[0].excess))
     seen: set[str] = set()
     for row, one in rows:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fairprobe.errors import ModelError
 from fairprobe.model.formats.own_code import find_named, own_errors, required_arguments
@@ -20,8 +22,9 @@ EXPECTED = "a list of (label, score), (label, score, (left, top, right, bottom))
 class FunctionDetector(Detector):
     """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label, score, box), or such dictionaries.
 
-    Kept answers are taken for the function's as long as the file that defines it is unchanged. If it depends on more, such as weights, say
-    so in an attribute `identity` of the function, or keep the answers elsewhere.
+    Kept answers are taken for the function's as long as the file that defines it and the plain values it encloses are unchanged; those of a
+    function without a file, typed into a notebook, are not used again. If it depends on more, such as weights, say so in an attribute
+    `identity` of the function, or keep the answers elsewhere.
     """
 
     def __init__(self, function: Callable[[Picture], Any], name: str | None = None) -> None:
@@ -29,7 +32,7 @@ class FunctionDetector(Detector):
             raise ModelError(f"A detector is a function of a picture; got one of type {type(function).__name__}.")
         self._function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
-        self.identity = f"function {self.name} {getattr(function, 'identity', '')} source:{_source_hash(function)}"
+        self.identity = f"function {self.name} {getattr(function, 'identity', '')} source:{_source(function)}"
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         with own_errors(f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"):
@@ -66,10 +69,30 @@ class OwnDetector(FunctionDetector):
         return OwnDetector, (self.name,)  # another process finds it by its name
 
 
-def _source_hash(function: Any) -> str:
-    """Of the whole file, since a function rarely works alone."""
+def _source(function: Any) -> str:
+    """The whole file, since a function rarely works alone, the place in it, and what a function made there was made with."""
+    if isinstance(function, partial):
+        return f"{_source(function.func)} {_plain((function.args, sorted(function.keywords.items())))}"
+    inner = inspect.unwrap(function) if inspect.isroutine(function) else type(function)
     try:
-        path = inspect.getsourcefile(inspect.unwrap(function) if inspect.isroutine(function) else type(function))
-        return hashlib.sha256(Path(path or "").read_bytes()).hexdigest()
+        file = hashlib.sha256(Path(inspect.getsourcefile(inner) or "").read_bytes()).hexdigest()
     except (TypeError, OSError):
-        return "unknown"
+        file = "unknown" if hasattr(function, "identity") else f"unknown {uuid4().hex}"
+    code = getattr(inner, "__code__", None)
+    place = "" if code is None else f" {hashlib.sha256(str(list(code.co_positions())).encode()).hexdigest()[:8]}"
+    cells = [_enclosed(cell) for cell in getattr(inner, "__closure__", None) or ()]
+    return f"{file}{place} {_plain(cells)}" if cells else f"{file}{place}"
+
+
+def _enclosed(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
+
+
+def _plain(value: Any) -> str:
+    """Numbers and texts as they are; of anything else only its type, since its address would differ in the next run."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_plain, value))})"
+    return repr(value) if value is None or isinstance(value, str | int | float) else type(value).__name__
