@@ -23,7 +23,7 @@ from fairprobe.images.detector import Detector
 from fairprobe.images.measure import as_numbers, quality
 from fairprobe.images.repair import fine_tuned, idi_pictures
 from fairprobe.images.search import ImageFindings
-from fairprobe.images.words import verdict
+from fairprobe.images.words import sentences, verdict
 from fairprobe.model import one_thread
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
@@ -390,3 +390,18 @@ def test_the_verdict_never_says_more_than_the_controls_allow() -> None:
     assert "Without all controls this cannot be told from" in told_of(170, None, None)
     assert told_of(0, 0, None).startswith("No differing pair was found")
     assert "interrupted before a search" in verdict({"sensitive": "gender", "generation": []})
+
+
+def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any]) -> None:
+    def told(auc: float, noise: float) -> str:
+        changed = json.loads(json.dumps(body))
+        changed["repair"]["without_idis"] |= {"auc": 0.4, "auc_random_signs": 0.2}
+        changed["repair"]["after"] |= {"auc": auc, "auc_random_signs": noise}
+        return " ".join(sentences(changed))
+
+    unspecific = "The AUC fell no further than for noise"
+    assert "AUC 0.300 instead of 0.400 (for noise of the same size 0.100 instead of 0.200)" in told(0.3, 0.1)
+    assert unspecific in told(0.3, 0.1)  # a quarter less, noise a half
+    assert unspecific in told(0.3, 0.15)  # both a quarter
+    assert unspecific not in told(0.2, 0.19)
+    assert unspecific not in told(0.5, 0.1)  # it did not fall at all

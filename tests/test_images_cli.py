@@ -93,7 +93,9 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
 
 
 def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
-    answer = audit_images(faces, "--model", "own_faces:parts", "--trunk", "body", "--head", "top", "--methods", "adf", "--faces", "6", "--iterations", "6")
+    answer = audit_images(
+        faces, "--model", "own_faces:parts", "--trunk", "body", "--head", "top", "--methods", "adf", "--faces", "6", "--iterations", "6"
+    )
     assert answer.code == 0, answer
     assert all(word in answer.out for word in ("before", "without IDIs", "repaired", "L2 a new attack needs"))
 

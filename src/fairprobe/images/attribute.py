@@ -171,7 +171,7 @@ def _learn(
 ) -> None:
     labels = torch.from_numpy(codes)
     counts = torch.bincount(labels, minlength=values).float()
-    weights = torch.where(counts > 0, len(labels) / counts.clamp(min=1) / values, 0.0)
+    weights = (len(labels) / counts.clamp(min=1) / values)[labels]
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # the order of the batches, dropout, mirrors
         optimiser = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
@@ -182,7 +182,9 @@ def _learn(
             total = 0.0
             for rows in batches(torch.randperm(len(labels)), training.batch):
                 optimiser.zero_grad(set_to_none=True)
-                loss = F.cross_entropy(network(inputs[rows]), labels[rows], weights, label_smoothing=SMOOTHING)
+                # Images are weighted, not classes: torch would weight the smoothing too, and lean towards rare values.
+                losses = F.cross_entropy(network(inputs[rows]), labels[rows], reduction="none", label_smoothing=SMOOTHING)
+                loss = (losses * weights[rows]).sum() / weights[rows].sum()
                 torch.autograd.backward(loss)
                 optimiser.step()
                 schedule.step()
