@@ -21,6 +21,8 @@ from fairprobe.model import TorchModel
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("fairprobe")
 
+torch.set_num_threads(1)  # the cores are shared by processes that test; threads on tiny networks would wait for each other
+
 CENSUS_BOUNDS = {
     "age": (1, 9),
     "workclass": (0, 7),

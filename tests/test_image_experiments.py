@@ -18,7 +18,7 @@ from fairprobe.experiments import insidebias_faces_work, neuronfair_images, neur
 from fairprobe.experiments.base import Plan, Scale
 from fairprobe.experiments.catalogue import EXPERIMENTS
 from fairprobe.experiments.insidebias_faces import Faces, shift, verdict
-from fairprobe.experiments.insidebias_faces_work import mixed, regrouped
+from fairprobe.experiments.insidebias_faces_work import mixed, regrouped, varied
 from fairprobe.experiments.jobs import Outcome, Plain
 from fairprobe.experiments.neuronfair_images import Table10, Table11
 from fairprobe.experiments.tables import markdown
@@ -106,6 +106,22 @@ def test_faces_that_lack_a_group_are_refused(tmp_path: Path) -> None:
         regrouped(data.take(data.attributes["race"].codes < RACES.index("East Asian")))
 
 
+def test_a_varied_face_is_moved_by_few_pixels_and_perhaps_mirrored() -> None:
+    images = np.random.default_rng(0).integers(0, 255, size=(40, 3, 32, 32)).astype(np.uint8)
+    found = varied(images, np.random.default_rng(1))
+    larger = np.pad(images, ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
+    seen = set()
+    for before, after in zip(larger, found, strict=True):
+        places = [(top, left, step) for top in range(5) for left in range(5) for step in (1, -1)]
+        fitting = [
+            (top, left, step) for top, left, step in places if (before[:, top : top + 32, left : left + 32][..., ::step] == after).all()
+        ]
+        assert len(fitting) == 1
+        seen.add(fitting[0])
+    assert {step for _, _, step in seen} == {1, -1}
+    assert len(seen) > 20
+
+
 def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
     unbiased = {"a": 0.90, "b": 0.80, "c": 0.85}
     assert shift("a", {"a": 0.93, "b": 0.78, "c": 0.85}, unbiased) == pytest.approx(0.03 - (-0.02 + 0) / 2)
@@ -131,7 +147,7 @@ def test_the_networks_are_trained_and_compared_beside_the_paper(cache: Path) -> 
     faces_file(cache / "fairface64_jpeg.npz", each=24)
     plan = Plan()
     ((*jobs,),) = Faces().stages(plan)
-    small = [{**job.settings, "side": SIDE, "epochs": 1, "draws": 2} for job in jobs]
+    small = [{**job.settings, "side": SIDE, "epochs": 2, "draws": 2} for job in jobs]
     results = {job.id: insidebias_faces_work.look(settings, {}) for job, settings in zip(jobs, small, strict=True)}
     assert insidebias_faces_work.look(small[0], {}) == results[jobs[0].id]  # the same again
     table = Faces().table(plan, Outcome(json.loads(json.dumps(results, allow_nan=False)), {}, {}))

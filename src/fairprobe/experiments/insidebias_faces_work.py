@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.faces import FAIRFACE, placed
@@ -29,6 +30,9 @@ GROUPS = {  # the paper's three, in FairFace's words; it names the Middle East i
     "c": ("White", "Latino_Hispanic"),
 }
 OWN, OTHER = 0.9, 0.05  # shares of the groups in a biased training
+LATE_RATE = 2e-4
+MOVED = 16  # a face is moved by up to so small a part of its side
+SEEDS = 1_000  # apart are those of two epochs, so that no two networks share any
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,7 @@ def look(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
     learnt, asked = _faces(source, side)
     lessons = mixed(learnt, settings["images"], settings["own"], np.random.default_rng(seed))
     network = NETWORKS[settings["network"]]((3, side, side), 2, seed=seed)
-    both = np.concatenate([lessons.images, lessons.images[..., ::-1]])  # and mirrored: there are few, and a mirror changes no gender
-    training = replace(ON_IMAGES, epochs=settings["epochs"])
-    train_on_images(network, both, np.tile(lessons.gender, 2), seed=seed, training=training)
+    learn(network, lessons, settings)
     sure = _probabilities(network, asked)
     excited = excitement(network, asked.groups())
     found = compare(excited, tau=settings["tau"], seed=seed)
@@ -112,7 +114,33 @@ def look(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
     }
 
 
-def _probabilities(network: torch.nn.Module, faces: Faces) -> Floats:
+def learn(network: nn.Module, lessons: Faces, settings: Plain) -> None:
+    """An epoch shows every face twice, each time varied: there are few faces, and a network soon knows them by heart.
+
+    In the last epochs it learns more slowly, which steadies what it has learnt.
+    """
+    rng = np.random.default_rng([settings["seed"], settings["epochs"]])
+    genders = np.tile(lessons.gender, 2)
+    for number in range(settings["epochs"]):
+        is_late = number >= settings["epochs"] - settings["late"]
+        training = replace(ON_IMAGES, epochs=1, batch=settings["batch"], learning_rate=LATE_RATE if is_late else ON_IMAGES.learning_rate)
+        images = np.concatenate([varied(lessons.images, rng) for _ in range(2)])
+        train_on_images(network, images, genders, seed=settings["seed"] + SEEDS * number, training=training)
+
+
+def varied(images: Bytes, rng: np.random.Generator) -> Bytes:
+    """The images, each moved by some pixels, and every other mirrored by chance: neither changes a gender."""
+    side = images.shape[-1]
+    reach = side // MOVED
+    larger = np.pad(images, ((0, 0), (0, 0), (reach, reach), (reach, reach)), mode="reflect")
+    starts = rng.integers(0, 2 * reach + 1, size=(len(images), 2))
+    moved = np.stack([one[:, top : top + side, left : left + side] for one, (top, left) in zip(larger, starts, strict=True)])
+    mirrored = rng.random(len(images)) < 0.5
+    moved[mirrored] = moved[mirrored, ..., ::-1]
+    return moved
+
+
+def _probabilities(network: nn.Module, faces: Faces) -> Floats:
     """What the network gives each face's true gender."""
     network.eval()
     with one_thread(), torch.inference_mode():
