@@ -26,7 +26,7 @@ from fairprobe.arrays import Ints
 from fairprobe.errors import ModelError, SettingError, StorageError, suggest
 from fairprobe.model import Outputs, as_logits
 from fairprobe.model.formats.file_checks import first_line
-from fairprobe.model.formats.keras_file import _keras, _quietly
+from fairprobe.model.formats.keras_file import import_keras, keras_quietly
 from fairprobe.networks import Training
 from fairprobe.networks.vision import Pixels
 from fairprobe.networks.vision_training import Images, train_on_images
@@ -187,7 +187,7 @@ def keras_detector(
         raise SettingError(f"The trunks of Keras take 3 colours; got {shape[0]} channels.")
     if weights not in (None, "imagenet") and not Path(weights).is_file():
         raise StorageError(f"There is no file of weights {weights}.")
-    keras = _keras(f"The trunk {name}")
+    keras = import_keras(f"The trunk {name}")
     before = keras.config.image_data_format()
     keras.config.set_image_data_format("channels_first")  # as torch has it; the layers ask once, when they are made
     try:
@@ -219,12 +219,12 @@ class _KerasTrunk(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         if self._pretrained:
             images = images.flip(1) * 255 - self.mean
-        with _quietly():
+        with keras_quietly():
             answer: Tensor = self.model(images, training=self.training)
         return answer
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _KerasTrunk:
-        with _quietly():
+        with keras_quietly():
             other = _KerasTrunk(copy.deepcopy(self.model, memo), pretrained=self._pretrained)
         return other.to(self.mean.device).train(self.training)
 

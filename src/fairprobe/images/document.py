@@ -15,7 +15,7 @@ from fairprobe.images.pairs import Pair, drawn, png
 from fairprobe.images.repair import ON_REPAIRS, State
 from fairprobe.images.search import ImageFindings
 from fairprobe.images.words import sentences, verdict
-from fairprobe.interpret import THRESHOLDS
+from fairprobe.interpret import THRESHOLDS, LayerBias
 from fairprobe.rates import CONFIDENCE, Rate
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _interpretation(audit: ImageAudit) -> dict[str, Any] | None:
             "curve": np.round(layer.curve, 4).tolist(),
             "threshold": layer.threshold,
             "biased": len(layer.biased),
-            "controls": {key: {"auc": audit.bias[key].layers[place].auc} for key in CHANGES if key in audit.bias},
+            "controls": {key: _beside(audit.bias[key].layers[place]) for key in CHANGES if key in audit.bias},
         }
         for place, layer in enumerate(own.layers)
     ]
@@ -158,6 +158,11 @@ def _interpretation(audit: ImageAudit) -> dict[str, Any] | None:
         "thresholds": np.round(THRESHOLDS, 3).tolist(),
         "layers": layers,
     }
+
+
+def _beside(layer: LayerBias) -> dict[str, Any]:
+    """The same layer under a change that is not about the attribute."""
+    return {"auc": layer.auc, "curve": np.round(layer.curve, 4).tolist()}
 
 
 def _generation(audit: ImageAudit, method: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _check_class(room: str, kind: str, name: str) -> None:
         raise ModelError(f"{name} uses {room}.{kind}, which is none of the layers that are opened here; export the model to ONNX instead.")
 
 
-def _keras(name: str) -> Any:
+def import_keras(name: str) -> Any:
     """Keras on torch: other back ends have no gradients that we can use."""
     before = os.environ.get("KERAS_BACKEND")
     if "keras" not in sys.modules:
@@ -106,8 +106,8 @@ def _keras(name: str) -> Any:
 
 
 def _open(path: Path) -> Opened:
-    keras = _keras(path.name)
-    with _quietly():
+    keras = import_keras(path.name)
+    with keras_quietly():
         try:
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
         except Exception as error:  # Keras raises what it likes
@@ -150,7 +150,7 @@ class _Network(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         parts = torch.split(rows, self.widths, dim=1)
         shaped = [part.reshape(-1, *sizes) for part, sizes in zip(parts, self.sizes, strict=True)]
-        with _quietly():
+        with keras_quietly():
             answer: Tensor = self.model(shaped[0] if len(shaped) == 1 else shaped, training=False)
         return answer
 
@@ -202,7 +202,7 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def keras_quietly() -> Iterator[None]:
     """Keras warns of what does not matter here: how arrays are made of its tensors, in which structure inputs come."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="__array__ implementation", category=DeprecationWarning)
