@@ -186,7 +186,7 @@ def small_audits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faces_file(cache / "face_nonface32.npz", each=6, others=60)
 
     def short(*args: Any, **options: Any) -> ImageAudit:
-        return audit(*args, **{**options, "faces": 8})
+        return audit(*args, **{**options, "faces": 6, "iterations": 5})
 
     monkeypatch.setattr(neuronfair_images_work, "audit", short)
 
