@@ -191,7 +191,8 @@ NOTHING: dict[str, dict[str, Any]] = {
 
 
 REPAIRS = ("neuronfair-table7", "neuronfair-table9")  # these always have a network to measure
-SEARCHES = [one for name, one in EXPERIMENTS.items() if name.startswith("neuronfair") and name not in REPAIRS]
+IMAGES = ("neuronfair-table10", "neuronfair-table11")  # jobs of their own, tested with them
+SEARCHES = [one for name, one in EXPERIMENTS.items() if name.startswith("neuronfair") and name not in (*REPAIRS, *IMAGES)]
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
