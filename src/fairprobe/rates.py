@@ -30,3 +30,14 @@ class Rate:
     def high(self) -> float:
         """The interval's upper end; 1 when everything was hit, or nothing was sampled."""
         return float(beta.ppf((1 + self.confidence) / 2, self.hits + 1, self.samples - self.hits)) if self.hits < self.samples else 1.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain data, for JSON."""
+        return {
+            "estimate": self.estimate,
+            "low": self.low,
+            "high": self.high,
+            "hits": self.hits,
+            "samples": self.samples,
+            "confidence": self.confidence,
+        }

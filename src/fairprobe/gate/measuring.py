@@ -20,7 +20,6 @@ from fairprobe.networks import DenseNetwork
 from fairprobe.run.document import FORMAT
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import as_model, check_classes, check_seed, name_of
-from fairprobe.run.plain import plain_rate
 from fairprobe.run.streams import streams
 
 EXAMPLES = 3
@@ -40,14 +39,14 @@ def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> 
     common = dm_rs(data.domain, model, rng=streams(seed)["domain"], samples=samples)
     again = streams(seed)["domain"]
     drawn = data.domain.sample(min(SAMPLES, samples), rng=again) if common.hits else np.empty((0, len(data.domain)), dtype=np.float32)
-    return _header(data, model, seed) | {"dm_rs": plain_rate(common), "pairs": _pairs(data, model.original or model, drawn)}
+    return _header(data, model, seed) | {"dm_rs": common.to_dict(), "pairs": _pairs(data, model.original or model, drawn)}
 
 
 def people_in_data(data: Dataset, model: Model) -> Document:
     """How many people in the data are affected, and in which groups most."""
     found = people(data.domain, model, data.x, favourable=data.favourable)
-    groups = [{"attribute": group.attribute, "value": group.value, **plain_rate(group.rate)} for group in (*found.values, *found.groups)]
-    return _header(data, model, 0) | {"people": {**plain_rate(found.everybody), "groups": groups}}
+    groups = [{"attribute": group.attribute, "value": group.value, **group.rate.to_dict()} for group in (*found.values, *found.groups)]
+    return _header(data, model, 0) | {"people": {**found.everybody.to_dict(), "groups": groups}}
 
 
 def groups_held_out(data: Dataset, model: Model, *, seed: int) -> Document:

@@ -89,10 +89,10 @@ def _detector(audit: ImageAudit) -> dict[str, Any]:
         "name": audit.name,
         "trained_here": audit.trained_here,
         "parameters": sum(parameter.numel() for parameter in audit.detector.parameters()),
-        "accuracy": _rate(told.accuracy),
-        "detection_rate": _rate(told.detection_rate),
-        "false_alarms": _rate(told.false_alarms) if told.false_alarms.samples else None,
-        "by_value": [{"name": name, "detection_rate": _rate(rate)} for name, rate in told.by_value.items()],
+        "accuracy": told.accuracy.to_dict(),
+        "detection_rate": told.detection_rate.to_dict(),
+        "false_alarms": told.false_alarms.to_dict() if told.false_alarms.samples else None,
+        "by_value": [{"name": name, "detection_rate": rate.to_dict()} for name, rate in told.by_value.items()],
     }
 
 
@@ -100,7 +100,7 @@ def _attribute(audit: ImageAudit) -> dict[str, Any]:
     def told(reading: Reading | None) -> dict[str, Any] | None:
         if reading is None:
             return None
-        recalls = [{"name": name, "rate": _rate(rate)} for name, rate in reading.recalls.items()]
+        recalls = [{"name": name, "rate": rate.to_dict()} for name, rate in reading.recalls.items()]
         return {"balanced_accuracy": reading.balanced_accuracy, "recalls": recalls}
 
     values = audit.data.attributes[audit.sensitive].values
@@ -117,10 +117,10 @@ def _change(audit: ImageAudit) -> dict[str, Any]:
     def told(which: str) -> dict[str, Any]:
         change, seen = audit.changes[which], audit.seen_change.get(which)
         return {
-            "flips": _rate(Rate(int(change.flipped.sum()), len(change))),
+            "flips": Rate(int(change.flipped.sum()), len(change)).to_dict(),
             "epsilon_used": _spread(change.epsilon),
             "l2": _spread(change.l2),
-            "seen_by_independent": None if seen is None else _rate(seen),
+            "seen_by_independent": None if seen is None else seen.to_dict(),
         }
 
     how = audit.settings.change
@@ -175,8 +175,8 @@ def _generation(audit: ImageAudit, method: str) -> dict[str, Any]:
         "seeds": found.seeds,
         "generated": found.generated,
         "moved": found.made,
-        "at_seed_rate": _rate(Rate(int(found.at_seed.sum()), found.seeds)),
-        "gsr_rate": _rate(Rate(found.made, found.seeds - int(found.at_seed.sum()))),
+        "at_seed_rate": Rate(int(found.at_seed.sum()), found.seeds).to_dict(),
+        "gsr_rate": Rate(found.made, found.seeds - int(found.at_seed.sum())).to_dict(),
         "iterations": _spread(found.iterations[~found.at_seed]),
         "ms_an_image": 1000 * found.seconds / found.seeds if found.seeds else 0.0,
         "stopped": found.stopped,
@@ -192,10 +192,10 @@ def _found(audit: ImageAudit, method: str, which: str) -> dict[str, Any]:
     return {
         "idis": len(found),
         "at_seed": int(found.at_seed.sum()),
-        "success": _rate(Rate(len(found), found.seeds)),
+        "success": Rate(len(found), found.seeds).to_dict(),
         "gsr": found.gsr,
         "l2": _spread(moved_by(found)),
-        "seen_by_independent": None if seen is None or not seen.samples else _rate(seen),
+        "seen_by_independent": None if seen is None or not seen.samples else seen.to_dict(),
     }
 
 
@@ -217,14 +217,14 @@ def _repair(audit: ImageAudit) -> dict[str, Any] | None:
 
 def _state(state: State) -> dict[str, Any]:
     return {
-        "accuracy": _rate(state.accuracy),
-        "detection_rate": _rate(state.detection_rate),
+        "accuracy": state.accuracy.to_dict(),
+        "detection_rate": state.detection_rate.to_dict(),
         "auc": state.auc,
         "auc_random_signs": state.auc_random_signs,
-        "flips": _rate(state.flips),
-        "differing": _rate(state.differing),
-        "differing_faces": _rate(state.differing_faces),
-        "attack": {"success": _rate(state.success), "l2": _mean(state.l2)},
+        "flips": state.flips.to_dict(),
+        "differing": state.differing.to_dict(),
+        "differing_faces": state.differing_faces.to_dict(),
+        "attack": {"success": state.success.to_dict(), "l2": _mean(state.l2)},
     }
 
 
@@ -275,17 +275,6 @@ def _pair(audit: ImageAudit, pair: Pair) -> dict[str, Any]:
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------------
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "estimate": rate.estimate,
-        "low": rate.low,
-        "high": rate.high,
-        "hits": rate.hits,
-        "samples": rate.samples,
-        "confidence": rate.confidence,
-    }
 
 
 def _spread(values: Floats | Ints) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from fairprobe.model import About, Model, TorchModel
 from fairprobe.networks import DenseNetwork
 from fairprobe.run.fairness import fairness_document
 from fairprobe.run.models import name_of
-from fairprobe.run.plain import plain_number, plain_rate
+from fairprobe.run.plain import plain_number
 from fairprobe.run.repair_document import repair_document
 from fairprobe.run.words import notes, verdict
 from fairprobe.search import Method
@@ -37,9 +37,9 @@ def document(audit: Audit) -> dict[str, Any]:
         "model": _model(audit),
         "interpretation": _interpretation(audit),
         "generation": _generation(audit),
-        "dm_rs": plain_rate(audit.dm_rs),
+        "dm_rs": audit.dm_rs.to_dict(),
         "people": {
-            **plain_rate(audit.people.everybody),
+            **audit.people.everybody.to_dict(),
             "values": [_group(group) for group in audit.people.values],
             "groups": [_group(group) for group in audit.people.groups],
             "absent": list(audit.people.absent),
@@ -53,7 +53,7 @@ def document(audit: Audit) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
-    return {"attribute": group.attribute, "value": group.value, **plain_rate(group.rate)}
+    return {"attribute": group.attribute, "value": group.value, **group.rate.to_dict()}
 
 
 def _data(audit: Audit) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairprobe.metrics import Divided, Fairness
-from fairprobe.run.plain import plain_estimate, plain_ifr, plain_rate
+from fairprobe.run.plain import plain_estimate, plain_ifr
 
 
 def fairness_document(measured: Fairness, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -25,8 +25,8 @@ def fairness_document(measured: Fairness, classes: tuple[str, ...]) -> dict[str,
         },
         "group": None
         if measured.selected is None
-        else {"selected": plain_rate(measured.selected), "tables": [_table(divided, classes) for divided in measured.groups]},
-        "quality": {"accuracy": plain_rate(measured.accuracy), "f1": plain_estimate(measured.f1), "mcc": plain_estimate(measured.mcc)},
+        else {"selected": measured.selected.to_dict(), "tables": [_table(divided, classes) for divided in measured.groups]},
+        "quality": {"accuracy": measured.accuracy.to_dict(), "f1": plain_estimate(measured.f1), "mcc": plain_estimate(measured.mcc)},
     }
 
 
@@ -37,7 +37,7 @@ def _table(divided: Divided, classes: tuple[str, ...]) -> dict[str, Any]:
         "rows": [
             {
                 "name": row.name,
-                **plain_rate(row.rate),
+                **row.rate.to_dict(),
                 "impact_ratio": plain_estimate(row.impact_ratio),
                 "is_small": row.is_small,
                 "is_empty": row.is_empty,

@@ -5,24 +5,12 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-from fairprobe.metrics import IFR, Estimate, Rate
+from fairprobe.metrics import IFR, Estimate
 
 
 def plain_number(value: float) -> float | None:
     """A number as JSON can hold it; what is no number is nothing."""
     return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
-
-
-def plain_rate(rate: Rate) -> dict[str, Any]:
-    """A share of people counted one by one."""
-    return {
-        "estimate": rate.estimate,
-        "low": rate.low,
-        "high": rate.high,
-        "hits": rate.hits,
-        "samples": rate.samples,
-        "confidence": rate.confidence,
-    }
 
 
 def plain_estimate(estimate: Estimate) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairprobe.repair.base import Repair
 from fairprobe.repair.verdict import Measured, Point, Proof
-from fairprobe.run.plain import plain_estimate, plain_ifr, plain_number, plain_rate
+from fairprobe.run.plain import plain_estimate, plain_ifr, plain_number
 
 
 def repair_document(proof: Proof) -> dict[str, Any]:
@@ -48,20 +48,20 @@ def _told(settings: Any) -> dict[str, Any]:
 
 def _measured(measured: Measured) -> dict[str, Any]:
     return {
-        "accuracy": plain_rate(measured.accuracy),
+        "accuracy": measured.accuracy.to_dict(),
         "f1": plain_estimate(measured.f1),
         "mcc": plain_estimate(measured.mcc),
-        "selected": plain_rate(measured.selected),
+        "selected": measured.selected.to_dict(),
         "ifr_b": plain_ifr(measured.ifr_b),
         "ifr_p": plain_ifr(measured.ifr_p),
         "dp": plain_estimate(measured.dp),
         "eo": [plain_estimate(each) for each in measured.eo],
-        "dm_rs": plain_rate(measured.dm_rs),
+        "dm_rs": measured.dm_rs.to_dict(),
         "idis": measured.idis,
         "tried": measured.tried,
         "auc": plain_number(measured.auc),
         "auc_scale_free": plain_number(measured.auc_scale_free),
-        "others": [{"name": other.name, "dm_rs": plain_rate(other.dm_rs), "ifr_b": plain_ifr(other.ifr_b)} for other in measured.others],
+        "others": [{"name": other.name, "dm_rs": other.dm_rs.to_dict(), "ifr_b": plain_ifr(other.ifr_b)} for other in measured.others],
         "is_constant": measured.is_constant,
     }
 
@@ -69,10 +69,10 @@ def _measured(measured: Measured) -> dict[str, Any]:
 def _point(point: Point) -> dict[str, Any]:
     return {
         "setting": point.setting,
-        "accuracy": plain_rate(point.accuracy),
+        "accuracy": point.accuracy.to_dict(),
         "ifr_b": plain_ifr(point.ifr_b),
         "ifr_p": plain_ifr(point.ifr_p),
-        "dm_rs": plain_rate(point.dm_rs),
+        "dm_rs": point.dm_rs.to_dict(),
         "dp": plain_estimate(point.dp),
         "is_constant": point.is_constant,
         "is_best": point.is_best,
