@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +29,7 @@ from fairprobe.scenes.asking import IN_VAIN, Failure, ask
 from fairprobe.scenes.detectors import coco, open_detector
 from fairprobe.scenes.detectors.detr import DetrDetector
 from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
-from fairprobe.scenes.detectors.layouts import FastestDet, Ssd, Yolox
+from fairprobe.scenes.detectors.layouts import DecodedYolox, FastestDet, Ssd, Yolox
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.suppression import keep_best, overlaps
 from fairprobe.scenes.detectors.trouble import TryAgainError
@@ -155,6 +156,88 @@ def test_a_yolox_file_is_recognised_and_its_box_put_back_into_the_picture(tmp_pa
     assert car.box == pytest.approx((2 * (40 - 16), 2 * (24 - 8), 2 * (40 + 16), 2 * (24 + 8)))
 
 
+def decoding(height: int, width: int) -> tuple[Any, Any]:
+    """Column and row of every cell of the three grids, and its stride, cell by cell."""
+    cells = [(column, row, stride) for stride in (8, 16, 32) for row in range(height // stride) for column in range(width // stride)]
+    found = np.array(cells, dtype=np.float32)[None]
+    return found[:, :, :2], found[:, :, 2:]
+
+
+def with_decoded_boxes(path: Path, height: int, width: int, to: Path) -> Path:
+    """The same network with the nodes that an export with `decode_in_inference` has at its end."""
+    model = onnx.load(path)
+    graph, cells, strides = model.graph, *decoding(height, width)
+    raw = graph.output[0].name
+    for name, value in {
+        "cells": cells,
+        "strides": strides,
+        **{f"at {at}": np.array([at], dtype=np.int64) for at in (0, 2, 4, 85)},
+        "last axis": np.array([2], dtype=np.int64),
+    }.items():
+        graph.initializer.append(numpy_helper.from_array(value, name))
+    graph.node.extend(
+        [
+            *(
+                helper.make_node("Slice", [raw, f"at {start}", f"at {stop}", "last axis"], [part])
+                for part, start, stop in (("centre", 0, 2), ("size", 2, 4), ("scores", 4, 85))
+            ),
+            helper.make_node("Add", ["centre", "cells"], ["in cells"]),
+            helper.make_node("Mul", ["in cells", "strides"], ["in pixels"]),
+            helper.make_node("Exp", ["size"], ["size in cells"]),
+            helper.make_node("Mul", ["size in cells", "strides"], ["size in pixels"]),
+            helper.make_node("Concat", ["in pixels", "size in pixels", "scores"], ["decoded"], axis=2),
+        ]
+    )
+    graph.output.remove(graph.output[0])
+    graph.output.append(helper.make_tensor_value_info("decoded", TensorProto.FLOAT, [1, cells.shape[1], 85]))
+    onnx.save(model, to)
+    return to
+
+
+def test_a_yolox_file_whose_boxes_are_decoded_already_gives_the_same_boxes(tmp_path: Path) -> None:
+    raw = network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)})
+    decoded = OnnxDetector(with_decoded_boxes(raw, 64, 96, tmp_path / "d.onnx"))
+    (car,) = decoded.detect(plain(128, 192))
+    assert decoded.layout == DecodedYolox(64, 96)
+    assert car.box == pytest.approx((48, 32, 112, 64))  # as in the test before
+    assert "decoded" in str(decoded.identity)  # answers kept from a wrong reading are not used
+    assert pickle.loads(pickle.dumps(decoded)).detect(plain(128, 192)) == (car,)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(160, 160), (128, 256)]), st.floats(0.1, 1.2), st.floats(-1, 3))
+def test_raw_and_decoded_boxes_are_told_apart_by_their_values(seed: int, size: tuple[int, int], spread: float, larger: float) -> None:
+    rng = np.random.default_rng(seed)
+    cells, strides = decoding(*size)
+    raw = np.zeros((1, cells.shape[1], 85), dtype=np.float32)
+    raw[..., :2] = rng.normal(0.5, spread, cells.shape)
+    raw[..., 2:4] = rng.normal(larger, 1.0, cells.shape)
+    decoded = raw.copy()
+    decoded[..., :2] = (raw[..., :2] + cells) * strides
+    decoded[..., 2:4] = np.exp(raw[..., 2:4]) * strides
+    layout = Yolox(*size)
+    assert layout.told_apart([raw]) == layout
+    assert layout.told_apart([decoded]) == DecodedYolox(*size)
+    np.testing.assert_allclose(layout.read([raw], size)[0], DecodedYolox(*size).read([decoded], size)[0], rtol=1e-4, atol=1e-2)
+
+
+def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(tmp_path: Path) -> None:
+    for value in (1000.0, np.nan):
+        answer = yolox_answer(64, 96)
+        answer[:, :, :2] = value
+        path = network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": answer})
+        with pytest.raises(ModelError, match=r"raw .* or decoded \(pixels\) cannot be seen.*raw:.*x\.onnx or decoded:.*x\.onnx"):
+            OnnxDetector(path)
+    for form, layout in (("raw", Yolox), ("decoded", DecodedYolox)):
+        detector = open_detector(f"{form}:{path}")
+        assert isinstance(detector, OnnxDetector)
+        assert type(detector.layout) is layout
+    path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
+    with pytest.raises(SettingError, match=r"Only a YOLOX has raw or decoded boxes; f\.onnx is a FastestDet"):
+        open_detector(f"raw:{path}")
+    with pytest.raises(SettingError, match="'raw' or 'decoded'; got 'pixels'"):
+        OnnxDetector(path, boxes="pixels")  # type: ignore[arg-type]
+
+
 def test_an_ssd_file_is_recognised_in_either_order_of_its_outputs(tmp_path: Path) -> None:
     scores, boxes = ssd_answer()
     for outputs in ({"a": scores, "b": boxes}, {"a": boxes, "b": scores}):
@@ -237,6 +320,20 @@ def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colours
     cars = [counted(detector.detect(picture))["car"] for picture in (street, street[:, :, ::-1].copy())]
     assert cars[0] >= 5
     assert cars[1] < cars[0]  # a car is less of a car with red and blue exchanged
+
+
+def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> None:
+    folder = assets() / "vision"
+    raw = OnnxDetector(folder / "yolox_nano.onnx")
+    decoded = OnnxDetector(with_decoded_boxes(raw.path, 416, 416, tmp_path / "decoded.onnx"))
+    assert (raw.layout, decoded.layout) == (Yolox(416, 416), DecodedYolox(416, 416))
+    for file in ("bus.jpg", "mmdet_demo.jpg"):
+        picture = np.asarray(Image.open(folder / file).convert("RGB"))
+        wanted, found = raw.detect(picture), decoded.detect(picture)
+        assert len(wanted) >= 3
+        assert [(one.label, one.score) for one in found] == [(one.label, one.score) for one in wanted]
+        for one, other in zip(found, wanted, strict=True):
+            assert one.box == pytest.approx(other.box, abs=0.01)
 
 
 def test_a_real_detector_of_another_kind_is_refused() -> None:
@@ -364,9 +461,61 @@ def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.
         assert pickle.loads(pickle.dumps(detector)).detect(image) == detector.detect(image)
     monkeypatch.chdir(tmp_path)
     assert isinstance(open_detector("mine:brightness"), OwnDetector)
-    before = open_detector(f"{path}:brightness").identity
-    path.write_text(CODE + "\n# changed\n")
-    assert open_detector(f"{path}:brightness").identity != before
+
+
+def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_gives(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    known = {}
+    for version, code in enumerate(
+        (CODE, CODE + "brightness.identity = 'May'\n", CODE + "brightness.identity = 'June'\n", CODE + "brightness.identity = 'June'#\n")
+    ):
+        path.write_text(code)
+        known[version] = open_detector(f"{path}:brightness").identity
+    assert known.pop(0) is None
+    assert len(set(known.values())) == 3  # another text, or another file
+    assert open_detector(f"{path}:brightness").identity == known[3]
+    path.write_text(CODE + "brightness.identity = 3\n")
+    with pytest.raises(ModelError, match=r"'identity' of .*brightness' must be a text .*got 3\."):
+        open_detector(f"{path}:brightness")
+
+
+def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: Path) -> None:
+    """Neither trained on in place, nor loaded anew under the same name, nor behind a method, a partial or a default."""
+    network = torch.nn.Linear(1, 1)
+
+    class Wrapped:
+        def __init__(self) -> None:
+            self.network = network
+
+        def __call__(self, image: Picture) -> list[tuple[str, float]]:
+            with torch.inference_mode():
+                return [("cat", float(self.network(torch.tensor([[image.mean() / 255]], dtype=torch.float32)).sigmoid()))]
+
+        def see(self, image: Picture) -> list[tuple[str, float]]:
+            return self(image)
+
+    def enclosed(image: Picture) -> list[tuple[str, float]]:
+        return Wrapped()(image)
+
+    def default(image: Picture, wrapped: Wrapped = Wrapped()) -> list[tuple[str, float]]:  # noqa: B008
+        return wrapped(image)
+
+    held = Wrapped()
+    detectors = [FunctionDetector(one) for one in (held, held.see, enclosed, default, partial(default, wrapped=held))]
+
+    def scores() -> list[float]:
+        answers = [dict(ask(one, [(0, plain(4, 4, (200, 0, 0)))], cache=tmp_path))[0] for one in detectors]
+        return [answer[0].score for answer in answers if not isinstance(answer, Failure)]
+
+    seen = []
+    for value in (-2.0, 2.0):
+        with torch.no_grad():
+            network.weight.fill_(value)
+            network.bias.fill_(value)
+        seen.append(scores())
+    assert [len(set(several)) for several in seen] == [1, 1]
+    assert all(before < 0.5 < after for before, after in zip(*seen, strict=True))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> None:
@@ -548,11 +697,13 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
         image[:] = 7
         return [("cat", 0.5)]
 
+    scribbles.identity = "1"  # type: ignore[attr-defined]
     image = plain()
     list(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path))
     assert not image.any()
-    never = FunctionDetector(scribbles)
-    assert dict(ask(never, [(0, image)], cache=tmp_path)) == {0: (Detection("cat", 0.5),)}
+    (kept,) = tmp_path.rglob("*.json")
+    kept.write_text(kept.read_text().replace("cat", "dog"))
+    assert dict(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path)) == {0: (Detection("dog", 0.5),)}
 
 
 @pytest.mark.parametrize(

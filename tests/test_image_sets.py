@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import pickle
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from fairprobe.datasets.image_sets import ImageSet, open_images
+from fairprobe.datasets.pictures import Told, read_picture
 from fairprobe.errors import DataError, SettingError, StorageError
 from tests.helpers import assets
 
@@ -115,7 +120,7 @@ def test_lfw_tells_gender_and_race_by_the_scores_of_its_attributes(tmp_path: Pat
     images = open_images(lfw(tmp_path))
     assert words(images, "gender") == ["male", "male", "male", "female", "female", "?", "female", "female"]
     assert words(images, "race") == ["White", "Asian", "Indian", "Black", "Black", "?", "Asian", "Asian"]
-    assert images.messages == ("1 images of LFW are in no list of attributes; what they show is a face of unknown gender.",)
+    assert images.told["gender"] == ("In 1 of 8 pictures of people the gender is not known; they stand in no group.",)
 
 
 def test_lfw_tells_gender_by_lists_of_names_and_never_divides_a_person(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_fairface_holds_its_validation_part_out(tmp_path: Path) -> None:
     assert words(images, "race") == ["East Asian", "Indian", "Black", "White"]
     assert words(images, "age") == ["50-59", "30-39", "3-9", "more than 70"]
     assert images.held_out.tolist() == [False, False, False, True]
-    assert "No image of the race 'Middle Eastern' can be used; the group is left out." in images.messages
+    assert "No image of the race 'Middle Eastern' can be used; the group is left out." in images.told["race"]
 
 
 def test_utkface_tells_everything_in_its_names(tmp_path: Path) -> None:
@@ -218,10 +223,90 @@ def test_whatever_is_wrong_with_a_picture_is_named_and_the_rest_goes_on(tmp_path
         "train/alpha.png has an alpha channel, which is dropped.",
         "train/grey.png is grey and gets three equal channels.",
     )
-    assert "No image of the race 'Indian' can be used; the group is left out." in images.messages
+    assert "No image of the race 'Indian' can be used; the group is left out." in images.told["race"]
     brought = open_images(root, size=10)
     assert brought.images.shape == (5, 3, 10, 10)
     assert any(message.startswith("5 images: each is brought to 10 × 10 pixels") for message in brought.messages)
+
+
+def test_pictures_are_turned_upright_and_of_several_frames_the_first_counts(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter, clockwise
+    first, second = Image.fromarray(picture(1)), Image.fromarray(picture(2))
+    first.save(tmp_path / "20_0_0_1.png", exif=exif)
+    first.save(tmp_path / "20_1_0_2.png", save_all=True, append_images=[second])
+    images = open_images(tmp_path)
+    assert np.array_equal(images.images[0].transpose(1, 2, 0), np.rot90(picture(1), k=-1))
+    assert np.array_equal(images.images[1].transpose(1, 2, 0), picture(1))
+    assert images.messages == (
+        "20_0_0_1.png is turned upright, as its camera says.",
+        "20_1_0_2.png has several frames, of which the first counts.",
+    )
+
+
+def test_huge_and_damaged_pictures_are_named_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200)  # beyond it PIL warns, beyond twice as much it refuses
+    save(tmp_path / "20_0_0_1.png", 1, width=15, height=15)
+    save(tmp_path / "20_0_0_2.png", 2, width=30, height=30)
+    whole = io.BytesIO()
+    Image.fromarray(picture(1)).save(whole, "GIF")
+    for at, end in enumerate((0, 20, 200)):
+        (tmp_path / f"20_0_0_3{at}.png").write_bytes(whole.getvalue()[:end])
+    for number in (4, 5):
+        save(tmp_path / f"20_{number % 2}_0_{number}.png", number)
+    images = open_images(tmp_path)
+    assert numbers(images) == [4, 5]
+    assert images.messages == (
+        "3 images: each cannot be read as an image and is left out (20_0_0_30.png, 20_0_0_31.png, 20_0_0_32.png).",
+        "2 images: each has too many pixels to be opened safely and is left out (20_0_0_1.png, 20_0_0_2.png).",
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=8), st.sampled_from(["PNG", "JPEG", "GIF", "BMP"]))
+def test_no_damage_to_a_picture_is_more_than_a_message(damage: list[tuple[int, int]], kind: str) -> None:
+    file = io.BytesIO()
+    Image.fromarray(picture(1)).save(file, kind)
+    content = bytearray(file.getvalue())
+    for at, byte in damage:
+        content[at % len(content)] = byte
+    told = Told(Path())
+    read = read_picture(Path("face.png"), told, content=bytes(content))
+    assert read is not None or len(told.messages()) == 1
+
+
+def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_refused_by_its_name(tmp_path: Path) -> None:
+    root = celeba(tmp_path, "csv")
+    listed, divided = root / "list_attr_celeba.csv", root / "list_eval_partition.csv"
+    text = listed.read_text()
+    listed.write_text(text.replace("000001.jpg,1,", "000001.jpg,,"))
+    divided.write_text(divided.read_text() + "000001.jpg,0\n")  # twice in the list
+    images = open_images(root)
+    assert words(images, "gender") == ["?", "female", "male", "female", "male", "female"]
+    assert images.told["gender"] == ("In 1 of 6 pictures of people the gender is not known; they stand in no group.",)
+    listed.write_text(text.replace("000002.jpg,-1,", "000002.jpg,woman,"))
+    with pytest.raises(DataError, match=r"the attribute Male must be 1 or -1; 000002\.jpg has 'woman'"):
+        open_images(root)
+
+
+def test_a_row_of_another_length_than_its_heading_is_refused(tmp_path: Path) -> None:
+    listed = celeba(tmp_path) / "list_attr_celeba.txt"
+    listed.write_text(listed.read_text().replace("000003.jpg  1  1 -1", "000003.jpg  1  1"))
+    with pytest.raises(DataError, match=r"the attribute Pale_Skin must be 1 or -1; 000003\.jpg has ''"):
+        open_images(tmp_path)
+    (tmp_path / "lfw" / "lfw_attributes.txt").parent.mkdir()
+    (tmp_path / "lfw" / "lfw_attributes.txt").write_text("#\n#\tperson\timagenum\nA B\t1\t0.5\t0.1\n")
+    with pytest.raises(DataError, match=r"lfw_attributes\.txt cannot be read as a table"):
+        open_images(tmp_path / "lfw")
+
+
+def test_words_that_fairface_does_not_have_are_told(tmp_path: Path) -> None:
+    root = fairface(tmp_path)
+    for part in ("train", "val"):
+        listed = root / f"fairface_label_{part}.csv"
+        listed.write_text(listed.read_text().replace("Female", "F").replace("Male", "M"))
+    assert open_images(root).told["gender"] == (
+        "The gender of nobody is known, so there are no groups to compare by it; expected Male, Female.",
+    )
 
 
 def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_left(tmp_path: Path) -> None:
@@ -233,7 +318,7 @@ def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_lef
     (root / "val" / "1.jpg").unlink()
     women = open_images(root)
     assert "gender" not in women.attributes
-    assert "All people have the gender 'Female' where it is known, so there are no groups to compare by it." in women.messages
+    assert "All people have the gender 'Female' where it is known, so there are no groups to compare by it." in women.told["gender"]
 
 
 def test_a_face_keeps_its_proportions_when_it_is_brought_to_a_size(tmp_path: Path) -> None:
@@ -329,9 +414,30 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a third class": ({"images": FACES, "is_face": np.arange(6)}, "must be 0 or 1"),
     "a class without a name": ({"images": FACES, "y": np.arange(6), "y_names": np.array(["a", "b"])}, "places in `y_names`"),
     "a group without a name": ({"images": FACES, "race": np.arange(6), "race_names": np.array(["a"])}, "`race_names` has 1 names"),
+    "names without a number": ({"images": FACES, "race": np.zeros(6, dtype=int), "race_names": np.array("a")}, "a word for each code of"),
     "offsets that fall": ({"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([5, 0])}, "whole numbers that rise"),
     "nothing to read": ({"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([0, 9])}, "No image of"),
 }
+
+
+def test_an_array_that_tells_no_groups_says_why(tmp_path: Path) -> None:
+    codes = np.arange(6) % 2
+    arrays = {"images": FACES, "gender": codes[:-1], "race": codes / 2, "skin": codes, "skin_names": np.array([b"light", b"dark"])}
+    path = npz(tmp_path / "own.npz", **arrays)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("README.txt", "hello")
+    images = open_images(path)
+    assert images.told["gender"] == ("`gender` of own.npz has the shape (5,) beside 6 images, so it tells no groups.",)
+    assert images.told["race"] == ("`race` of own.npz is neither whole numbers nor words but float64, so it tells no groups.",)
+    assert images.attributes["skin"].values == ("light", "dark")
+
+
+def test_a_set_made_by_hand_must_fit(tmp_path: Path) -> None:
+    images = open_images(npz(tmp_path / "own.npz", images=FACES, gender=np.arange(6) % 2))
+    with pytest.raises(DataError, match=r"must be bytes \(number, 3, height, width\); got float32"):
+        replace(images, images=images.images.astype(np.float32))
+    with pytest.raises(DataError, match="has 6 pictures, but `y` is of 5"):
+        replace(images, y=images.y[:-1])
 
 
 @pytest.mark.parametrize(("arrays", "told"), BROKEN.values(), ids=BROKEN)
@@ -347,8 +453,8 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "trap.npz", images=np.array([Trap()], dtype=object))
     (tmp_path / "trap.pkl").write_bytes(pickle.dumps(Trap()))
-    for name in ("trap.npz", "trap.pkl"):
-        with pytest.raises(StorageError, match=r"cannot be read as an \.npz of plain arrays"):
+    for name, told in (("trap.npz", r"cannot be read as an \.npz of plain arrays \(`images`\)"), ("trap.pkl", r"is no \.npz file")):
+        with pytest.raises(StorageError, match=told):
             open_images(tmp_path / name)
     assert not (tmp_path / "trapped").exists()
 

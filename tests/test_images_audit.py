@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import fairprobe as fp
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
+from fairprobe.images import evidence
 from fairprobe.images.change import Change
 from fairprobe.images.controls import CONTROLS
 from fairprobe.images.detector import Detector
@@ -27,6 +28,7 @@ from fairprobe.images.words import sentences, verdict
 from fairprobe.model import one_thread
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
+from fairprobe.report.images_page import render_images
 
 SIDE, TIMES = 12, 128
 SQUARE, RED = 130 / 255, 125 / 255  # between the brightness of faces and others, and between the red of the two genders
@@ -178,6 +180,25 @@ def test_the_run_folder_holds_numbers_report_and_findings(whole: fp.images.Image
     assert whole.report(tmp_path / "alone.html").stat().st_size > 10_000
 
 
+def test_a_full_disk_costs_nothing(whole: fp.images.ImageAudit, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def once(body: dict[str, Any]) -> str:
+        calls.append(body)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return render_images(body)
+
+    monkeypatch.setattr(evidence, "render_images", once)
+    with pytest.raises(StorageError, match="No space left on device") as told:
+        whole.save(tmp_path / "run")
+    (rescued,) = temporary.iterdir()
+    assert str(told.value).endswith(f"Nothing is lost: the whole run is in {rescued}.")
+    assert f"Cannot write {tmp_path / 'run'}: " in str(told.value)
+    assert {path.name for path in rescued.iterdir()} == {"audit.json", "findings.npz", "report.html"}
+    assert list(tmp_path.iterdir()) == [temporary]
+
+
 def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path: Path) -> None:
     def save(name: str, *, overwrite: bool = False) -> None:
         with fp.images.new_run(tmp_path / name, overwrite=overwrite) as staged:
@@ -243,6 +264,71 @@ def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
         fp.images.audit(pictures(), Detector(nn.Linear(5, 5), nn.Linear(5, 2)), "gender")
     with pytest.raises(ModelError, match=r"answers with \(2, 3\) to two pictures"):
         fp.images.audit(pictures(), Detector(Square(), nn.Linear(4 * TIMES, 3)), "gender")
+
+
+def test_where_no_face_can_be_flipped_the_audit_says_so_and_does_not_call_itself_interrupted(tmp_path: Path) -> None:
+    nothing = fp.images.audit(pictures(40), honest(), "gender", faces=4, epsilon=1e-7, cap=2e-7, controls=False)
+    told = nothing.to_dict()
+    assert told["verdict"].startswith("The attribute head's opinion on gender could not be flipped in any face by a change of 2e-07")
+    assert (told["partial"], told["generation"]) == (False, [])
+    assert "by a change of 2e-07: nothing to search" in told["messages"][0]
+    assert "Nothing to search: no face’s gender could be flipped" in nothing.report(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_change_may_grow_up_to_a_cap() -> None:
+    given: dict[str, Any] = {"faces": 8, "epsilon": 0.001, "methods": ["adf"], "controls": False, "repair": False}
+    small, grown = (fp.images.audit(pictures(), honest(), "gender", cap=cap, **given) for cap in (None, 0.1))
+    assert len(small.seeds) < len(grown.seeds)
+    assert grown.to_dict()["change"]["cap"] == 0.1
+    assert 0.001 < grown.changes["own"].epsilon.max() <= 0.1
+
+
+def test_a_detector_that_was_frozen_for_use_is_retrained_as_a_copy_that_learns() -> None:
+    frozen = judging_by(1.0, 0.0).requires_grad_(False)
+    repaired = fp.images.audit(pictures(60), frozen, "gender", faces=6, methods=["adf"], controls=False).repaired
+    assert repaired is not None
+    assert repaired.after is not None
+    assert not torch.equal(repaired.detector.head.weight, frozen.head.weight)  # type: ignore[arg-type]
+    assert not any(weight.requires_grad for weight in frozen.parameters())
+
+
+def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
+    class Brightness(nn.Module):
+        def forward(self, features: Tensor) -> Tensor:
+            return torch.stack([features[:, 2], features[:, 0]], dim=1)
+
+    told = fp.images.audit(pictures(60), Detector(Square(), Brightness()), "gender", faces=6, methods=["adf"], controls=False).to_dict()
+    assert told["generation"][0]["idis"] > 0
+    assert told["messages"] == ["The detector could not be retrained. It has no weights that could learn."]
+
+
+def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_is_told() -> None:
+    some: dict[str, Any] = {"faces": 4, "iterations": 1, "methods": ["adf"], "controls": False, "repair": False}
+    same, reverse = (fp.images.audit(pictures(), one, "gender", **some).to_dict() for one in (judging_by(0, 0, 1), judging_by(-1, 0)))
+    assert same["sentences"][0] == "The detector gives all held-out pictures the same answer, so it detects nothing."
+    assert reverse["sentences"][0].endswith("fewer than by chance. Are its classes in this order: not a face, face?")
+
+
+def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
+    data = pictures(60)
+    codes = data.attributes["gender"].codes.copy()
+    learnt = np.flatnonzero((codes >= 0) & ~data.held_out)
+    codes[learnt[0]] = 2
+    codes[np.flatnonzero((codes >= 0) & data.held_out)[0]] = 3
+    data = replace(data, attributes={"gender": ImageAttribute(("Female", "Male", "Other", "Unsaid"), codes)})
+    told = fp.images.audit(data, honest(), "gender", faces=4, iterations=1, methods=["adf"], controls=False, repair=False).to_dict()
+    assert told["attribute"]["values"] == ["Female", "Male"]
+    assert told["messages"] == [
+        "The gender 'Other' is left out: one face to learn it from.",
+        "The gender 'Unsaid' is left out: no face to learn it from.",
+    ]
+
+
+def test_a_repair_after_which_nothing_can_be_compared_praises_nothing(body: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(body))
+    changed["repair"]["after"]["differing"] |= {"hits": 0, "samples": 0, "estimate": 0.0}
+    assert any("no held-out pair is left" in sentence for sentence in sentences(changed))
+    assert not any("still differ" in sentence for sentence in sentences(changed))
 
 
 # -- interrupts ----------------------------------------------------------------------------------------------------------
@@ -316,6 +402,9 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None
         ({"faces": 0}, "1 face or more"),
         ({"epsilon": 0.0}, "size of a change"),
         ({"step": -1.0}, "step must be positive"),
+        ({"step": float("nan")}, "step must be positive"),
+        ({"cap": 0.01}, "cap of a change"),
+        ({"outputs": "odds"}, "logits or probabilities"),
         ({"iterations": 0}, "1 step or more"),
         ({"by": "pixel"}, "position or a channel"),
         ({"seed": -1}, "The seed must be"),
@@ -389,7 +478,7 @@ def test_the_verdict_never_says_more_than_the_controls_allow() -> None:
     assert "more than nearness to the decision boundary" in told_of(170, 60, 90)
     assert "Without all controls this cannot be told from" in told_of(170, None, None)
     assert told_of(0, 0, None).startswith("No differing pair was found")
-    assert "interrupted before a search" in verdict({"sensitive": "gender", "generation": []})
+    assert "interrupted before a search" in verdict({"sensitive": "gender", "generation": [], "partial": True})
 
 
 def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from PIL import Image
 from fairprobe.images import auditing
 from fairprobe.images.search import ImageFindings, search_images
 from fairprobe.model import one_thread
-from tests.test_cli import Answer, ask
+from tests.test_cli import Answer, Process, ask, environment
 from tests.test_images_audit import SIDE, pictures
 
 FAST = ["--faces", "6", "--iterations", "2", "--no-controls", "--no-repair"]
@@ -87,6 +90,7 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
     answer = audit_images(faces, "--model", "own_faces.py:detector", *FAST, "--json", "--out", "one")
     assert answer.code == 0, answer
     assert json.loads(answer.out) == json.loads(Path("one/audit.json").read_text(encoding="utf-8"))
+    assert ask("show", "one", "--json").out == answer.out
     assert {path.name for path in Path("one").iterdir()} == {"audit.json", "findings.npz", "report.html"}
     quiet = audit_images(faces, "--model", "own_faces.py:detector", *FAST, "--quiet", "--out", "two")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
@@ -98,6 +102,7 @@ def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
     )
     assert answer.code == 0, answer
     assert all(word in answer.out for word in ("before", "without IDIs", "repaired", "L2 a new attack needs"))
+    assert ask("show", "runs/faces-gender").out == answer.out
 
 
 def test_a_run_is_replaced_only_when_that_is_wanted(faces: Path) -> None:
@@ -136,6 +141,8 @@ def test_pictures_that_cannot_be_used_are_named_and_the_rest_goes_on(tmp_path: P
     body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
     assert body["data"]["faces"] == 60 + 2
     assert len(body["messages"]) >= 4
+    again = ask("show", "run")
+    assert (again.out, again.said) == (answer.out, answer.said)
 
 
 def test_a_group_without_a_picture_is_named(faces: Path, tmp_path: Path) -> None:
@@ -176,6 +183,48 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(faces: Pat
     answer = audit_images(faces, "--out", "runs/faces")
     assert (answer.code, answer.said) == (130, "Interrupted; nothing was written.")
     assert list(Path("runs").iterdir()) == []
+
+
+IN_A_SEARCH = """
+import pathlib, sys, time
+from fairprobe.cli import main
+from fairprobe.images import auditing
+come, sent = map(pathlib.Path, (sys.argv.pop(1), sys.argv.pop(1)))
+search = auditing.search_images
+def slow(*given, **named):
+    if given[3].method == "eidig":
+        come.touch()
+        while not sent.exists():
+            time.sleep(0.02)
+    return search(*given, **named)
+auditing.search_images = slow
+main()
+"""
+
+
+def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(faces: Path, tmp_path: Path) -> None:
+    come, sent = tmp_path / "come", tmp_path / "sent"
+    command = [sys.executable, "-c", IN_A_SEARCH, come, sent, "audit-images", faces, "--sensitive", "gender", "--model"]
+    command += ["own_faces.py:detector", *FAST, "--iterations", "20", "--methods", "adf,eidig", "--out", "run"]
+    own_code = environment(tmp_path) | {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([str(word) for word in command], stdout=pipe, stderr=pipe, text=True, env=own_code) as process:
+        try:
+            answer = Process(process, come, sent).interrupt(signal.SIGINT)
+        finally:
+            process.kill()
+    body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
+    found = {method["method"]: method["idis"] for method in body["generation"]}
+    assert answer.code == 130, answer
+    assert f"Interrupted: kept all {sum(found.values()):,} findings until then in run." in answer.said
+    assert "Interrupted while searching with eidig" in answer.out
+    assert "Traceback" not in answer.err
+    assert list(found) == ["adf", "eidig"]
+    assert found["adf"] > 0
+    assert {path.name for path in Path("run").iterdir()} == {"audit.json", "findings.npz", "report.html"}
+    with np.load("run/findings.npz") as stored:
+        assert len(stored["adf_rows"]) == found["adf"]
+    assert sorted(path.name for path in Path().iterdir() if path.name != "__pycache__") == ["own_faces.py", "run"]
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,10 @@ from torch import Tensor, nn
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.images.attribute import attribute_head, attribute_network, balanced_accuracy
+from fairprobe.images.change import Change
 from fairprobe.images.detector import Detector, Mirror, dense_head, keras_detector, own_detector, small_detector, train_detector
+from fairprobe.images.interpret import image_bias
+from fairprobe.images.models import Given
 from fairprobe.model.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
@@ -250,6 +253,61 @@ def test_an_own_network_with_a_wrong_name_or_a_head_that_is_never_called_is_refu
         own_detector(Own(2), trunk="eyes", head="mindd")
     with pytest.raises(ModelError, match="never called its head"):
         own_detector(Own(2, skip=True), trunk="eyes", head="mind").features(torch.rand(1, *SHAPE))
+
+
+class Odd(Own):
+    """An own network with something wrong."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(2)
+        self.wrong = wrong
+
+    def forward(self, images: Tensor) -> Any:
+        if self.wrong == "fails":
+            raise KeyError
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.wrong != "no gradient"):
+            answer = super().forward(images)
+        broken = answer.index_fill(0, torch.tensor([0]), torch.nan)
+        kinds = {"a tuple": (answer, images), "maps": images, "not finite": broken, "large": answer + 9, "shares": answer.softmax(dim=1)}
+        return kinds.get(self.wrong, answer)
+
+
+@pytest.mark.parametrize(
+    ("network", "settings", "told"),
+    [
+        (Odd("fails"), {}, r"cannot take 2 pictures of 8 × 8 pixels, as float32 from 0 to 1 \(KeyError; .*test_images_detector.py:"),
+        (Odd("a tuple"), {}, "answers 2 pictures with a tuple; expected a tensor"),
+        (Odd("maps"), {}, r"answers 2 pictures with numbers \(2, 3, 8, 8\)"),
+        (Odd("no gradient"), {}, "No gradient comes from the network's answers"),
+        (Odd("not finite"), {}, "answers 1 of 2 pictures with numbers that are not finite"),
+        (Odd("shares"), {}, "answers with probabilities, and logits were expected"),
+        (Own(1, final=nn.Sigmoid()), {}, "answers with probabilities, and logits were expected"),
+        (Odd("large"), {"outputs": "probabilities"}, "which are no probabilities"),
+        (Own(2), {"trunk": "mind", "head": "eyes"}, "Are the two names exchanged"),
+        (Own(2), {"trunk": "eyes", "head": "eyes"}, "is named as the trunk and as the head"),
+        (nn.Sequential(OrderedDict(eyes=nn.Flatten(), mind=nn.Linear(192, 2))), {}, "no hidden layer with an activation function"),
+    ],
+)
+def test_an_own_network_that_is_not_what_was_said_of_it_is_refused_at_once(network: nn.Module, settings: Any, told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        Given(model=network, **{"trunk": "eyes", "head": "mind"} | settings).open((3, 8, 8), 2, seed=0)
+
+
+def test_a_head_may_be_given_its_features_by_name() -> None:
+    class Named(Own):
+        def forward(self, images: Tensor) -> Tensor:
+            answer: Tensor = self.mind(input=self.eyes(images).mean(dim=(2, 3)))
+            return answer
+
+    network = Given(model=Named(2), trunk="eyes", head="mind").open(SHAPE, 2, seed=0)
+    assert network.features(torch.rand(5, *SHAPE)).shape == (5, 4)
+
+
+def test_a_final_sigmoid_is_no_hidden_layer_of_an_own_network_and_its_layers_keep_their_names() -> None:
+    images = np.random.default_rng(0).random((6, *SHAPE), dtype=np.float32)
+    network = own_detector(Own(1, final=nn.Sigmoid()), trunk="eyes", head="mind", outputs="probabilities")
+    change = Change(np.zeros_like(images), np.ones(6, dtype=bool), np.zeros(6))
+    assert [layer.name for layer in image_bias(network, images, change).layers] == ["eyes.relu"]
 
 
 def test_a_new_head_fits_an_own_trunk() -> None:

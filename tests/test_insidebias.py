@@ -297,11 +297,31 @@ def test_wrong_groups_are_told_in_a_sentence(change: Callable[[Groups], dict[str
         ({"resamples": 10}, "100 resamples or more"),
         ({"batch": 0}, "1 image or more"),
         ({"order": "layer"}, "got 'layer'"),
+        ({"seed": -1}, "whole number from 0; got -1"),
     ],
 )
 def test_wrong_settings_are_told_in_a_sentence(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         insidebias(seeing(1.0, 1.0, 1.0), lights(5, 0), **settings)
+
+
+class Failing(nn.Module):
+    """Takes one image, or so many at a time, and raises without a word otherwise."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > self.most:
+            raise AssertionError
+        return 2 * torch.relu(images.mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize(("most", "words"), [(0, "does not take images of shape"), (1, "failed on images of group '")])
+def test_whatever_a_network_raises_is_told_with_its_place(most: int, words: str) -> None:
+    with pytest.raises(ModelError, match=words + r".*\(AssertionError; .*test_insidebias\.py:\d+\)"):
+        insidebias(Failing(most), lights(5, 0))
 
 
 def test_a_network_without_activations_is_refused() -> None:

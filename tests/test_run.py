@@ -707,7 +707,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "the network": (networks, "save"),
     "the document": (folder_module, "write_text"),
     "the report": (folder_module, "render"),
-    "the last move": (RunFolder, "_take_place"),
+    "the last move": (RunFolder, "take_place"),
 }
 
 

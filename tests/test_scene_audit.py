@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -33,11 +33,25 @@ CLI = CliRunner()
 FAST: dict[str, Any] = {"inpainting": "ns"}  # what fills the holes does not matter here
 
 
+class _Known:
+    """A toy recogniser that says what it is, so that its answers are kept; how often it is asked is counted."""
+
+    asked: ClassVar = Counter[str]()
+
+    def __init__(self, function: Callable[[Picture], list[Detection]]) -> None:
+        self._function, self.__name__, self.identity = function, function.__name__, "toy"
+
+    def __call__(self, image: Picture) -> list[Detection]:
+        self.asked[self.__name__] += 1
+        return self._function(image)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
     """Both recognisers with every mutation."""
     folder = tmp_path_factory.mktemp("scenes")
-    done = fp.scenes.audit(SCENES, [fair, unfair], classes=["person", "car"], repeats=1, clusters=1, folder=folder, title="toys", **FAST)
+    both = [_Known(fair), _Known(unfair)]
+    done = fp.scenes.audit(SCENES, both, classes=["person", "car"], repeats=1, clusters=1, folder=folder, title="toys", **FAST)
     done.save(folder)
     return done
 
@@ -94,9 +108,10 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
 
 def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
+    asked = _Known.asked.copy()
     again = fp.scenes.audit(
         SCENES,
-        list(whole.evidence.detectors),
+        [_Known(fair), _Known(unfair)],
         classes=["person", "car"],
         repeats=1,
         clusters=1,
@@ -106,6 +121,8 @@ def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: Sce
     )
     assert [vars(test) for test in again.tests] == [vars(test) for test in whole.tests]
     assert {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")} == before
+    assert min(asked.values()) >= len(SCENES.names)
+    assert _Known.asked == asked
 
 
 def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
@@ -170,6 +187,7 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
 
     first = audit(progress=stop)
     assert first.document["partial"]
+    assert any("fair will be asked about all pictures again" in message for message in first.document["messages"])
     assert first.save(tmp_path).exists()
     assert not audit().document["partial"]
 
@@ -269,11 +287,28 @@ def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: P
 
 def test_recognisers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     class Model:
+        identity = "of May"
+
         def __call__(self, image: Picture) -> list[Detection]:
             return fair(image)
 
-    with pytest.raises(SettingError, match=r"Model and Model #2 cannot be told apart.*'identity'"):
+    with pytest.raises(SettingError, match=r"Model and Model #2 cannot be told apart.*'identity' must have different ones"):
         fp.scenes.audit(SCENES, [Model(), Model()], folder=tmp_path)
+
+
+def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path) -> None:
+    blind: list[str] = []
+
+    def see(image: Picture) -> list[Detection]:
+        return [one for one in fair(image) if one.label not in blind]
+
+    def bicycles() -> int:
+        done = fp.scenes.audit(toy_scenes(2), see, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+        return sum(counts["bicycle"] for counts in done.evidence.counts("see").values())
+
+    assert bicycles() == 2
+    blind.append("bicycle")
+    assert bicycles() == 0
 
 
 # -- settings and verdicts ----------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""What the terminal shows of an audit: the verdict, the numbers that carry it, and one pair of people."""
+"""What the terminal shows of a run: the verdict, and the numbers that carry it; of a table also one pair of people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -16,9 +16,15 @@ from fairprobe.report.sentences import scores as themis_scores
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
 
+ORACLES = {"gt": "ground truth", "exclusion": "lost", "inclusion": "added"}
+
 
 def summary(body: dict[str, Any]) -> RenderableType:
-    """An audit's document, for a terminal."""
+    """A run's document, for a terminal. Sentences are for the terminal to break: they must not be cropped."""
+    return {"images": _of_images, "scenes": _of_scenes}.get(body.get("kind", ""), _of_table)(body)
+
+
+def _of_table(body: dict[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [
         Panel(Text(body["verdict"]), title=Text(f"{body['data']['title']}, by {' and '.join(body['sensitive'])}"), title_align="left"),
         _numbers(body),
@@ -177,3 +183,92 @@ def _pair(pair: dict[str, Any]) -> RenderableType:
     table.add_row("decision", *(Text(decision) for decision in decisions))
     shared = ", ".join(f"{name} {value}" for name, value in pair["shared"].items())
     return Group(Text("Two people who differ in nothing else", style="italic"), table, Text.assemble(("Both: ", "bold"), shared))
+
+
+# -- images and scenes ---------------------------------------------------------------------------------------------------
+
+
+def survey_table(body: dict[str, Any]) -> Table:
+    """Mean ratings from 0 to 10, of real and mutated pictures and by mutation; the last row in per cent of the real ones."""
+    columns = list(body["rows"][0]["realism"])
+    rows = []
+    for row in body["rows"]:
+        for question in ("realism", "likelihood"):
+            means = (row[question].get(column, {}).get("mean") for column in columns)
+            rows.append((row["name"], question, *("–" if mean is None else f"{mean:.2f}" for mean in means)))
+    return _cells(("pictures", "question", *columns), rows, unbroken=2)
+
+
+def _of_images(body: dict[str, Any]) -> RenderableType:
+    parts: list[RenderableType] = [_sentence(text) for text in (body["verdict"], *body["sentences"])]
+    if body["generation"]:
+        parts += [Text(), _searches(body)]
+    if body["repair"] is not None:
+        parts += [Text(), _detectors(body["repair"])]
+    return Group(*parts)
+
+
+def _searches(body: dict[str, Any]) -> Table:
+    """What each method found, and the same with other changes in the place of the attribute's."""
+    controls = [control for control in body["controls"] if control["key"] in ("random_signs", "shuffled_labels")]
+    rows = []
+    for method in body["generation"]:
+        others = (method["controls"].get(control["key"]) for control in controls)
+        l2 = "–" if method["l2"] is None else f"{method['l2']['mean']:.2f}"
+        own = (_percent(method["success"]), f"{method['at_seed']:,}", f"{method['gsr']:.3f}", l2, f"{method['ms_an_image']:.0f}")
+        rows.append((method["title"], *own, *("–" if other is None else _percent(other["success"]) for other in others)))
+    return _cells(("search", "differing", "at seed", "GSR", "L2", "ms", *(control["name"] for control in controls)), rows)
+
+
+def _detectors(repair: dict[str, Any]) -> Table:
+    """The detector before and after the repair, and after the same fine-tuning without IDIs."""
+    columns = {"before": repair["before"], "without IDIs": repair["without_idis"], "repaired": repair["after"]}
+    states = {name: state for name, state in columns.items() if state is not None}
+    shares = {"accuracy": "accuracy", "detection rate": "detection_rate", "pairs that differ": "differing"}
+    rows = [(name, *(_percent(state[key]) for state in states.values())) for name, key in shares.items()]
+    needed = [state["attack"]["l2"] for state in states.values()]
+    rows.append(("L2 a new attack needs", *("–" if l2 is None else f"{l2['estimate']:.2f}" for l2 in needed)))
+    rows.append(("AUC", *(f"{state['auc']:.3f}" for state in states.values())))
+    return _cells(("held out", *states), rows)
+
+
+def _of_scenes(body: dict[str, Any]) -> RenderableType:
+    return Group(*map(_sentence, (body["verdict"], *body["details"])), Text(), class_tables(body["results"]))
+
+
+def class_tables(results: Sequence[dict[str, Any]]) -> RenderableType:
+    """How many classes of a scene lie above the mean, and which are shown to: a table a recogniser, so narrow that 80 columns hold it."""
+    unusual = [one for one in results if one["kind"] == "ood"]
+    names = dict.fromkeys(one["detector"] for one in unusual)
+    return Group(*(part for name in names for part in _of_recogniser(name, [one for one in unusual if one["detector"] == name])))
+
+
+def _of_recogniser(name: str, own: Sequence[dict[str, Any]]) -> tuple[RenderableType, ...]:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("mutation", "errors"):
+        table.add_column(head, no_wrap=True)
+    for head in ("classes", "above\nthe mean", "error\nrate", "images"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("shown to fail more", overflow="fold")
+    for one in own:
+        numbers = (str(len(one["classes"])), str(len(one["violations"])), f"{one['error_rate']:.1%}", f"{one['tests']:,}")
+        table.add_row(one["operator"], ORACLES[one["oracle"]], *numbers, Text(", ".join(one["unfair"]) or "–"))
+    return Text(name, style="bold"), table, Text()
+
+
+def _sentence(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def _cells(head: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: int = 1) -> Table:
+    """A plain table; so many of its first columns are never broken."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for at, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if at == 0 else "right", no_wrap=at < unbroken)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _percent(rate: dict[str, Any]) -> str:
+    return f"{rate['estimate']:.1%}"

@@ -29,7 +29,7 @@ from fairprobe.cli.inputs import (
     Timeout,
     Weights,
 )
-from fairprobe.errors import SettingError
+from fairprobe.errors import SettingError, StorageError
 
 Network = Annotated[str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")]
 FailOver = Annotated[str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")]
@@ -130,14 +130,20 @@ def audit(
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit'.")],
+    folder: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit', 'repair', 'audit-images' or 'scenes'.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the summary of an earlier run again."""
+    """Show the summary of an earlier run again: of an audit, a repair, an audit of images or of scenes."""
     with kindly():
-        from fairprobe.run.folder import read_document
+        from fairprobe.run.folder import read_run
 
-        print_run(read_document(folder), folder, as_json=as_json, quiet=False)
+        body = read_run(folder)
+        try:
+            print_run(body, folder, as_json=as_json, quiet=False)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise StorageError(
+                f"The audit.json of {folder} is not whole: parts of it are missing or were changed. Run it again."
+            ) from error
 
 
 def _limit(text: str | None) -> Any:

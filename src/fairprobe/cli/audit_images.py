@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, AsJson, Quiet, app, end, errors, kindly, output, progress
+from fairprobe.cli.common import INTERRUPTED, AsJson, Quiet, app, end, kindly, print_run, progress
 from fairprobe.cli.inputs import split
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 DATA = "A folder of faces as CelebA, LFW, FairFace or UTKFace is laid out, or an .npz of pictures and what is known of them."
 OTHERS = "Class folders of pictures without a face, as ImageNet has them, where the data has none."
@@ -48,6 +44,10 @@ def audit_images(
     epsilon: Annotated[
         float, typer.Option(help="The size of Δ_sens, the change of the attribute, a pixel (0 to 1).", rich_help_panel=SEARCH)
     ] = 0.03,
+    cap: Annotated[
+        float | None,
+        typer.Option(help="Let Δ_sens grow up to this where it flips no opinion.", show_default="epsilon", rich_help_panel=SEARCH),
+    ] = None,
     smallest: Annotated[
         bool, typer.Option("--smallest", help="Take the smallest change that flips each face.", rich_help_panel=SEARCH)
     ] = False,
@@ -95,6 +95,7 @@ def audit_images(
                     methods=split(methods),
                     faces=faces or None,
                     epsilon=epsilon,
+                    cap=cap,
                     smallest=smallest,
                     step=step,
                     iterations=iterations,
@@ -105,72 +106,7 @@ def audit_images(
                     progress=tell,
                 )
             body = done.write(staged, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-        _show(body, folder, as_json=as_json, quiet=quiet)
+        print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["partial"]:
             found = sum(method["idis"] for method in body["generation"])
             end(INTERRUPTED, f"Interrupted: kept all {found:,} findings until then in {folder}.")
-
-
-def _show(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    for message in body["messages"]:
-        errors.print(message, markup=False, highlight=False, soft_wrap=True)
-    if as_json:
-        sys.stdout.write(json.dumps(body, indent=1) + "\n")
-    elif not quiet:
-        for sentence in (body["verdict"], *body["sentences"]):
-            output.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        for table in (_searches(body), _repair(body)):
-            if table is not None:
-                output.print()
-                output.print(table)
-        output.print(f"Report: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _searches(body: dict[str, Any]) -> Table | None:
-    """What each method found, and the same with other changes in the place of the attribute's."""
-    if not body["generation"]:
-        return None
-    controls = [control for control in body["controls"] if control["key"] in ("random_signs", "shuffled_labels")]
-    table = _table("search", "differing", "at seed", "GSR", "L2", "ms", *(control["name"] for control in controls))
-    for method in body["generation"]:
-        others = (method["controls"].get(control["key"]) for control in controls)
-        table.add_row(
-            method["title"],
-            _share(method["success"]),
-            f"{method['at_seed']:,}",
-            f"{method['gsr']:.3f}",
-            "–" if method["l2"] is None else f"{method['l2']['mean']:.2f}",
-            f"{method['ms_an_image']:.0f}",
-            *("–" if other is None else _share(other["success"]) for other in others),
-        )
-    return table
-
-
-def _repair(body: dict[str, Any]) -> Table | None:
-    """The detector before and after the repair, and after the same fine-tuning without IDIs."""
-    repair = body["repair"]
-    if repair is None:
-        return None
-    columns = {"before": repair["before"], "without IDIs": repair["without_idis"], "repaired": repair["after"]}
-    states = {name: state for name, state in columns.items() if state is not None}
-    table = _table("held out", *states)
-    for name, key in {"accuracy": "accuracy", "detection rate": "detection_rate", "pairs that differ": "differing"}.items():
-        table.add_row(name, *(_share(state[key]) for state in states.values()))
-    needed = [state["attack"]["l2"] for state in states.values()]
-    table.add_row("L2 a new attack needs", *("–" if l2 is None else f"{l2['estimate']:.2f}" for l2 in needed))
-    table.add_row("AUC", *(f"{state['auc']:.3f}" for state in states.values()))
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _share(rate: dict[str, Any]) -> str:
-    return f"{rate['estimate']:.1%}"

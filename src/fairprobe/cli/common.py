@@ -17,14 +17,14 @@ from fairprobe.errors import FairprobeError
 if TYPE_CHECKING:
     from fairprobe.run.models import OnStage
 
-OK, OVER, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = typer.Typer(
     name="fairprobe",
     help="Find the people a neural network treats unfairly, and the neurons that do it.\n\n"
     "Start with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the packaged census data, audits it, "
     "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows, a policy not kept or a failed job, 2 bad input, "
-    "130 interrupted.",
+    "3 nothing could be judged, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -68,7 +68,7 @@ def kindly() -> Iterator[None]:
         yield
     except FairprobeError as error:
         errors.print("[bold red]Error:[/bold red] ", end="")
-        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        say(str(error))
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
         errors.print("Interrupted; nothing was written.")
@@ -100,17 +100,26 @@ def progress(*, show: bool) -> Iterator[OnStage]:
 
 
 def print_run(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    """A run's result on standard output: JSON, a summary and where the report is, or nothing."""
+    """A run's result on standard output: JSON, a summary and where the report is, or nothing. What went wrong is said beside it."""
+    for message in body.get("messages", []):
+        say(message)
+    for failure in body.get("failures", []):
+        say(f"{failure['count']} pictures without an answer: {failure['reason']}")
     if as_json:
         sys.stdout.write(json.dumps(body, indent=1) + "\n")
     elif not quiet:
         from fairprobe.summary import summary
 
-        output.print(summary(body))
-        output.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+        output.print(summary(body), crop=False)
+        output.print(f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line on standard error, in the words it has."""
+    errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def end(code: int, why: str) -> NoReturn:
     """Ends with this exit code after saying why."""
-    errors.print(why, markup=False, highlight=False, soft_wrap=True)
+    say(why)
     raise typer.Exit(code)

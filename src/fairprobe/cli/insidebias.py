@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairprobe.cli.common import AsJson, Quiet, app, errors, kindly, output, progress
+from fairprobe.cli.common import AsJson, Quiet, app, kindly, output, progress, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,7 +57,7 @@ def insidebias(
                 progress=lambda done, total: tell("Looking at images", done, total, f"{done:,} of {total:,}"),
             )
         for message in body["messages"]:
-            errors.print(message, markup=False, highlight=False, soft_wrap=True)
+            say(message)
         if out is not None:
             write_text(out, json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         if as_json:

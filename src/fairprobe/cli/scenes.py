@@ -8,18 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, AsJson, Quiet, app, end, errors, kindly, output, progress
+from fairprobe.cli.common import INTERRUPTED, NOTHING_JUDGED, AsJson, Quiet, app, end, kindly, output, print_run, progress, say
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from fairprobe.scenes.auditing import SceneAudit
 
 IMAGES = "A folder of pictures; or 'demo', which draws its own streets and trains a small detector on them."
 ANNOTATIONS = (
@@ -27,7 +22,8 @@ ANNOTATIONS = (
     "class masks. Without, use --segmenter."
 )
 DETECTOR = (
-    "A recogniser under test; may be given several times. file.onnx (YOLOX, SSD, FastestDet), detr:FOLDER_OR_NAME, module:function, "
+    "A recogniser under test; may be given several times. file.onnx (YOLOX, SSD, FastestDet; raw:file.onnx or decoded:file.onnx says what "
+    "the boxes of a YOLOX are where that cannot be seen), detr:FOLDER_OR_NAME, module:function, "
     "file.py:function, google, amazon, azure (these cost money; each picture is asked once)."
 )
 SEGMENTER = "A panoptic model of transformers (folder or name) that finds the objects, where there is no annotation."
@@ -67,6 +63,9 @@ def scenes(
     """Insert, delete and turn objects in pictures until they are unusual, and see which classes a recogniser then fails (DistroFair).
 
     The run folder keeps every picture and every answer: what was interrupted goes on where it stopped, and no picture is paid for twice.
+    Only a Python function is asked anew in each run, unless it has an attribute 'identity' (a text that changes with its answers).
+
+    Exit codes: 0 recognisers were judged, 2 bad input, 3 nothing could be judged, 130 interrupted.
 
     Examples:
 
@@ -102,9 +101,8 @@ def scenes(
             )
             done.document["command"] = shlex.join(["fairprobe", *sys.argv[1:]])
             done.save(folder)
-        _show(done, folder, as_json=as_json, quiet=quiet)
-        if done.document["partial"]:
-            end(INTERRUPTED, f"Interrupted: what was painted and answered until then is in {folder}; the same command goes on from there.")
+        print_run(done.document, folder, as_json=as_json, quiet=quiet)
+        _end(done.document, folder, is_told=not as_json and not quiet)
 
 
 @app.command()
@@ -123,15 +121,16 @@ def survey(
     """
     with kindly():
         from fairprobe.scenes.study import evaluate_survey
+        from fairprobe.summary import survey_table
 
         body = evaluate_survey(run, answers)
         for message in body["messages"]:
-            errors.print(message, markup=False, highlight=False, soft_wrap=True)
+            say(message)
         if as_json:
             sys.stdout.write(json.dumps(body, indent=1) + "\n")
             return
         output.print(f"{len(body['valid'])} of {body['participants']} participants counted vehicles well enough to be heard.")
-        output.print(_realism(body))
+        output.print(survey_table(body))
 
 
 def _folder(folder: Path, *, overwrite: bool) -> Path:
@@ -141,9 +140,10 @@ def _folder(folder: Path, *, overwrite: bool) -> Path:
 
 
 def _is_finished(kept: Path) -> bool:
-    """A run that was interrupted is gone on with."""
+    """A run that was interrupted, or that could judge nothing, is gone on with."""
     try:
-        return not json.loads(kept.read_text(encoding="utf-8"))["partial"]
+        body = json.loads(kept.read_text(encoding="utf-8"))
+        return not body["partial"] and body.get("judged", True)
     except (OSError, ValueError, TypeError, KeyError):
         return kept.exists()
 
@@ -154,7 +154,17 @@ def _kept(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        end(INTERRUPTED, f"Interrupted: the answers until then are kept in {folder}; the same command goes on from there.")
+        end(INTERRUPTED, f"Interrupted: what could be kept is in {folder}; the same command goes on from there.")
+
+
+def _end(body: dict[str, Any], folder: Path, *, is_told: bool) -> None:
+    """The exit code of a run that is whole and could judge something is 0; of any other it must not be."""
+    if body["partial"]:
+        end(INTERRUPTED, f"Interrupted: what was painted and answered until then is in {folder}; the same command goes on from there.")
+    if not body["judged"]:
+        if is_told:
+            raise typer.Exit(NOTHING_JUDGED)
+        end(NOTHING_JUDGED, body["verdict"])
 
 
 def _inputs(
@@ -194,57 +204,3 @@ def _inputs(
 
     kind, names = form
     return open_scenes(Path(images), annotations, kind=kind, names=names), opened  # type: ignore[arg-type]  # checked there
-
-
-def _show(done: SceneAudit, folder: Path, *, as_json: bool, quiet: bool) -> None:
-    body = done.document
-    for message in body["messages"]:
-        errors.print(message, markup=False, highlight=False, soft_wrap=True)
-    for failure in body["failures"]:
-        errors.print(f"{failure['count']} pictures without an answer: {failure['reason']}", markup=False, highlight=False, soft_wrap=True)
-    if as_json:
-        sys.stdout.write(json.dumps(body, indent=1) + "\n")
-    elif not quiet:
-        for sentence in (body["verdict"], *body["details"]):
-            output.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        output.print()
-        output.print(_classes(body))
-        output.print(f"Report: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _classes(body: dict[str, Any]) -> Table:
-    """The classes of each recogniser above the mean, by oracle."""
-    table = _table("recogniser", "oracle", "mutation", "classes", "above the mean", "evidence holds", "error rate", "images")
-    for one in body["results"]:
-        if one["kind"] == "ood":
-            table.add_row(
-                one["detector"],
-                one["oracle"],
-                one["operator"],
-                f"{len(one['classes'])}",
-                f"{len(one['violations'])}",
-                ", ".join(one["unfair"]) or "–",
-                f"{one['error_rate']:.1%}",
-                f"{one['tests']:,}",
-            )
-    return table
-
-
-def _realism(body: dict[str, Any]) -> Table:
-    """Mean ratings from 0 to 10, of real and mutated pictures and by mutation; the last row in per cent of the real ones."""
-    columns = list(body["rows"][0]["realism"])
-    table = _table("pictures", "question", *columns)
-    for row in body["rows"]:
-        for question in ("realism", "likelihood"):
-            means = (row[question].get(column, {}).get("mean") for column in columns)
-            table.add_row(row["name"], question, *("–" if mean is None else f"{mean:.2f}" for mean in means))
-    return table
-
-
-def _table(*head: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for at, name in enumerate(head):
-        table.add_column(name, justify="left" if at == 0 else "right", no_wrap=at < 2)
-    return table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,8 @@ MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 class ImageSet:
     """Pictures (N, 3, height, width) in bytes, their classes, and attributes of the people on them.
 
-    `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was changed or left out.
+    `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was changed or left out; `told` does of
+    each attribute.
     """
 
     name: str
@@ -42,6 +43,17 @@ class ImageSet:
     attributes: dict[str, ImageAttribute]
     held_out: Mask
     messages: tuple[str, ...] = ()
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
+            raise DataError(
+                f"The pictures of '{self.name}' must be bytes (number, 3, height, width); got {self.images.dtype} {self.images.shape}."
+            )
+        counts = {"y": len(self.y), "held_out": len(self.held_out)} | {name: len(one.codes) for name, one in self.attributes.items()}
+        for name, count in counts.items():
+            if count != len(self.images):
+                raise DataError(f"'{self.name}' has {len(self.images):,} pictures, but `{name}` is of {count:,}.")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -163,7 +175,7 @@ def _commonest(pictures: Iterable[Bytes]) -> tuple[int, ...]:
 def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
     stored = npz.read(path)
     held_out = stored.held_out if stored.held_out is not None else _drawn(len(stored.y), None, rng)
-    whole = ImageSet(path.stem, stored.images, stored.y, stored.classes, stored.attributes, held_out, stored.messages)
+    whole = ImageSet(path.stem, stored.images, stored.y, stored.classes, stored.attributes, held_out, stored.messages, stored.told)
     if limit is not None and limit < len(whole):
         present = np.unique(whole.y)
         most = max(1, limit // len(present))
@@ -210,21 +222,23 @@ def _joined(faces: ImageSet, others: ImageSet) -> ImageSet:
 def _tidy(images: ImageSet) -> ImageSet:
     """Without groups that have no picture, and without attributes that then tell no two groups apart; both are told."""
     faces = images.y == 1 if images.classes == FACE_CLASSES else np.ones(len(images), dtype=np.bool_)
-    attributes, said = {}, []
+    attributes, told = {}, dict(images.told)
     for name, one in images.attributes.items():
-        codes = np.where(faces, one.codes, -1)
-        there = [at for at in range(len(one.values)) if (codes == at).any()]
-        if not there:
-            continue  # tells something of other pictures only
+        known = replace(one, codes=np.where(faces, one.codes, -1))
+        there = np.unique(known.codes[known.codes >= 0]).tolist()
         if len(there) < 2:
-            said.append(f"All people have the {name} '{one.values[there[0]]}' where it is known, so there are no groups to compare by it.")
+            told[name] = (_without_groups(name, one.values, there),)
             continue
-        said += [
-            f"No image of the {name} '{value}' can be used; the group is left out."
-            for at, value in enumerate(one.values)
-            if at not in there
-        ]
-        places = np.full(len(one.values) + 1, -1, dtype=np.int64)  # the last one is for the unknown
-        places[there] = np.arange(len(there))
-        attributes[name] = ImageAttribute(tuple(one.values[at] for at in there), places[codes])
-    return replace(images, attributes=attributes, messages=(*images.messages, *said))
+        attributes[name] = known.only(there)
+        missing = (value for at, value in enumerate(one.values) if at not in there)
+        told[name] = tuple(f"No image of the {name} '{value}' can be used; the group is left out." for value in missing)
+        unknown = int((faces & (known.codes < 0)).sum())
+        if unknown:
+            told[name] += (f"In {unknown:,} of {int(faces.sum()):,} pictures of people the {name} is not known; they stand in no group.",)
+    return replace(images, attributes=attributes, told=told)
+
+
+def _without_groups(name: str, values: tuple[str, ...], there: list[int]) -> str:
+    if there:
+        return f"All people have the {name} '{values[there[0]]}' where it is known, so there are no groups to compare by it."
+    return f"The {name} of nobody is known, so there are no groups to compare by it; expected {', '.join(values)}."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,6 +22,9 @@ Channels = Literal[1, 3]
 SHOWN = 5  # names in a message
 GREY, ALPHA = ("1", "L", "LA"), ("RGBA", "LA", "PA")
 DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")  # more than a byte a pixel, of unknown range
+# What PIL raises on damaged files; its own UnidentifiedImageError is an OSError.
+DAMAGED = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError, struct.error)
+ORIENTATION, TURNED = 0x0112, range(2, 9)  # the EXIF tag by which cameras say how to turn a picture
 
 
 class Told:
@@ -39,9 +45,12 @@ class Told:
             "unnamed": "has a name that tells no age, gender and race and is left out",
             "unreadable": "cannot be read as an image and is left out",
             "deep": "has more than 8 bits a channel and is left out",
+            "huge": "has too many pixels to be opened safely and is left out",
             "size": f"is not {size} pixels as most are and is left out",
             "resized": f"is brought to {size} pixels",
             "cropped": f"is cropped to the square in its middle and brought to {size} pixels",
+            "turned": "is turned upright, as its camera says",
+            "frames": "has several frames, of which the first counts",
             "alpha": "has an alpha channel, which is dropped",
             "grey": "is grey and gets three equal channels",
             "colour": "has colours and is made grey, as the network takes one channel",
@@ -62,30 +71,55 @@ def read_picture(path: Path, told: Told, *, channels: Channels = 3, size: int | 
 
     `content` is the file's, for pictures that lie inside another file; `path` is then only what they are called.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
-        with Image.open(path if content is None else BytesIO(content)) as image:
+        with _careful(), Image.open(path if content is None else BytesIO(content)) as image:
             mode, has_alpha = image.mode, image.mode in ALPHA or "transparency" in image.info
             if mode in DEEP:
                 told.note("deep", [path])
                 return None
+            has_frames, is_turned = getattr(image, "is_animated", False), _is_turned(image)
+            upright = ImageOps.exif_transpose(image) if is_turned else image
             # A palette with transparency goes over RGBA; going to RGB then drops the transparency and nothing else.
-            full = image.convert("RGBA").convert("RGB") if has_alpha else image.convert("RGB")
+            full = upright.convert("RGBA").convert("RGB") if has_alpha else upright.convert("RGB")
             before, full = full.size, squared(full, size)
             pixels = np.asarray(full if channels == 3 else full.convert("L"), dtype=np.uint8)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        told.note("huge", [path])
+        return None
+    except DAMAGED:
         told.note("unreadable", [path])
         return None
-    if full.size != before:
-        told.note("resized" if before[0] == before[1] else "cropped", [path])
-    if has_alpha:
-        told.note("alpha", [path])
-    if mode in GREY and channels == 3:
-        told.note("grey", [path])
-    if mode not in GREY and channels == 1:
-        told.note("colour", [path])
+    happened = {
+        "resized" if before[0] == before[1] else "cropped": full.size != before,
+        "turned": is_turned,
+        "frames": has_frames,
+        "alpha": has_alpha,
+        "grey": mode in GREY and channels == 3,
+        "colour": mode not in GREY and channels == 1,
+    }
+    for what in (what for what, is_so in happened.items() if is_so):
+        told.note(what, [path])
     return pixels.reshape(*pixels.shape[:2], channels).transpose(2, 0, 1)
+
+
+@contextmanager
+def _careful() -> Iterator[None]:
+    """A picture of so many pixels that PIL warns of it is an error; its other warnings are not for who asked for an audit."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def _is_turned(image: PILImage) -> bool:
+    try:
+        return image.getexif().get(ORIENTATION) in TURNED
+    except DAMAGED:  # damaged words about a picture do not make it unreadable
+        return False
 
 
 def squared(image: PILImage, size: int | None) -> PILImage:

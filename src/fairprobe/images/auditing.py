@@ -18,8 +18,8 @@ import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet, open_images
-from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet, open_images
+from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.images.attribute import attribute_head, attribute_network
 from fairprobe.images.change import Change, is_flipped, random_change, sensitive_change
 from fairprobe.images.controls import CHANGES, INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
@@ -53,6 +53,7 @@ def audit(
     methods: Sequence[str] = METHODS,
     faces: int | None = 250,
     epsilon: float = 0.03,
+    cap: float | None = None,
     smallest: bool = False,
     step: float = 0.15,
     iterations: int = 20,
@@ -66,12 +67,14 @@ def audit(
 
     `images`: a set, or what `datasets.open_images` opens (with `others`, `size`, `limit`). `model`: a detector, a torch module with named
     `trunk` and `head`, `module:function`, "vgg16" or "resnet50"; without one a small detector is trained. `faces`: how many the search
-    starts from. An interrupt keeps what was measured and found until then, once Δ_sens is made; `stopped` says so.
+    starts from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and with `smallest` is as small as will do.
+    An interrupt keeps what was measured and found until then, once Δ_sens is made; `stopped` says so.
     """
     settings = AuditSettings(
         methods=tuple(methods),
         faces=faces,
         epsilon=epsilon,
+        cap=cap,
         smallest=smallest,
         step=step,
         iterations=iterations,
@@ -84,7 +87,9 @@ def audit(
     given = Given(model=model, trunk=trunk, head=head, outputs=outputs, weights=weights)
     given.check()
     data = images if isinstance(images, ImageSet) else open_images(images, others=others, size=size, limit=limit, seed=seed)
-    _check(data, sensitive, needs_others=not given.is_trained)
+    _check_attribute(data, sensitive)
+    data = _with_groups_to_learn(data, sensitive)
+    _check_faces(data, sensitive, needs_others=not given.is_trained)
     work = _Work(data, sensitive, settings, seed, progress)
     work.prepare(given)
     try:
@@ -187,7 +192,7 @@ class _Work:
         audit = self.audit
         if len(audit.seeds) == 0:
             audit.messages.append(
-                f"No face's {self.sensitive} could be flipped by a change of {self.settings.epsilon:g}: nothing to search."
+                f"No face's {self.sensitive} could be flipped by a change of {max(self.settings.change.sizes):g}: nothing to search."
             )
             return
         with self.stage("Interpreting the network") as tell:
@@ -246,6 +251,13 @@ class _Work:
         if len(np.unique(self.data.y[~self.data.held_out])) < 2:
             audit.messages.append("All pictures are of one class, so the detector is not retrained: it would forget the others.")
             return
+        try:
+            self._retrain(found)
+        except ModelError as error:  # what was found is worth more than what it could have mended
+            audit.messages.append(f"The detector could not be retrained. {error}")
+
+    def _retrain(self, found: list[ImageFindings]) -> None:
+        audit = self.audit
         images, change = self.data.images[audit.seeds], audit.change_of_seeds()
         idis = np.concatenate([idi_pictures(images, change, one) for one in found])
         rows = np.concatenate([np.tile(audit.seeds[one.rows], 2) for one in found])
@@ -289,28 +301,53 @@ def _some(rows: Ints, count: int | None, rng: np.random.Generator) -> Ints:
     return rows if count is None or count >= len(rows) else np.sort(rng.choice(rows, count, replace=False))
 
 
-def _check(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
-    """Refuses pictures that cannot be audited, before anything is trained."""
+def _check_attribute(data: ImageSet, sensitive: str) -> None:
     if not people(data).any():
         raise DataError(f"'{data.name}' has no faces, so there is nobody to audit for. Expected pictures of people with known attributes.")
     if not data.attributes:
-        raise DataError(" ".join([f"Nothing is known of the people in '{data.name}' that tells groups apart.", *data.messages]))
+        said = data.told.get(sensitive, ())
+        raise DataError(" ".join([f"Nothing is known of the people in '{data.name}' that tells groups apart.", *said]))
     if sensitive not in data.attributes:
-        why = " ".join(message for message in data.messages if f"the {sensitive} '" in message)
-        raise SettingError(why or f"There is no attribute '{sensitive}' in '{data.name}'.{suggest(sensitive, data.attributes)}")
+        why = " ".join(data.told.get(sensitive, ())) or f"There is no attribute '{sensitive}' in '{data.name}'."
+        raise SettingError(why + suggest(sensitive, data.attributes))
+
+
+def _with_groups_to_learn(data: ImageSet, sensitive: str) -> ImageSet:
+    """Without values of the attribute that too few faces have to learn it from, if two others are left; they are told."""
     attribute = data.attributes[sensitive]
-    known = people(data) & (attribute.codes >= 0)
-    counts = np.bincount(attribute.codes[known & ~data.held_out], minlength=len(attribute.values))
+    counts = _to_learn_from(data, attribute)
+    kept = np.flatnonzero(counts >= FEWEST).tolist()
+    if len(kept) < 2 or len(kept) == len(counts):
+        return data
+    said = [
+        f"The {sensitive} '{value}' is left out: {'one face' if count else 'no face'} to learn it from."
+        for value, count in zip(attribute.values, counts, strict=True)
+        if count < FEWEST
+    ]
+    told = data.told | {sensitive: (*data.told.get(sensitive, ()), *said)}
+    return replace(data, attributes=data.attributes | {sensitive: attribute.only(kept)}, told=told)
+
+
+def _to_learn_from(data: ImageSet, attribute: ImageAttribute) -> Ints:
+    """How many faces of each value there are that are not held out."""
+    learnt = people(data) & (attribute.codes >= 0) & ~data.held_out
+    return np.bincount(attribute.codes[learnt], minlength=len(attribute.values))
+
+
+def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
+    """Refuses pictures that cannot be audited, before anything is trained."""
+    attribute = data.attributes[sensitive]
+    counts = _to_learn_from(data, attribute)
+    held_out = int((people(data) & (attribute.codes >= 0) & data.held_out).sum())
     if (counts > 0).sum() < 2:
         there = [value for value, count in zip(attribute.values, counts, strict=True) if count]
         raise DataError(
             f"All faces to learn from have the {sensitive} '{there[0] if there else 'unknown'}': a change of it needs two values or more."
         )
-    if counts[counts > 0].min() < FEWEST or not (known & data.held_out).any():
+    if counts[counts > 0].min() < FEWEST or not held_out:
         raise DataError(
             f"There are too few faces in '{data.name}': expected {FEWEST} or more of each {sensitive} to learn from and some held out; got "
-            f"{', '.join(f'{value} {count}' for value, count in zip(attribute.values, counts, strict=True))} and "
-            f"{int((known & data.held_out).sum())} held out."
+            f"{', '.join(f'{value} {count}' for value, count in zip(attribute.values, counts, strict=True))} and {held_out} held out."
         )
     if needs_others and data.classes == FACE_CLASSES and (people(data) | data.held_out).all():
         raise DataError(

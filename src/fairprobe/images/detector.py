@@ -27,6 +27,8 @@ from fairprobe.errors import ModelError, SettingError, StorageError, suggest
 from fairprobe.model import Outputs, as_logits
 from fairprobe.model.formats.file_checks import first_line
 from fairprobe.model.formats.keras_file import import_keras, keras_quietly
+from fairprobe.model.formats.own_code import own_errors
+from fairprobe.model.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision import Pixels
 from fairprobe.networks.vision_training import Images, train_on_images
@@ -63,6 +65,14 @@ class Detector(nn.Module):
         answer: Tensor = self.head(self.features(images))
         return answer
 
+    @property
+    def inside(self) -> nn.Module:
+        """The network whose layers are looked at, by the names that its author gave them."""
+        return self
+
+    def check(self, images: Tensor) -> None:
+        """Refuses a network that is not what was said of it, by a few images. This one is a trunk and a head by its making."""
+
 
 class Mirror(nn.Module):
     """While a network learns, it sees each picture mirrored half of the time: then a few hundred faces teach it more."""
@@ -74,8 +84,8 @@ class Mirror(nn.Module):
         return torch.where(mirrored.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
-class _Reached(Exception):  # noqa: N818  (a signal, not a failure)
-    """The head has been called."""
+class _Reached(BaseException):
+    """The head has been called. No error, and none that a network's author could catch."""
 
 
 class _OwnDetector(Detector):
@@ -93,24 +103,82 @@ class _OwnDetector(Detector):
     def head(self) -> nn.Module:  # type: ignore[override]
         return self.module.get_submodule(self._head)
 
-    def features(self, images: Tensor) -> Tensor:
-        seen: list[Tensor] = []
+    @property
+    def inside(self) -> nn.Module:
+        return self.module
 
-        def stop(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-            seen.append(given[0])
+    def features(self, images: Tensor) -> Tensor:
+        seen: list[Any] = []
+
+        def stop(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            seen.extend((*given, *named.values()))
             raise _Reached
 
-        hook = self.head.register_forward_pre_hook(stop)
+        hook = self.head.register_forward_pre_hook(stop, with_kwargs=True)
         try:
-            self.module(numbers(images))
+            self._run(images)
         except _Reached:
+            if not seen or not isinstance(seen[0], Tensor):
+                kind = f"a {type(seen[0]).__name__}" if seen else "nothing"
+                raise ModelError(f"The head '{self._head}' is given {kind}; expected a tensor of the trunk's features.") from None
             return seen[0]
         finally:
             hook.remove()
         raise ModelError(f"The network never called its head '{self._head}'; name the part that gets the trunk's features.")
 
     def forward(self, images: Tensor) -> Tensor:
-        return as_logits(self.module(numbers(images)), self._outputs)
+        answer = self._run(images)
+        if not isinstance(answer, Tensor) or answer.ndim not in (1, 2):
+            kind = f"numbers {tuple(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
+            raise ModelError(f"The network answers {len(images)} pictures with {kind}; expected a tensor with a number for each class.")
+        broken = int((~torch.isfinite(answer)).view(len(answer), -1).any(dim=1).sum())
+        if broken:
+            raise ModelError(
+                f"The network answers {broken:,} of {len(images):,} pictures with numbers that are not finite (NaN or infinite). Check its "
+                "weights, and what it makes of pixels from 0 to 1."
+            )
+        return as_logits(answer, self._outputs)
+
+    def check(self, images: Tensor) -> None:
+        order: list[str] = []
+        parts = {self._trunk: self.trunk, self._head: self.head}
+        hooks = [part.register_forward_pre_hook(lambda *_, name=name: order.append(name)) for name, part in parts.items()]
+        try:
+            with torch.no_grad():
+                answer = self._run(images)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if self._head in order and (self._trunk not in order or order.index(self._trunk) > order.index(self._head)):
+            raise ModelError(
+                f"The network calls its head '{self._head}' before its trunk '{self._trunk}', or the trunk not at all. Are the two names "
+                "exchanged?"
+            )
+        if isinstance(answer, Tensor):  # else `forward` says so
+            self._check_outputs(answer, images)
+        with torch.inference_mode(False), torch.enable_grad():
+            pixels = images.clone().requires_grad_()
+            if not (self.features(pixels).requires_grad and self(pixels).requires_grad):
+                raise ModelError(
+                    "No gradient comes from the network's answers back to the pixels, and the audit follows it. Take torch.no_grad, "
+                    "inference_mode, detach or numpy out of its forward."
+                )
+
+    def _check_outputs(self, answer: Tensor, images: Tensor) -> None:
+        """Logits that are taken for probabilities, or the other way round, would give wrong verdicts without a word."""
+        _, is_probability = layer_names(self.module, numbers(images))
+        if self._outputs == "logits" and is_probability:
+            raise ModelError("The network answers with probabilities, and logits were expected. Say so (--outputs probabilities).")
+        if self._outputs == "probabilities" and not bool(((answer >= 0) & (answer <= 1)).all()):
+            raise ModelError(
+                f"The network answers with numbers from {float(answer.min()):g} to {float(answer.max()):g}, which are no probabilities. "
+                "Say so (--outputs logits)."
+            )
+
+    def _run(self, images: Tensor) -> Any:
+        height, width = images.shape[-2:]
+        with own_errors(f"The network cannot take {len(images):,} pictures of {width} × {height} pixels, as float32 from 0 to 1"):
+            return self.module(numbers(images))
 
 
 def numbers(images: Tensor) -> Tensor:
@@ -169,6 +237,8 @@ def own_detector(module: nn.Module, *, trunk: str, head: str, outputs: Outputs =
     for part in (trunk, head):
         if part not in known:
             raise ModelError(f"The network has no part called '{part}'.{suggest(part, known)}")
+    if trunk == head:
+        raise ModelError(f"'{trunk}' is named as the trunk and as the head. The head is the part that gets the trunk's features.")
     return _OwnDetector(module, trunk, head, outputs)
 
 

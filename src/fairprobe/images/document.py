@@ -38,7 +38,7 @@ def document(audit: ImageAudit) -> dict[str, Any]:
         "sensitive": audit.sensitive,
         "partial": audit.stopped is not None,
         "stopped": audit.stopped,
-        "messages": [*audit.data.messages, *audit.messages],
+        "messages": [*audit.data.messages, *audit.data.told.get(audit.sensitive, ()), *audit.messages],
         "seconds": {
             "total": sum(audit.seconds.values()),
             "parts": [{"name": name, "seconds": seconds} for name, seconds in audit.seconds.items()],

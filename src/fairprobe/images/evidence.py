@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import tempfile
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.image_sets import ImageSet
-from fairprobe.errors import SettingError, suggest
+from fairprobe.errors import SettingError, StorageError, suggest
 from fairprobe.images.change import Change, ChangeSettings
 from fairprobe.images.controls import OWN
 from fairprobe.images.detector import Detector
@@ -40,6 +41,7 @@ class AuditSettings:
     methods: tuple[str, ...] = METHODS
     faces: int | None = 250
     epsilon: float = 0.03
+    cap: float | None = None
     smallest: bool = False
     step: float = 0.15
     iterations: int = 20
@@ -63,7 +65,7 @@ class AuditSettings:
 
     @property
     def change(self) -> ChangeSettings:
-        return ChangeSettings(epsilon=self.epsilon, smallest=self.smallest)
+        return ChangeSettings(epsilon=self.epsilon, cap=self.cap, smallest=self.smallest)
 
     def search(self, method: str) -> ImageSearch:
         return ImageSearch(method=method, step=self.step, max_iter=self.iterations)  # type: ignore[arg-type]
@@ -129,13 +131,30 @@ class ImageAudit:
         return Path(folder)
 
     def write(self, folder: Path, *, command: str = "") -> dict[str, Any]:
-        """Fills a folder, the findings first, and returns the plain data."""
+        """Fills a folder and returns the plain data. If that fails, all is kept in a temporary folder that the error names."""
+        body = self.to_dict() | {"command": command}
+        try:
+            self._fill(folder, body)
+        except OSError as error:
+            told = str(error) if isinstance(error, StorageError) else f"Cannot write {folder}: {error.strerror or error}"
+            raise StorageError(f"{told.rstrip('.')}. {self._rescued(body)}") from error
+        return body
+
+    def _fill(self, folder: Path, body: dict[str, Any]) -> None:
+        """The findings first: they cannot be made again in a moment."""
         with replacing(folder / FINDINGS) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **self._arrays())
-        body = self.to_dict() | {"command": command}
         write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         write_text(folder / REPORT, render_images(body))
-        return body
+
+    def _rescued(self, body: dict[str, Any]) -> str:
+        """Tries the system's temporary folder; a sentence about how that went."""
+        try:
+            place = Path(tempfile.mkdtemp(prefix="fairprobe-rescued-"))
+            self._fill(place, body)
+        except OSError:
+            return "Neither can a temporary folder be written."
+        return f"Nothing is lost: the whole run is in {place}."
 
     def _arrays(self) -> dict[str, Any]:
         """The seeds with their Δ_sens, and for each method which of them it made differ, by which Δ_bias. `rows` are rows of the data."""

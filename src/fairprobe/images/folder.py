@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.errors import StorageError
+from fairprobe.storage import StagedFolder
 
 AUDIT, REPORT, FINDINGS = "audit.json", "report.html", "findings.npz"
 KIND = "images"
@@ -18,56 +17,23 @@ KIND = "images"
 @contextmanager
 def new_run(folder: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
     """A folder in the making, which takes its place when the block ends well. Whether it can be written is found out at once."""
-    place = Path(folder)
+    run = StagedFolder(folder, overwrite=overwrite, ours="image audit of fairprobe", is_ours=_is_run)
     try:
-        _check_place(place, overwrite)
-        place.resolve().parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{place.resolve().name[:50]}.", dir=place.resolve().parent))
-    except OSError as error:
-        if isinstance(error, FairprobeError):
-            raise
-        raise StorageError(f"Cannot write to {place}: {error.strerror}. Choose another place, or make this one writable.") from error
-    try:
-        yield staging
+        yield run.staging
+    except StorageError as error:
+        run.remove()
+        raise StorageError(f"{run.why(error)}.") from error
     except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
+        run.remove()
         raise
     try:
-        _take_place(staging, place, overwrite)
+        run.take_place()
     except OSError as error:
-        why = str(error).rstrip(".") if isinstance(error, FairprobeError) else f"Cannot write {place}: {error.strerror}"
-        raise StorageError(f"{why}. Nothing is lost: the whole run is in {staging}.") from error
+        raise StorageError(f"{run.why(error)}. Nothing is lost: the whole run is in {run.staging}.") from error
 
 
-def _check_place(place: Path, overwrite: bool) -> None:
-    if place.exists() and not place.is_dir():
-        raise SettingError(f"{place} is a file; name a folder for the run.")
-    if not place.is_dir() or not any(place.iterdir()):
-        return
-    if not overwrite:
-        raise SettingError(f"{place} exists and is not empty. Name another folder, or allow it to be replaced (--overwrite).")
+def _is_run(folder: Path) -> bool:
     try:
-        is_run = json.loads((place / AUDIT).read_text(encoding="utf-8"))["kind"] == KIND
+        return bool(json.loads((folder / AUDIT).read_text(encoding="utf-8"))["kind"] == KIND)
     except (OSError, ValueError, KeyError, TypeError):
-        is_run = False
-    if not is_run:
-        raise SettingError(f"{place} holds something that is no image audit of fairprobe, and is not replaced. Name another folder.")
-
-
-def _take_place(staging: Path, folder: Path, overwrite: bool) -> None:
-    place = folder.resolve()
-    staging.chmod(0o755)
-    if not place.exists() or not any(place.iterdir()):
-        staging.replace(place)
-        return
-    if not overwrite:
-        raise StorageError(f"{folder} was filled by somebody else meanwhile, and is not replaced")
-    old = Path(tempfile.mkdtemp(prefix=f".{place.name[:50]}.old.", dir=place.parent))
-    try:
-        place.rename(old / "run")
-        staging.rename(place)
-    except BaseException:
-        if (old / "run").exists() and not place.exists():
-            (old / "run").rename(place)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        return False

@@ -20,8 +20,10 @@ from torch.overrides import TorchFunctionMode
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import Change, check_change, pieces
+from fairprobe.images.detector import Detector
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.model import one_thread
+from fairprobe.model.formats.own_code import own_errors
 from fairprobe.model.trace import ACTIVATIONS, layer_names
 from fairprobe.networks.vision_training import Images
 
@@ -82,11 +84,9 @@ def image_bias(
 
 def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
     """The names of the layers, by one image (1, channels, height, width)."""
-    try:
-        names, _ = layer_names(network, image)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ModelError(f"The network does not take images of shape {tuple(image.shape[1:])}: {reason}.") from error
+    inside = network.inside if isinstance(network, Detector) else network
+    with own_errors(f"The network does not take images of shape {tuple(image.shape[1:])}"):
+        names, _ = layer_names(inside, image)
     if not names:
         raise ModelError("The network has no hidden layer with an activation function, so there is nothing to interpret.")
     return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -10,10 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
+from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.images.detector import Detector, KerasName, Shape, keras_detector, own_detector, small_detector
+from fairprobe.images.interpret import hidden_layers
 from fairprobe.model import Outputs, one_thread
-from fairprobe.model.formats.own_code import open_own
+from fairprobe.model.formats.own_code import open_own, own_errors
 
 TRUNKS = ("vgg16", "resnet50")
 PARTS = ("trunk", "head")  # the names of a network's parts where none are given
@@ -45,6 +47,8 @@ class Given:
 
     def check(self) -> None:
         """Refuses options that do not go together, before anything is opened."""
+        if self.outputs not in ("logits", "probabilities"):
+            raise SettingError(f"A detector ends in logits or probabilities; got '{self.outputs}'.")
         own = {"trunk": self.trunk, "head": self.head}
         for option, value in own.items():
             if value is not None and not self.is_trained:
@@ -98,18 +102,18 @@ class Given:
 
 
 def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> None:
-    """Refuses a network that does not take such pictures, answers for other classes, or answers at random."""
+    """Refuses a network that does not take such pictures, answers for other classes or at random, or cannot be looked into."""
     pictures = torch.from_numpy(np.random.default_rng(0).random((2, *shape), dtype=np.float32))
-    size = f"{shape[2]} × {shape[1]} pixels"
     detector.eval()
-    try:
-        with one_thread(), torch.no_grad():
-            answers = [detector(pictures), detector(pictures)]
-            detector.features(pictures)
-    except FairprobeError:
-        raise
-    except Exception as error:  # whatever the user's own network raises
-        raise ModelError(f"{name} cannot take pictures of {size} as numbers from 0 to 1 ({_line(error)}). Check its size.") from error
+    with one_thread():
+        with own_errors(f"{name} cannot take pictures of {shape[2]} × {shape[1]} pixels, as float32 from 0 to 1"):
+            detector.check(pictures)
+            with torch.no_grad():
+                answers = [detector(pictures), detector(pictures)]
+                detector.features(pictures)
+        hidden_layers(detector, pictures[:1])
+        with own_errors(f"{name} cannot be copied, and the audit learns with copies"):
+            copy.deepcopy(detector)
     answer: Any = answers[0]
     if tuple(answer.shape) != (2, classes):
         raise ModelError(f"{name} answers with {tuple(answer.shape)} to two pictures; expected (2, {classes}), a number for each class.")
@@ -119,8 +123,3 @@ def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> 
         raise ModelError(
             f"{name} answers the same picture differently each time. Switch off what is random in it; else pairs prove nothing."
         )
-
-
-def _line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__

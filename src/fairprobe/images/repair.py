@@ -22,6 +22,7 @@ from torch import nn
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.image_sets import ImageSet
 from fairprobe.datasets.pictures import Bytes
+from fairprobe.errors import ModelError
 from fairprobe.images.attribute import attribute_head
 from fairprobe.images.change import Change, ChangeSettings, random_change, sensitive_change
 from fairprobe.images.detector import Detector
@@ -102,6 +103,11 @@ def fine_tuned(
     images = np.concatenate([data.images[~data.held_out], more])
     y = np.concatenate([data.y[~data.held_out], labels])
     new = copy.deepcopy(detector)
+    weights = list(new.parameters())
+    if not any(weight.requires_grad for weight in weights):  # frozen for use, not for good: the copy may learn
+        new.requires_grad_(True)
+    if not weights:
+        raise ModelError("It has no weights that could learn.")
     train_on_images(new, images, y, seed=seed, training=training, progress=progress)
     return new
 

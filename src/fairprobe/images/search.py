@@ -60,8 +60,10 @@ class ImageSearch:
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             raise SettingError(f"The method is one of {', '.join(get_args(Method))}; got '{self.method}'.")
-        if self.step <= 0 or self.max_iter < 0 or min(self.r_step, self.batch) < 1:
-            raise SettingError(f"The step must be positive, max_iter 0 or more, r_step and batch 1 or more; got {self}.")
+        if not 0 < self.step < float("inf"):
+            raise SettingError(f"The step must be positive, such as 0.15; got {self.step:g}.")
+        if self.max_iter < 0 or min(self.r_step, self.batch) < 1:
+            raise SettingError(f"max_iter must be 0 or more, r_step and batch 1 or more; got {self}.")
         if not 0 <= self.random_share <= 1 or not 0 <= self.decay < 1:
             raise SettingError(f"random_share lies between 0 and 1 and the momentum between 0 and below 1; got {self}.")
 

@@ -13,27 +13,30 @@ FEW = 0.5  # below this share of pairs, "mostly" is said of those in which nobod
 
 def verdict(body: Body) -> str:
     """What the searches found, and whether that can be about the sensitive attribute."""
-    name, methods = body["sensitive"], [method for method in body["generation"] if not method["is_control"]]
-    if not methods:
+    name, methods = body["sensitive"], [method for method in body["generation"] if not method["is_control"] and method["seeds"]]
+    if not methods and body["partial"]:
         return "The audit was interrupted before a search had begun: nothing is known about differing pairs."
+    if not methods:
+        return (
+            f"The attribute head's opinion on {name} could not be flipped in any face by a change of {body['change']['cap']:g}, so there "
+            "was nothing to search. A larger change (--epsilon, --cap) may flip it."
+        )
     best = max(methods, key=lambda method: method["idis"])
-    if best["seeds"] == 0:
-        return f"The attribute head's opinion on {name} could not be flipped in any face within the cap, so there was nothing to search."
     if best["idis"] == 0:
         return (
             f"No differing pair was found: starting from {best['seeds']:,} faces, the change of {name} never changed the verdict. "
             "That is no proof that there is none."
         )
     found = (
-        f"{best['title']} turns {best['idis']:,} of {best['seeds']:,} faces into pairs that the detector judges differently when the "
-        f"change of {name} is added."
+        f"{best['title']} turns {best['idis']:,} of {best['seeds']:,} faces into pairs (image IDIs) that the detector judges differently "
+        f"when the change of {name} is added."
     )
     return f"{found} {_meaning(body, best)}"
 
 
 def sentences(body: Body) -> list[str]:
     """The rest, in the order of the audit."""
-    said = [*_groups(body), *_change(body), *_interpretation(body), *_generation(body), *_repair(body)]
+    said = [*_detector(body), *_groups(body), *_change(body), *_interpretation(body), *_generation(body), *_repair(body)]
     return [body["stopped"], *said] if body["stopped"] else said
 
 
@@ -58,6 +61,20 @@ def _meaning(body: Body, method: Body) -> str:
     return f"That is more than nearness to the decision boundary: {fewer}, and {told}."
 
 
+def _detector(body: Body) -> list[str]:
+    """What should be known of a detector before anything else."""
+    told, classes = body["detector"], body["data"]["classes"]
+    found, alarms, right = told["detection_rate"], told["false_alarms"], told["accuracy"]
+    if alarms and found["samples"] and found["estimate"] == alarms["estimate"] and found["estimate"] in (0, 1):
+        return ["The detector gives all held-out pictures the same answer, so it detects nothing."]
+    if right["high"] < 1 / len(classes):
+        return [
+            f"The detector is right in {_percent(right)} of the held-out pictures, fewer than by chance. Are its classes in this order: "
+            f"{', '.join(classes)}?"
+        ]
+    return []
+
+
 def _groups(body: Body) -> list[str]:
     """Faces of which value are missed, where the intervals lie apart."""
     groups = [group for group in body["detector"]["by_value"] if group["detection_rate"]["samples"]]
@@ -77,7 +94,7 @@ def _change(body: Body) -> list[str]:
         return []
     said = [
         f"The attribute head tells {body['sensitive']} with a balanced accuracy of {head:.2f} (chance {body['attribute']['chance']:.2f}); "
-        f"Δ_sens flips its opinion in {_percent(change['flips'])} of {change['flips']['samples']:,} faces."
+        f"the change of it (Δ_sens) flips that opinion in {_percent(change['flips'])} of {change['flips']['samples']:,} faces."
     ]
     if head <= body["attribute"]["chance"] * 1.1:
         said.append(f"So the head hardly knows {body['sensitive']}, and a change that flips it says little about it.")
@@ -95,7 +112,7 @@ def _interpretation(body: Body) -> list[str]:
         if key in layer["controls"]
     ]
     controls = f", beside {' and '.join(beside)}" if beside else ""
-    return [f"Layer '{layer['name']}' reacts most to the change: AUC {layer['auc']:.3f}{controls}."]
+    return [f"Layer '{layer['name']}' reacts most to the change: AUC {layer['auc']:.3f} (0 is not at all){controls}."]
 
 
 def _generation(body: Body) -> list[str]:
@@ -124,9 +141,11 @@ def _repair(body: Body) -> list[str]:
     after, control = repair["after"], repair["without_idis"]
     if after is None or control is None:
         return []
+    if not (after["differing"]["samples"] and control["differing"]["samples"]):
+        return [f"Retraining with {repair['idis']:,} pictures: no held-out pair is left whose fresh Δ_sens could be compared."]
     said = (
         f"Retraining with {repair['idis']:,} pictures, measured with a fresh Δ_sens on held-out faces and beside the same fine-tuning "
-        f"without IDIs: {_percent(after['differing'])} of the earlier pairs still differ instead of {_percent(control['differing'])}, "
+        f"without IDIs: {_count(after['differing'])} earlier pairs still differ instead of {_count(control['differing'])}, "
         f"accuracy {_percent(after['accuracy'])} instead of {_percent(control['accuracy'])}, AUC {after['auc']:.3f} instead of "
         f"{control['auc']:.3f} (for noise of the same size {after['auc_random_signs']:.3f} instead of {control['auc_random_signs']:.3f})"
     )
@@ -142,6 +161,10 @@ def _unspecific(after: Body, control: Body) -> list[str]:
     if kept[0] >= kept[1] or noise[0] * kept[1] > kept[0] * noise[1]:
         return []
     return ["The AUC fell no further than for noise: the repaired detector reacts less to any change, not to this attribute in particular."]
+
+
+def _count(rate: Body) -> str:
+    return f"{rate['hits']:,} of {rate['samples']:,}"
 
 
 def _percent(rate: Body) -> str:

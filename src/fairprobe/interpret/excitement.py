@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.model import one_thread
+from fairprobe.model.formats.own_code import own_errors
 from fairprobe.model.trace import ACTIVATIONS, layer_names
 
 Images: TypeAlias = "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
@@ -72,7 +73,8 @@ def excitement(
         for name, images in tensors.items():
             parts: list[list[Floats]] = []
             for at in range(0, len(images), batch):
-                means = _means(model, _given(images[at : at + batch], parameter), wanted, channels_last)
+                with own_errors(f"The network failed on images of group '{name}'"):
+                    means = _means(model, _given(images[at : at + batch], parameter), wanted, channels_last)
                 parts.append([_reduced(one, names[layer], name, order) for layer, one in zip(wanted, means.values, strict=True)])
                 done += len(images[at : at + batch])
                 if progress is not None:
@@ -133,11 +135,8 @@ def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
 
 def _layers(model: nn.Module, first: Tensor, parameter: Tensor, asked: Sequence[str] | None) -> tuple[list[str], list[int]]:
     """The hidden layers by name, and the places of those to look at."""
-    try:
+    with own_errors(f"The network does not take images of shape {tuple(first.shape[1:])}"):
         names, _ = layer_names(model, _given(first, parameter))
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ModelError(f"The network does not take images of shape {tuple(first.shape[1:])}: {reason}.") from error
     if not names:
         raise ModelError("The network has no hidden layer with an activation function, so there is nothing to look at.")
     for name in asked or ():

@@ -155,6 +155,8 @@ def compare(excited: Excitement, *, tau: float = 0.8, resamples: int = RESAMPLES
         raise SettingError(f"The threshold τ lies above 0 and at most at 1; got {tau:g}.")
     if resamples < FEWEST:
         raise SettingError(f"An interval needs {FEWEST} resamples or more; got {resamples}.")
+    if seed < 0:
+        raise SettingError(f"The seed must be a whole number from 0; got {seed}.")
     sizes = tuple(len(part) for part in excited.values[0])
     seeds = np.random.SeedSequence(seed).spawn(2)
     levels = [np.array([part.mean(axis=0).max() for part in layer]) for layer in excited.values]

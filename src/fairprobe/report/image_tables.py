@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from fairprobe.report.figures import Table
 from fairprobe.report.formats import count, decimal, milliseconds, percent, ratio
@@ -24,11 +24,16 @@ def beside(one: Document) -> list[tuple[str, Document]]:
 
 def estimate(rate: Rate | None) -> str:
     """A share in words, where there is one."""
-    return UNDEFINED if rate is None or rate["estimate"] is None else percent(rate["estimate"])
+    return percent(rate["estimate"]) if _is_known(rate) else UNDEFINED
 
 
 def _optional(rate: Rate | None, write: Callable[[float], str] = percent) -> Cell:
-    return Cell(UNDEFINED) if rate is None else cell(rate, write)
+    return cell(rate, write) if _is_known(rate) else Cell(UNDEFINED)
+
+
+def _is_known(rate: Rate | None) -> TypeGuard[Rate]:
+    """Of nothing there is no share."""
+    return rate is not None and rate["estimate"] is not None and rate.get("samples", 1) > 0
 
 
 def _mean(spread: Document | None, write: Callable[[float], str] = decimal) -> Cell:

@@ -86,7 +86,7 @@ def _idis(document: Document) -> int:
 def _headline(document: Document) -> str:
     name = document["sensitive"]
     if not _guided(document):
-        return "The audit ended before any search"
+        return "The audit ended before any search" if document.get("partial") else f"Nothing to search: no face’s {name} could be flipped"
     if not _idis(document):
         return f"No verdict that changes with {name} was found"
     best = _best(document)
@@ -138,8 +138,9 @@ def _detector_card(detector: Document) -> Card:
 def _repair_card(repair: Document) -> Card:
     control = repair.get("without_idis")
     beyond = f"control without IDIs {estimate(control['differing'])}" if control else "no control was run"
-    lines = [f"before {estimate(repair['before']['differing'])}", beyond]
-    return Card("Pairs that still differ, after the repair", estimate(repair["after"]["differing"]), lines)
+    after = repair["after"]["differing"]
+    lines = [f"{count(after['hits'])} of {plural(after['samples'], 'pair')}", f"before {estimate(repair['before']['differing'])}", beyond]
+    return Card("Pairs that still differ, after the repair", estimate(after), lines)
 
 
 def _success_card(best: Document, random: Sequence[Document]) -> Card:

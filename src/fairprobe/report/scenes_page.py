@@ -66,7 +66,7 @@ def page(document: Document) -> dict[str, Any]:
     return {
         "document": document,
         "version": (document.get("versions") or {}).get("fairprobe", ""),
-        "status": "found" if unfair else "none",
+        "status": "found" if unfair else "none" if _is_judged(document) else "unknown",
         "headline": _headline(document, unfair),
         "facts": _facts(document),
         "cards": _cards(document, unfair),
@@ -88,6 +88,11 @@ def page(document: Document) -> dict[str, Any]:
 
 def _results(document: Document, kind: str = "ood", **wanted: str) -> list[Result]:
     return [one for one in document["results"] if one["kind"] == kind and all(one[name] == value for name, value in wanted.items())]
+
+
+def _is_judged(document: Document, **wanted: str) -> bool:
+    """Whether any class was seen often enough; without, that none fails means nothing."""
+    return any(result["classes"] for result in _results(document, **wanted))
 
 
 def _of_detector(document: Document, detector: str, oracle: str) -> list[Result]:
@@ -114,8 +119,8 @@ def _named(document: Document, rule: str) -> list[tuple[str, str]]:
 
 
 def _headline(document: Document, unfair: Sequence[tuple[str, str]]) -> str:
-    if not document["results"]:
-        return "There is no result yet"
+    if not _is_judged(document):
+        return "There is no result yet" if document["partial"] else "Nothing could be judged"
     if not unfair:
         return "No class was shown to fail more than the others"
     classes = listed(dict.fromkeys(label for _, label in unfair))
@@ -143,7 +148,7 @@ def _cards(document: Document, unfair: Sequence[tuple[str, str]]) -> list[Card]:
         detector["name"]: max((result["tests"] for result in _results(document, detector=detector["name"])), default=0)
         for detector in document["detectors"]
     }
-    asked = plural(len(document["detectors"]), "recogniser")
+    asked, is_judged = plural(len(document["detectors"]), "recogniser"), _is_judged(document)
     cards = [
         Card(
             "Mutated pictures judged",
@@ -152,8 +157,10 @@ def _cards(document: Document, unfair: Sequence[tuple[str, str]]) -> list[Card]:
         ),
         Card(
             "Classes shown to fail more",
-            count(len(unfair)),
-            ["where the evidence holds", f"by the paper’s plain rule: {count(len(plain))}"],
+            count(len(unfair)) if is_judged else UNDEFINED,
+            ["where the evidence holds", f"by the paper’s plain rule: {count(len(plain))}"]
+            if _is_judged(document)
+            else ["none was judged"],
         ),
     ]
     return [*cards, *_error_card(document), *_control_card(document)]
@@ -216,6 +223,8 @@ def _control(document: Document, result: Result) -> dict[str, Row]:
 
 def _found(document: Document, name: str) -> str:
     """Which classes of one recogniser, by which rule."""
+    if not _is_judged(document, detector=name):
+        return "Nothing could be judged, so nothing is shown."
     sure, above = ([label for detector, label in _named(document, rule) if detector == name] for rule in ("is_unfair", "is_above"))
     plain = [label for label in above if label not in sure]
     said = f"Shown to fail more than the mean of all classes: {listed(sure)}." if sure else "No class is shown to fail more than the mean."

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,58 +12,38 @@ from typing import Any
 
 from fairprobe import networks
 from fairprobe.datasets import write_domain
-from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.findings import Findings
+from fairprobe.images.document import FORMAT as IMAGES_FORMAT
+from fairprobe.images.folder import KIND as IMAGES
 from fairprobe.model import TorchModel
 from fairprobe.report import render
 from fairprobe.run.document import FORMAT
 from fairprobe.run.evidence import Audit
 from fairprobe.run.models import AUDIT, MODEL, REFUSED
-from fairprobe.storage import write_text
+from fairprobe.scenes.auditing import FORMAT as SCENES_FORMAT
+from fairprobe.storage import StagedFolder, write_text
 
 FINDINGS, REPORT, DOMAIN = "findings.parquet", "report.html", "domain.toml"
+KINDS = ((None, FORMAT), (IMAGES, IMAGES_FORMAT), ("scenes", SCENES_FORMAT))  # of documents; one of a run on a table names no kind
 
 
-class RunFolder:
-    """A folder in the making. Opening it finds out at once whether it can be written; leaving it without `fill` removes it."""
+class RunFolder(StagedFolder):
+    """The folder of a run in the making; leaving it without `fill` removes it."""
 
     def __init__(self, folder: Path | str, *, overwrite: bool = False) -> None:
-        self.folder, self._overwrite = Path(folder), overwrite
-        try:
-            self._place = self.folder.resolve()
-            self._check_place()
-            self._place.parent.mkdir(parents=True, exist_ok=True)
-            self._staging = Path(tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.", dir=self._place.parent))
-        except OSError as error:
-            if isinstance(error, FairprobeError):
-                raise
-            raise StorageError(
-                f"Cannot write to {self.folder}: {error.strerror}. Choose another place, or make this one writable."
-            ) from error
-
-    def _check_place(self) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise SettingError(f"{self.folder} is a file; name a folder for the run.")
-        if self.folder.is_dir() and any(self.folder.iterdir()):
-            if not self._overwrite:
-                raise SettingError(f"{self.folder} exists and is not empty. Name another folder, or allow it to be replaced (--overwrite).")
-            try:
-                read_document(self.folder)
-            except StorageError as error:
-                raise SettingError(
-                    f"{self.folder} holds something that is no fairprobe run of this version, and is not replaced. Name another folder."
-                ) from error
+        super().__init__(folder, overwrite=overwrite, ours="fairprobe run of this version on a table", is_ours=_is_run)
 
     @property
     def findings(self) -> Path:
         """Where a search may stream its findings."""
-        return self._staging / FINDINGS
+        return self.staging / FINDINGS
 
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        shutil.rmtree(self._staging, ignore_errors=True)
+        self.remove()
         if isinstance(error, FairprobeError) and error.findings:
             told = type(error)(f"{error} {_kept(error.findings)}")
             told.findings = error.findings
@@ -74,33 +52,12 @@ class RunFolder:
     def fill(self, audit: Audit, *, command: str = "") -> Audit:
         """Writes the audit and gives the folder its name. If that fails, the audit is kept in a temporary folder that the error names."""
         try:
-            for step in _steps(audit, self._staging, command):
+            for step in _steps(audit, self.staging, command):
                 step()
-            self._take_place()
+            self.take_place()
         except OSError as error:
-            told = str(error) if isinstance(error, FairprobeError) else f"Cannot write {self.folder}: {error.strerror or error}"
-            told = told.replace(str(self._staging), str(self.folder)).rstrip(".")
-            raise StorageError(f"{told}. {_rescue(audit, command)}") from error
+            raise StorageError(f"{self.why(error)}. {_rescue(audit, command)}") from error
         return replace(audit, findings=replace(audit.findings, table=None, path=self.folder / FINDINGS))
-
-    def _take_place(self) -> None:
-        self._staging.chmod(0o755)
-        if not self._place.exists() or not any(self._place.iterdir()):
-            self._staging.replace(self._place)
-            return
-        if not self._overwrite:
-            raise StorageError(f"{self.folder} was filled by somebody else meanwhile, and is not replaced")
-        old = Path(tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.old.", dir=self._place.parent))
-        try:
-            self._place.rename(old / "run")
-            self._staging.rename(self._place)
-        except BaseException:
-            if (old / "run").exists() and not self._place.exists():
-                (old / "run").rename(self._place)
-            with suppress(OSError):
-                old.rmdir()  # only if it is empty: an older run that could not be moved back stays there
-            raise
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
@@ -110,17 +67,37 @@ def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
 
 
 def read_document(folder: Path | str) -> dict[str, Any]:
-    """The plain data of a run folder."""
+    """The plain data of a run on a table."""
+    return _read(folder, KINDS[:1], " on a table")
+
+
+def read_run(folder: Path | str) -> dict[str, Any]:
+    """The plain data of any run: on a table, repairs among them, on images, or on scenes."""
+    try:
+        return _read(folder, KINDS)
+    except StorageError as error:
+        raise StorageError(f"{error} There are run folders of `fairprobe audit`, `repair`, `audit-images` and `scenes`.") from error
+
+
+def _read(folder: Path | str, kinds: Sequence[tuple[str | None, int]], on: str = "") -> dict[str, Any]:
     path = Path(folder) / AUDIT
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(f"{folder} is no run folder: it has no {AUDIT}. Run `fairprobe audit … --out {folder}` first.") from error
     except (OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise StorageError(f"{path} is not an audit of fairprobe, or was written by another version. Run the audit again.")
+    if not isinstance(body, dict) or (body.get("kind"), body.get("format")) not in kinds:
+        raise StorageError(f"{path} is not an audit of fairprobe{on}, or was written by another version. Run the audit again.")
     return body
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        read_document(folder)
+    except StorageError:
+        return False
+    return True
 
 
 def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object]]:

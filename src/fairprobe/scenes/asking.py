@@ -1,7 +1,8 @@
 """Asking a recogniser for many pictures: whatever happens to one, the others are asked, and no answer is paid for twice.
 
 Answers are kept on disk as soon as they come, each in a file named after what was asked (the recogniser's identity and the pixels), even
-one that comes after we gave up waiting for it. Failures are not kept: the next run asks again.
+one that comes after we gave up waiting for it. Failures are not kept: the next run asks again. Nor are answers of a recogniser of which
+nobody knows what they depend on (without an identity), since it may have changed by then.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def ask(
     check_pace(timeout, rate)
     if retries < 0 or pause < 0:
         raise SettingError(f"The retries and the pause must not be negative; got retries={retries}, pause={pause}.")
-    asking = _Asking(detector, None if cache is None else _Cache(cache, detector), timeout, retries, rate, pause, seed)
+    kept = None if cache is None or detector.identity is None else _Cache(cache, detector)
+    asking = _Asking(detector, kept, timeout, retries, rate, pause, seed)
     return _answers(asking, images, progress)
 
 

@@ -40,6 +40,10 @@ from fairprobe.scenes.telling import telling
 from fairprobe.storage import write_text
 
 FORMAT = 1
+NOTHING_SHOWN = (
+    "So nothing was shown, neither that classes are treated alike nor that they are not. More scenes, other mutations, or fewer objects "
+    "that a class must have may help."
+)
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,9 @@ def audit(
     """Tests recognisers on mutated scenes.
 
     `scenes` are given, or read from a folder of pictures with their `annotations`. A detector is a file.onnx, a function of a picture, or
-    what `scenes.detectors.open_detector` takes. Pictures and answers go to `folder`, where a second run finds them, or to a
-    temporary one. `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with fewer than `fewest`
-    objects is not judged.
+    what `scenes.detectors.open_detector` takes. Pictures and answers go to `folder`, where a second run finds them, or to a temporary one;
+    answers of a function only if it has an attribute `identity`, a text that changes whenever they may. `cutouts` is a folder label/*.png
+    of objects to insert instead of the scenes' own. A class with fewer than `fewest` objects is not judged.
     """
     from fairprobe.scenes.sources import open_scenes
 
@@ -126,12 +130,12 @@ def audit(
     wanted = tuple(dict.fromkeys(map(common, classes))) if classes else None
     asked = Asked(tuple(dict.fromkeys(mutations)), wanted, repeats, clusters, seed)
     settings = Settings(asked, inpainting, workers, timeout, rate, fewest)
-    evidence = gather(
-        source, opened, settings, folder=place, cutouts=None if cutouts is None else Path(cutouts), progress=progress or (lambda *_: None)
-    )
+    tell: OnStage = progress or (lambda *_: None)
+    evidence = gather(source, opened, settings, folder=place, cutouts=None if cutouts is None else Path(cutouts), progress=tell)
     found = judged(evidence)
+    comparisons = {**compared(evidence, found), "quality": quality(evidence, tell)} if evidence.tests else {}
     name = title or (str(Path(scenes).name) if isinstance(scenes, Path | str) else type(source).__name__)
-    return SceneAudit(evidence, found, _document(evidence, found, name))
+    return SceneAudit(evidence, found, _document(evidence, found, comparisons, name))
 
 
 def _opened(detector: Any) -> Detector:
@@ -155,7 +159,7 @@ def _main(found: Sequence[Analysis]) -> list[Analysis]:
     return [one for one in unusual if one.operator == ALL] or unusual
 
 
-def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[str, Any]:
+def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[str, Any], name: str) -> dict[str, Any]:
     settings, asked = evidence.settings, evidence.settings.asked
     verdict, details = _sentences(evidence, found)
     skipped = Counter(
@@ -168,6 +172,7 @@ def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": name,
         "partial": evidence.partial,
+        "judged": any(one.classes for one in _main(found)),
         "verdict": verdict,
         "details": details,
         "data": {
@@ -187,7 +192,7 @@ def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[
         "versions": _versions(),
         "seconds": evidence.seconds,
         "results": [{key: value for key, value in one.to_dict().items() if key != "examples"} for one in found],
-        "comparisons": {**compared(evidence, found), "quality": quality(evidence)} if evidence.tests else {},
+        "comparisons": comparisons,
         "telling": telling(evidence, found),
         "skipped": [
             {"operator": operator, "label": label, "reason": reason, "count": count}
@@ -203,11 +208,18 @@ def _document(evidence: Evidence, found: Sequence[Analysis], name: str) -> dict[
 def _sentences(evidence: Evidence, found: Sequence[Analysis]) -> tuple[str, list[str]]:
     """The verdict, and what must be said beside it."""
     main = _main(found)
+    by_detector = {one.detector: _unfair(evidence, found)[one.detector] for one in main if one.classes}
     if not main:
-        return "Nothing could be judged: no mutated picture was made and answered.", []
-    if not any(one.classes for one in main):
-        return f"Nothing could be judged: no class that was not mutated has {evidence.settings.fewest} objects or more.", []
-    by_detector = _unfair(evidence, found)
+        return "Nothing could be judged: no mutated picture was made and answered.", [NOTHING_SHOWN]
+    if not by_detector:
+        return f"Nothing could be judged: no class that was not mutated has {evidence.settings.fewest} objects or more.", [NOTHING_SHOWN]
+    verdict, details = _shown(by_detector, main)
+    others = [detector.name for detector in evidence.detectors if detector.name not in by_detector]
+    return verdict, [*details, f"Of {_listed(others)} nothing could be judged, so nothing is shown."] if others else details
+
+
+def _shown(by_detector: dict[str, tuple[str, ...]], main: Sequence[Analysis]) -> tuple[str, list[str]]:
+    """The verdict on the recognisers that could be judged."""
     plain = {(one.detector, label) for one in main for label in one.violations}
     told = [f"{name} fails {_listed(labels)} more often than other classes" for name, labels in by_detector.items() if labels]
     fair = [name for name, labels in by_detector.items() if not labels]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -108,15 +109,44 @@ def cutouts_of(scenes: Scenes, labels: Iterable[str], settings: CutoutSettings =
     return {label: tuple(taken) for label, taken in found.items()}
 
 
-def cutouts_in(folder: Path, labels: Iterable[str]) -> dict[str, tuple[Cutout, ...]]:
-    """Given objects: PNGs with transparency, `folder/label/*.png`."""
-    found = {}
-    for label in labels:
-        files = sorted((folder / label).glob("*.png"))
-        if not files:
-            raise DataError(f"There is no {folder / label}/*.png. Put PNGs with a transparent background of the class '{label}' there.")
-        found[common(label)] = tuple(_given(file, common(label)) for file in files)
+def cutouts_in(folder: Path, labels: Iterable[str], *, each: bool = True) -> dict[str, tuple[Cutout, ...]]:
+    """Given objects: PNGs with transparency, `folder/label/*.png`. Every class must be there if `each`, else at least one."""
+    wanted = list(dict.fromkeys(map(common, labels)))
+    there = _files(folder)
+    missing = [label for label in wanted if not there.get(label)]
+    if missing and (each or len(missing) == len(wanted)):
+        raise DataError(
+            f"{folder} holds no cut-outs of {'these classes' if len(missing) > 1 else 'the class'}: {', '.join(missing)}. "
+            f"{_instead(folder, missing)} Expected a folder for {'each of them' if each else 'one of them or more'}, such as "
+            f"{folder / missing[0]}, of PNGs with a transparent background."
+        )
+    return {label: tuple(_given(file, label) for file in there[label]) for label in wanted if there.get(label)}
+
+
+def unused_cutouts(folder: Path, labels: Iterable[str]) -> str:
+    """A sentence about the folders that are named after none of these classes; empty if there is none."""
+    others = sorted(set(_files(folder)) - set(map(common, labels)))
+    return f"These folders of cut-outs are named after no class that is inserted: {', '.join(others)}." if others else ""
+
+
+def _files(folder: Path) -> dict[str, list[Path]]:
+    """The PNGs of each class; folders may be named as any source names it ("Pedestrian")."""
+    found: dict[str, list[Path]] = {}
+    for place in sorted(folder.iterdir()):
+        if place.is_dir() and not place.name.startswith("."):
+            found.setdefault(common(place.name), []).extend(sorted(file for file in place.iterdir() if file.suffix.lower() == ".png"))
     return found
+
+
+def _instead(folder: Path, missing: Sequence[str]) -> str:
+    """What a folder of cut-outs has in the place of what it should have."""
+    there = _files(folder)
+    if not there:
+        return "It has no folders at all."
+    told = f"It has folders for: {', '.join(name if files else f'{name} (no PNG in it)' for name, files in there.items())}."
+    near = {name: get_close_matches(name, missing, n=1) for name in there if name not in missing}
+    meant = [f"'{name}' for '{label}'" for name, (label, *_) in ((name, found) for name, found in near.items() if found)]
+    return f"{told} Did you write {' and '.join(meant)}?" if meant else told
 
 
 def cut_out(scene: Scene, instance: Instance) -> Cutout:

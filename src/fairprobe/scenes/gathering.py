@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.scenes.asking import Failure, ask, check_pace
-from fairprobe.scenes.cutouts import Cutouts, cutouts_in, cutouts_of
+from fairprobe.scenes.cutouts import Cutouts, cutouts_in, cutouts_of, unused_cutouts
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.making import Left, Made, Studio, make, read_picture
 from fairprobe.scenes.oracles import Test, reference_counts
@@ -91,17 +91,37 @@ def gather(
     begun = time.perf_counter()
     inpainter(settings.inpainting)  # a mistake is told before the work begins
     evidence = Evidence(scenes, _named_apart(detectors), settings, folder, messages=list(scenes.messages))
+    if cutouts is not None:
+        _take_given(evidence, cutouts)
     _read(evidence, progress)
     _check_classes(evidence)
     _ask_first(evidence, progress)
     try:
-        _paint(evidence, cutouts, progress)
+        _paint(evidence, progress, cuts_out=cutouts is None)
         _ask_again(evidence, progress)
     except KeyboardInterrupt:
         evidence.partial = True
+        evidence.messages += [
+            f"{detector.name} will be asked about all pictures again: answers of a function are only kept if it has an 'identity'."
+            for detector in evidence.detectors
+            if detector.identity is None
+        ]
     evidence.tests = list(_tests(evidence))
     evidence.seconds = time.perf_counter() - begun
     return evidence
+
+
+def _take_given(evidence: Evidence, folder: Path) -> None:
+    """The user's own cut-outs: all classes that were asked for by name, else those that are there."""
+    if not folder.is_dir():
+        raise SettingError(f"There is no folder {folder}. Expected one with a folder of PNGs for each class.")
+    asked = evidence.settings.asked
+    if "insert" not in asked.mutations:
+        return
+    labels = asked.labels("insert")
+    evidence.cutouts = cutouts_in(folder, labels, each=asked.classes is not None)
+    if asked.classes is None and (unused := unused_cutouts(folder, labels)):
+        evidence.messages.append(f"{unused} To insert them, name them among the classes.")
 
 
 def _read(evidence: Evidence, progress: OnStage) -> None:
@@ -171,19 +191,19 @@ def _asked(
             yield key, answer
 
 
-def _paint(evidence: Evidence, given: Path | None, progress: OnStage) -> None:
+def _paint(evidence: Evidence, progress: OnStage, *, cuts_out: bool) -> None:
     asked = evidence.settings.asked
     seen = {detector.name: evidence.counts(detector.name) for detector in evidence.detectors}
     evidence.usual = usual(evidence.known, seen, asked)
     evidence.plans = planned(evidence.known, seen, asked, evidence.usual)
     if "insert" in asked.mutations:
         labels = asked.labels("insert")
-        evidence.cutouts = cutouts_of(evidence.scenes, labels) if given is None else cutouts_in(given, _there(given, labels, asked.classes))
+        if cuts_out:
+            evidence.cutouts = cutouts_of(evidence.scenes, labels)
         missing = [label for label in labels if not evidence.cutouts.get(label)]
         if missing:
-            evidence.messages.append(
-                f"Nothing of these classes can be inserted, since there is no whole object to cut out: {', '.join(missing)}."
-            )
+            reason = "there is no whole object to cut out" if cuts_out else "there are no cut-outs of them"
+            evidence.messages.append(f"Nothing of these classes can be inserted, since {reason}: {', '.join(missing)}.")
     tasks = dict.fromkeys(
         task for plan in evidence.plans.values() for task in plan if task.operator != "insert" or evidence.cutouts.get(task.label)
     )
@@ -205,13 +225,6 @@ def _paint(evidence: Evidence, given: Path | None, progress: OnStage) -> None:
             evidence.left[one.task] = one.reason
         else:
             evidence.made[one.task] = one
-
-
-def _there(folder: Path, labels: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
-    """The classes to look for among given cut-outs: all that were asked for by name, else those that are there."""
-    if not folder.is_dir():
-        raise SettingError(f"There is no folder {folder}. Expected one with a folder of PNGs for each class.")
-    return [label for label in labels if wanted or (folder / label).is_dir()]
 
 
 def _fingerprint(evidence: Evidence) -> str:
@@ -288,10 +301,12 @@ def _named_apart(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
         seen[detector.name] += 1
         if seen[detector.name] > 1:
             detector.name = f"{detector.name} #{seen[detector.name]}"
+        if detector.identity is None:
+            continue
         if detector.identity in by_identity:
             raise SettingError(
                 f"{by_identity[detector.identity]} and {detector.name} cannot be told apart, so one would get the other's answers. Name "
-                "each recogniser once; to a function that depends on more than its code, give an attribute 'identity' that says on what."
+                "each recogniser once; functions with an attribute 'identity' must have different ones."
             )
         by_identity[detector.identity] = detector.name
     return tuple(detectors)

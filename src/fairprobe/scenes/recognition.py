@@ -23,11 +23,12 @@ class Detection:
 class Detector(ABC):
     """A recogniser under test. Labels are the lower-case names of `scenes.labels`; only what is above its own score threshold is returned.
 
-    `identity` names everything that its answers depend on (file, its hash, thresholds), so that answers can be kept.
+    `identity` names everything that its answers depend on (file, its hash, thresholds), so that answers can be kept. Where that is not
+    known it is None, and every picture is asked anew in every run.
     """
 
     name: str
-    identity: str
+    identity: str | None = None
     is_remote: ClassVar[bool] = False
     """Whether an answer costs money or time elsewhere: asked in turn, with patience."""
 

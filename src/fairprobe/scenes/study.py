@@ -10,7 +10,7 @@ from typing import Any
 
 from fairprobe.errors import DataError, FairprobeError, StorageError
 from fairprobe.scenes.analysis import Analysis
-from fairprobe.scenes.gathering import Evidence
+from fairprobe.scenes.gathering import Evidence, OnStage
 from fairprobe.scenes.making import Made, read_picture
 from fairprobe.scenes.plan import drawn
 from fairprobe.scenes.quality import Mutation, image_quality
@@ -18,22 +18,30 @@ from fairprobe.scenes.survey import REAL, Candidate, Survey, choose, evaluate, r
 from fairprobe.scenes.telling import as_source
 from fairprobe.storage import write_text
 
+MEASURING = "Measuring image quality"
 MEASURED = 30  # pictures of an operator whose quality is measured
 VEHICLES = frozenset({"car", "truck", "bus", "motorcycle"})
 PAGE, KEY = "survey.html", "survey.json"
 
 
-def quality(evidence: Evidence) -> dict[str, Any]:
-    """The measures, and in sentences what could not be measured."""
+def quality(evidence: Evidence, progress: OnStage) -> dict[str, Any]:
+    """The measures, and in sentences what could not be measured. An interrupt leaves them out, and keeps everything else."""
     try:
-        return image_quality(_mutations(evidence)).to_dict()
+        return image_quality(_mutations(evidence, progress)).to_dict()
     except FairprobeError as error:
         return {"pictures": 0, "measures": [], "messages": [str(error)]}
+    except KeyboardInterrupt:
+        evidence.partial = True
+        evidence.messages.append("Image quality was not measured, since the run was interrupted.")
+        return {"pictures": 0, "measures": [], "messages": []}
 
 
-def _mutations(evidence: Evidence) -> Iterator[Mutation]:
-    for made in _sample(evidence):
+def _mutations(evidence: Evidence, progress: OnStage) -> Iterator[Mutation]:
+    """One after another: whoever takes the next has measured the one before."""
+    sample = _sample(evidence)
+    for done, made in enumerate(sample, start=1):
         yield Mutation(made.task.scene, made.task.operator, evidence.scenes.read(made.task.scene).image, read_picture(made.path))
+        progress(MEASURING, done, len(sample), f"{done:,} of {len(sample):,}")
 
 
 def _sample(evidence: Evidence) -> list[Made]:

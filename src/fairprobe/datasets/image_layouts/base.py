@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,12 @@ class ImageAttribute:
 
     def take(self, rows: Ints | Mask) -> ImageAttribute:
         return ImageAttribute(self.values, self.codes[rows])
+
+    def only(self, kept: Sequence[int]) -> ImageAttribute:
+        """With these values alone, by their places; the others become unknown."""
+        places = np.full(len(self.values) + 1, -1, dtype=np.int64)  # the last one is for the unknown
+        places[list(kept)] = np.arange(len(kept))
+        return ImageAttribute(tuple(self.values[at] for at in kept), places[self.codes])
 
 
 @dataclass(frozen=True)
@@ -65,9 +72,13 @@ def own_test_part(held_out: Mask) -> Mask | None:
 def table(path: Path, columns: Sequence[str], **options: object) -> pd.DataFrame:
     """A list of pictures with the columns that it must have; everything is text until it is understood."""
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", **options)  # type: ignore[call-overload]
-    except (OSError, ValueError, pd.errors.ParserError) as error:
-        raise DataError(f"{path} cannot be read as a table: {error}. Get the file again from where the collection is published.") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the heading
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", **options)  # type: ignore[call-overload]
+    except (OSError, ValueError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise DataError(
+            f"{path} cannot be read as a table: {str(error).strip()}. Get the file again from where the collection is published."
+        ) from error
     lacking = [name for name in columns if name not in frame.columns]
     if lacking:
         raise DataError(

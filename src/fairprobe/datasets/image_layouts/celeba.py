@@ -27,15 +27,18 @@ def listing(root: Path) -> Listing | None:
     frame = _read(listed, ["Male"], skiprows=1)
     pictures = first_folder(root, FOLDERS) or root
     signs = {name: frame[name].to_numpy() for name in frame.columns}
+    known = ("-1", "0", "1", *([""] if listed.suffix == ".csv" else []))  # in a text, a word that is missing moves those after it
     for name, column in signs.items():
-        if not np.isin(column, ("-1", "0", "1")).all():
-            raise DataError(f"{listed}: the attribute {name} must be 1 or -1 for each picture. Get the file again.")
-    attributes = dict(_attribute(name, (column == "1").astype(np.int64)) for name, column in signs.items())
+        strange = ~np.isin(column, known)
+        if strange.any():
+            which, word = frame.index[strange][0], column[strange][0]
+            raise DataError(f"{listed}: the attribute {name} must be 1 or -1; {which} has '{word}'. Get the file again.")
+    attributes = dict(_attribute(name, np.where(column == "", -1, column == "1").astype(np.int64)) for name, column in signs.items())
     divided = first_file(root, [f"{folder}list_eval_partition.{ending}" for folder in ("", "Eval/") for ending in ("txt", "csv")])
     held_out = None
     if divided is not None:
         parts = _read(divided, [], names=["image_id", "partition"])
-        held_out = parts["partition"].reindex(frame.index).eq(TEST).to_numpy(dtype=bool)
+        held_out = parts.loc[~parts.index.duplicated(), "partition"].reindex(frame.index).eq(TEST).to_numpy(dtype=bool)
         held_out = own_test_part(held_out)
     return Listing("CelebA", tuple(below(pictures, str(name)) for name in frame.index), attributes, held_out)
 

@@ -38,9 +38,7 @@ def listing(root: Path) -> Listing | None:
     if race:
         found["race"] = _attribute(RACES, keys, race)
     _, people = np.unique([path.parent.name for path in paths], return_inverse=True)
-    unknown = int((found["gender"].codes < 0).sum())
-    said = (f"{unknown:,} images of LFW are in no list of attributes; what they show is a face of unknown gender.",) if unknown else ()
-    return Listing("LFW", tuple(paths), found, people=people.astype(np.int64), messages=said)
+    return Listing("LFW", tuple(paths), found, people=people.astype(np.int64))
 
 
 def _attribute(values: tuple[str, ...], keys: list[str], known: dict[str, int]) -> ImageAttribute:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ import numpy.typing as npt
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
 from fairprobe.datasets.pictures import Bytes, Told, read_picture
-from fairprobe.errors import DataError, StorageError
+from fairprobe.errors import DataError, FairprobeError, StorageError
 
 Array = npt.NDArray[Any]
 
 NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
 MOST_VALUES = 50  # of an attribute: what has more, such as a file's name, tells pictures apart, not groups
+TOO_MANY = f"has more than {MOST_VALUES} values"
 UNKNOWN_BYTE = 255
 FACE_CLASSES = ("not a face", "face")
 
@@ -41,34 +42,55 @@ class Stored:
     attributes: dict[str, ImageAttribute]
     held_out: Mask | None
     messages: tuple[str, ...]
+    told: dict[str, tuple[str, ...]]
+    """Why an array that was not taken as an attribute was not."""
 
 
 def read(path: Path) -> Stored:
     """The file's pictures and what is known of them; an array that does not fit is an error that names it."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
-                raise DataError(f"{path} holds one array without a name; expected an .npz with `images` and what is known of them.")
-            arrays = {name: file[name] for name in file.files}
-    except (BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise StorageError(f"{path} cannot be read as an .npz of plain arrays: {error}. Write it again with numpy.savez.") from error
+    arrays = _arrays(path)
     told = Told(path.parent)
     images, usable = _jpegs(arrays, path, told) if "jpeg" in arrays else _pixels(arrays, path, told)
     count = len(usable)
     y, classes = _classes(arrays, count, path)
     split = _codes(arrays["split"], "split", count, path) if "split" in arrays else None
-    attributes = {
-        name: found.take(usable)
-        for name, array in arrays.items()
-        if name not in NOT_ATTRIBUTES
-        and array.shape == (count,)
-        and (found := _attribute(name, array, arrays.get(f"{name}_names"), path)) is not None
-    }
+    attributes: dict[str, ImageAttribute] = {}
+    left_out: dict[str, tuple[str, ...]] = {}
+    others = {*NOT_ATTRIBUTES, *(f"{name}_names" for name in arrays)}
+    for name in (name for name in arrays if name not in others):
+        found = _attribute(name, arrays, count, path)
+        if isinstance(found, str):
+            left_out[name] = (f"`{name}` of {path.name} {found}, so it tells no groups.",)
+        else:
+            attributes[name] = found.take(usable)
     held_out = None if split is None else own_test_part(split[usable] != 0)
     size = f"{images.shape[3]} × {images.shape[2]}"
-    return Stored(images, y[usable], classes, attributes, held_out, told.messages(size))
+    return Stored(images, y[usable], classes, attributes, held_out, told.messages(size), left_out)
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """All arrays of the file by their names."""
+    arrays: dict[str, Array] = {}
+    name = ""
+    try:
+        with path.open("rb") as file:
+            if not is_zipfile(file):
+                raise StorageError(f"{path} is no .npz file. Expected a folder of faces, or an .npz that numpy.savez has written.")
+        with np.load(path, allow_pickle=False) as stored:
+            for name in stored.files:
+                array = stored[name]
+                if isinstance(array, np.ndarray):  # whatever else lies in the file comes as bytes
+                    arrays[name] = array
+    except FairprobeError:
+        raise
+    except (BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, MemoryError) as error:
+        where = f" (`{name}`)" if name else ""
+        why = str(error).strip().rstrip(".") or type(error).__name__
+        raise StorageError(
+            f"{path} cannot be read as an .npz of plain arrays{where}: {why}. Write it again with numpy.savez, words as "
+            "numpy.array(words, dtype=str)."
+        ) from error
+    return arrays
 
 
 def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
@@ -77,7 +99,10 @@ def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes,
     images = arrays["images"]
     if images.dtype.kind == "f" and images.size:
         if not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
-            raise DataError(f"{path}: `images` are broken numbers outside 0 to 1. Divide them, or give bytes.")
+            raise DataError(
+                f"{path}: `images` are {images.dtype} from {images.min():g} to {images.max():g}, outside 0 to 1. Divide them by their "
+                "greatest value, or save bytes: images.astype(numpy.uint8)."
+            )
         images = np.round(images * 255).astype(np.uint8)
         told.empty.append(f"The numbers of {path.name} are rounded to bytes.")
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
@@ -125,7 +150,7 @@ def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints,
         return y, FACE_CLASSES
     if "y" in arrays:
         y = _codes(arrays["y"], "y", count, path)
-        names = tuple(map(str, arrays["y_names"])) if "y_names" in arrays else tuple(map(str, range(int(y.max()) + 1)))
+        names = _names("y", arrays, path) or tuple(map(str, range(int(y.max()) + 1)))
         if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
             raise DataError(f"{path}: `y` must be places in `y_names`, from 0; got {y.min()} to {y.max()} and {len(names)} names.")
         return y, names
@@ -138,21 +163,36 @@ def _codes(array: Array, name: str, count: int, path: Path) -> Ints:
     return array.astype(np.int64)
 
 
-def _attribute(name: str, array: Array, names: Array | None, path: Path) -> ImageAttribute | None:
-    """The attribute, or None for an array that names no groups."""
+def _attribute(name: str, arrays: Mapping[str, Array], count: int, path: Path) -> ImageAttribute | str:
+    """The attribute, or why an array is none."""
+    array, names = arrays[name], _names(name, arrays, path)
+    if array.shape != (count,):
+        return f"has the shape {array.shape} beside {count:,} images"
     if array.dtype.kind in "US":
-        words = [str(word.decode("utf-8", "replace") if isinstance(word, bytes) else word) for word in array]
-        return coded(words) if len(set(words)) <= MOST_VALUES else None
+        words = _words(array)
+        return coded(words) if len(set(words)) <= MOST_VALUES else TOO_MANY
     if array.dtype.kind not in "iub":
-        return None
+        return f"is neither whole numbers nor words but {array.dtype}"
     codes = array.astype(np.int64)
     codes[(codes < 0) | ((codes == UNKNOWN_BYTE) if array.dtype == np.uint8 else False)] = -1
     if names is None:
         found = np.unique(codes[codes >= 0])
-        if len(found) > MOST_VALUES:
-            return None
-        places = np.where(codes < 0, -1, np.searchsorted(found, codes))
-        return ImageAttribute(tuple(map(str, found)), places.astype(np.int64))
+        places = np.where(codes < 0, -1, np.searchsorted(found, codes)).astype(np.int64)
+        return ImageAttribute(tuple(map(str, found)), places) if len(found) <= MOST_VALUES else TOO_MANY
     if codes.max(initial=-1) >= len(names):
         raise DataError(f"{path}: `{name}` has the code {codes.max()}, but `{name}_names` has {len(names)} names.")
-    return ImageAttribute(tuple(map(str, names)), codes)
+    return ImageAttribute(names, codes)
+
+
+def _names(name: str, arrays: Mapping[str, Array], path: Path) -> tuple[str, ...] | None:
+    """What the codes of an array are called, if the file says so."""
+    names = arrays.get(f"{name}_names")
+    if names is None:
+        return None
+    if names.ndim != 1:
+        raise DataError(f"{path}: `{name}_names` must be a word for each code of `{name}`; got the shape {names.shape}.")
+    return tuple(_words(names))
+
+
+def _words(array: Array) -> list[str]:
+    return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in array]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from fairprobe.errors import ModelError
 from fairprobe.model.formats.own_code import find_named, own_errors, required_arguments
@@ -22,9 +20,9 @@ EXPECTED = "a list of (label, score), (label, score, (left, top, right, bottom))
 class FunctionDetector(Detector):
     """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label, score, box), or such dictionaries.
 
-    Kept answers are taken for the function's as long as the file that defines it and the plain values it encloses are unchanged; those of a
-    function without a file, typed into a notebook, are not used again. If it depends on more, such as weights, say so in an attribute
-    `identity` of the function, or keep the answers elsewhere.
+    Its answers are not kept, since nobody can see from outside what they depend on: weights, files, other services. Where asking again is
+    dear, give the function an attribute `identity`, a text that you change whenever its answers may: `detect.identity = "weights of May"`.
+    Its answers are then used again as long as that text and the file that defines the function stay the same.
     """
 
     def __init__(self, function: Callable[[Picture], Any], name: str | None = None) -> None:
@@ -32,7 +30,7 @@ class FunctionDetector(Detector):
             raise ModelError(f"A detector is a function of a picture; got one of type {type(function).__name__}.")
         self._function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
-        self.identity = f"function {self.name} {getattr(function, 'identity', '')} source:{_source(function)}"
+        self.identity = _identity(function, self.name)
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         with own_errors(f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"):
@@ -69,30 +67,19 @@ class OwnDetector(FunctionDetector):
         return OwnDetector, (self.name,)  # another process finds it by its name
 
 
-def _source(function: Any) -> str:
-    """The whole file, since a function rarely works alone, the place in it, and what a function made there was made with."""
-    if isinstance(function, partial):
-        return f"{_source(function.func)} {_plain((function.args, sorted(function.keywords.items())))}"
+def _identity(function: Any, name: str) -> str | None:
+    """What the user says, and the whole file, since a function rarely works alone; None if the user says nothing."""
+    told = getattr(function, "identity", None)
+    if told is None:
+        return None
+    if not isinstance(told, str) or not told.strip():
+        raise ModelError(
+            f"The attribute 'identity' of '{name}' must be a text that changes whenever its answers may, such as 'weights of May'; "
+            f"got {repr(told)[:80]}."
+        )
     inner = inspect.unwrap(function) if inspect.isroutine(function) else type(function)
     try:
         file = hashlib.sha256(Path(inspect.getsourcefile(inner) or "").read_bytes()).hexdigest()
-    except (TypeError, OSError):
-        file = "unknown" if hasattr(function, "identity") else f"unknown {uuid4().hex}"
-    code = getattr(inner, "__code__", None)
-    place = "" if code is None else f" {hashlib.sha256(str(list(code.co_positions())).encode()).hexdigest()[:8]}"
-    cells = [_enclosed(cell) for cell in getattr(inner, "__closure__", None) or ()]
-    return f"{file}{place} {_plain(cells)}" if cells else f"{file}{place}"
-
-
-def _enclosed(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return None
-
-
-def _plain(value: Any) -> str:
-    """Numbers and texts as they are; of anything else only its type, since its address would differ in the next run."""
-    if isinstance(value, list | tuple):
-        return f"({', '.join(map(_plain, value))})"
-    return repr(value) if value is None or isinstance(value, str | int | float) else type(value).__name__
+    except (TypeError, OSError):  # typed into a notebook
+        file = "unknown"
+    return f"function {name} {told} source:{file}"

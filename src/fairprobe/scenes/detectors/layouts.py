@@ -23,6 +23,8 @@ Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 STRIDES = (8, 16, 32)  # pixels of a YOLOX cell
 FASTESTDET_STRIDE = 16
 PADDING = 114
+NEAR = 3  # cells between the middle of a YOLOX cell and the centre it answers, in the median over all cells; about a half is usual
+CLEARLY = 4  # times as near as in the other reading
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ class Layout(ABC):
 
 
 class Yolox(Layout):
-    """YOLOX: three grids of cells in one list; the picture keeps its proportions in the upper left corner."""
+    """YOLOX: three grids of cells in one list; the picture keeps its proportions in the upper left corner.
+
+    As it is usually exported, a box is raw: its centre counted in cells from the cell that answers it, and the logarithm of its size.
+    """
 
     name = "YOLOX"
     expected = "an input 1×3×H×W and one output 1×N×85, N the cells of strides 8, 16 and 32"
@@ -81,6 +86,21 @@ class Yolox(Layout):
         sides = np.exp(np.minimum(rows[:, 2:4], 20)) * strides  # whatever is larger is larger than any picture
         return _boxes(centres, sides) / self._scale(size), rows[:, 4:5] * rows[:, 5:]
 
+    def told_apart(self, answer: Sequence[Rows]) -> Yolox | None:
+        """Whether an answer is raw or decoded; None where it could be either.
+
+        Whatever the picture, most cells answer a box close to themselves, in the right reading and in no other.
+        """
+        rows = answer[0][0].astype(np.float64)
+        cells, strides = self._cells()
+        raw = float(np.median(np.abs(rows[:, :2] - 0.5)))
+        decoded = float(np.median(np.abs(rows[:, :2] / strides - cells - 0.5)))
+        if raw < min(NEAR, decoded / CLEARLY):
+            return Yolox(self.height, self.width)
+        if decoded < min(NEAR, raw / CLEARLY) and (rows[:, 2:4] >= 0).all():
+            return DecodedYolox(self.height, self.width)
+        return None
+
     def _scale(self, shape: tuple[int, ...]) -> float:
         return min(self.height / shape[0], self.width / shape[1])
 
@@ -89,6 +109,16 @@ class Yolox(Layout):
         grids = [np.mgrid[: self.height // stride, : self.width // stride][::-1].reshape(2, -1).T for stride in STRIDES]
         strides = np.repeat(STRIDES, [len(grid) for grid in grids])[:, None]
         return np.concatenate(grids).astype(np.float32), strides.astype(np.float32)
+
+
+class DecodedYolox(Yolox):
+    """YOLOX exported with `decode_in_inference`: centres and sizes in pixels of what the network sees."""
+
+    name = "YOLOX, boxes decoded"
+
+    def read(self, answer: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
+        rows = answer[0][0]
+        return _boxes(rows[:, :2], rows[:, 2:4]) / self._scale(size), rows[:, 4:5] * rows[:, 5:]
 
 
 class Ssd(Layout):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.model.formats.file_checks import check_exists, first_line
 from fairprobe.scenes.detectors.coco import NAMES
-from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout, Shape
+from fairprobe.scenes.detectors.layouts import LAYOUTS, PADDING, DecodedYolox, Layout, Shape, Yolox
 from fairprobe.scenes.detectors.suppression import keep_best
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture
 
 KIND = "ONNX file"
 SHOWN = 4  # inputs or outputs in a message
+Boxes: TypeAlias = Literal["raw", "decoded"]
 
 
 class OnnxDetector(Detector):
@@ -25,9 +26,14 @@ class OnnxDetector(Detector):
 
     `threshold` is the least score (in the layout's own measure) and `overlap` the greatest intersection over union of two objects of one
     class; unless given they are the layout's usual ones: YOLOX 0.3 and 0.45, SSD 0.5 and 0.5, FastestDet 0.65 and 0.45.
+
+    `boxes` says which form a YOLOX has: raw (offsets from cells and logarithms of sizes) or decoded (pixels). Unless given it is seen in
+    the answer to an empty picture; a file where it cannot be seen is refused rather than misread.
     """
 
-    def __init__(self, path: Path | str, *, threshold: float | None = None, overlap: float | None = None) -> None:
+    def __init__(
+        self, path: Path | str, *, threshold: float | None = None, overlap: float | None = None, boxes: Boxes | None = None
+    ) -> None:
         self.path = Path(path)
         for what, value in (("score threshold", threshold), ("overlap", overlap)):
             if value is not None and not 0 <= value <= 1:
@@ -36,17 +42,15 @@ class OnnxDetector(Detector):
         content = self._content()
         self._hash = hashlib.sha256(content).hexdigest()
         self._opened: Any = self._open(content)
-        self.layout = _layout(self._opened, self.path.name)
+        self.layout = self._form(_layout(self._opened, self.path.name), boxes)
         self.threshold = self.layout.threshold if threshold is None else threshold
         self.overlap = self.layout.overlap if overlap is None else overlap
         self.name = self.path.stem
         self.identity = f"{self.layout.name} sha256:{self._hash} score {self.threshold:g} overlap {self.overlap:g}"
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
-        session = self._session()
-        feed = {session.get_inputs()[0].name: self.layout.prepared(image)}
         height, width = image.shape[:2]
-        boxes, scores = self.layout.read(session.run(None, feed), (height, width))
+        boxes, scores = self.layout.read(self._run(self.layout, image), (height, width))
         best = scores.max(axis=1)
         if not np.isfinite(best).all():
             raise ModelError(f"{self.path.name} answers scores that are no numbers.")
@@ -57,6 +61,32 @@ class OnnxDetector(Detector):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # a session belongs to one process
+
+    def _run(self, layout: Layout, image: Picture) -> Any:
+        session = self._session()
+        return session.run(None, {session.get_inputs()[0].name: layout.prepared(image)})
+
+    def _form(self, layout: Layout, boxes: Boxes | None) -> Layout:
+        """Decided once, so that all pictures are read alike."""
+        if boxes not in (None, "raw", "decoded"):
+            raise SettingError(f"Boxes are 'raw' or 'decoded'; got '{boxes}'.")
+        if not isinstance(layout, Yolox):
+            if boxes is not None:
+                raise SettingError(f"Only a YOLOX has raw or decoded boxes; {self.path.name} is a {layout.name}. Leave '{boxes}' out.")
+            return layout
+        if boxes is not None:
+            return (DecodedYolox if boxes == "decoded" else Yolox)(layout.height, layout.width)
+        empty = np.full((layout.height, layout.width, 3), PADDING, dtype=np.uint8)
+        try:
+            found = layout.told_apart(self._run(layout, empty))
+        except Exception as error:  # onnxruntime's own, as below
+            raise ModelError(f"{self.path.name} fails on an empty picture: {first_line(error)}.") from error
+        if found is None:
+            raise ModelError(
+                f"Whether the boxes of {self.path.name} are raw (offsets from cells, logarithms of sizes) or decoded (pixels) cannot be "
+                f"seen in its answer to an empty picture. Say which: raw:{self.path} or decoded:{self.path}."
+            )
+        return found
 
     def _session(self) -> Any:
         if self._opened is None:

@@ -11,21 +11,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from fairprobe.datasets.pictures import DAMAGED, DEEP
 from fairprobe.errors import DataError, StorageError
 from fairprobe.scenes.geometry import Numbers
 from fairprobe.scenes.scene import Picture
 
 ENDINGS = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
-DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")  # more than a byte a pixel, of unknown range
 NUMBERED = ("1", "L", "P", "I", "I;16", "I;16L", "I;16B", "I;16N")
-UNREADABLE = (
-    UnidentifiedImageError,
-    OSError,
-    ValueError,
-    SyntaxError,
-    Image.DecompressionBombError,
-    Image.DecompressionBombWarning,
-)
+UNREADABLE = (*DAMAGED, Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
 class PictureFolder:
