@@ -268,6 +268,12 @@ def test_every_method_audits_a_network_by_name_and_interprets_it(method: str) ->
     assert json.loads(json.dumps(body, allow_nan=False)) == body
 
 
+def test_data_that_are_no_dataset_are_refused_with_what_makes_one() -> None:
+    given: Any = "german"
+    with pytest.raises(SettingError, match=r"datasets.load\('adult'\).*open_table.*got a str\."):
+        fp.audit(given, lambda x: x, "gender")
+
+
 def test_a_method_may_be_an_object_and_what_is_special_about_it_is_kept() -> None:
     audit = run_audit(method=ADF(variant="walk", step=2.0), budget=Budget(seeds=10, local_iterations=5))
     found = audit.to_dict()["generation"]

@@ -114,6 +114,11 @@ def audit(
     """
     check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
+    if not isinstance(data, Dataset):
+        raise SettingError(
+            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one, fairprobe.datasets.open_table(...) makes one "
+            f"of a table; got a {type(data).__name__}."
+        )
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
