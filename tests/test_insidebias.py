@@ -12,6 +12,9 @@ import numpy.typing as npt
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
@@ -21,7 +24,7 @@ from fairprobe.experiments.base import Plan
 from fairprobe.experiments.insidebias import COLOURS, ColoredMNIST
 from fairprobe.experiments.jobs import Outcome
 from fairprobe.experiments.tables import markdown
-from fairprobe.interpret import InsideBias, insidebias
+from fairprobe.interpret import InsideBias, even_brightness, insidebias
 from fairprobe.interpret.excitement import Excitement, excitement
 from fairprobe.interpret.insidebias import compare
 from tests.helpers import linear
@@ -392,3 +395,30 @@ def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased
 
 def test_the_public_name_is_the_function() -> None:
     assert isinstance(insidebias(seeing(1.0, 1.0, 1.0), lights(5, 0)), InsideBias)
+
+
+# -- the control of brightness -----------------------------------------------------------------------------------------------
+
+
+def test_images_are_made_as_bright_as_all_are_on_average() -> None:
+    groups = {"dark": np.full((2, 3, 4, 4), 50, dtype=np.uint8), "bright": np.full((1, 3, 4, 4), 200, dtype=np.uint8)}
+    even = even_brightness(groups)
+    assert {name: (images.dtype, images.shape) for name, images in even.items()} == {
+        name: (images.dtype, images.shape) for name, images in groups.items()
+    }
+    assert all((images == 100).all() for images in even.values())  # (50 + 50 + 200) / 3
+    numbers = even_brightness({name: (images / 255).astype(np.float32) for name, images in groups.items()})
+    assert all(np.allclose(images, 100 / 255) for images in numbers.values())
+    black = even_brightness({"black": np.zeros((1, 3, 2, 2), dtype=np.uint8), "white": np.full((1, 3, 2, 2), 255, dtype=np.uint8)})
+    assert (black["black"] == 0).all()  # no factor makes it bright
+    assert (black["white"] == 128).all()
+
+
+@given(arrays(np.uint8, (4, 3, 3, 3), elements=st.integers(0, 255)), arrays(np.uint8, (3, 3, 3, 3), elements=st.integers(0, 255)))
+def test_even_images_are_images_and_order_of_pixels_stays(first: npt.NDArray[np.uint8], second: npt.NDArray[np.uint8]) -> None:
+    groups = {"first": first, "second": second}
+    for name, images in even_brightness(groups).items():
+        assert images.dtype == np.uint8
+        for before, after in zip(groups[name], images, strict=True):
+            in_order = np.argsort(before.ravel(), kind="stable")
+            assert (np.diff(after.ravel()[in_order].astype(int)) >= 0).all()

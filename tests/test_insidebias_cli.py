@@ -17,6 +17,7 @@ from fairprobe.datasets.image_folders import read_groups
 from fairprobe.errors import DataError, StorageError
 from fairprobe.interpret import insidebias
 from fairprobe.networks.vision import vgg
+from fairprobe.report.insidebias_page import render_insidebias
 from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_onnx
 from tests.test_cli import ask
 
@@ -95,6 +96,67 @@ def test_the_terminal_shows_a_sentence_and_every_layer(faces: Path, code: str) -
     assert "below τ = 0.8" in answer.out
     assert "λ blue (10)" in answer.out
     assert ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--quiet").out == ""
+
+
+def test_what_is_only_about_brightness_is_told(tmp_path: Path, code: str) -> None:
+    """A network that was never trained reacts less to dark images. So would any other."""
+    rng = np.random.default_rng(0)
+    for name, share in (("dark", 0.5), ("bright", 1.0)):
+        (tmp_path / "groups" / name).mkdir(parents=True)
+        for at in range(12):
+            Image.fromarray((share * picture(rng)).astype(np.uint8)).save(tmp_path / "groups" / name / f"{at}.png")
+    answer = ask("insidebias", "--model", f"{code}:digits", "--groups", tmp_path / "groups", "--json")
+    body = json.loads(answer.out)
+    assert (body["verdict"], body["lowest"]) == ("biased", "dark")
+    assert body["ratio"] == pytest.approx(0.5, abs=0.05)
+    assert body["brightness"] == {"bright": pytest.approx(0.586, abs=0.01), "dark": pytest.approx(0.293, abs=0.01)}
+    assert body["even_brightness"]["verdict"] == "unbiased"
+    assert body["even_brightness"]["ratio"] > 0.9
+    assert "But with all images made equally bright Λ is " in body["sentence"]
+    assert "the images of 'dark' are darker (0.29) than those of 'bright' (0.59)" in body["sentence"]
+
+
+def test_the_report_shows_what_was_found_and_trusts_no_name(faces: Path, code: str, tmp_path: Path) -> None:
+    (faces / "blue").rename(faces / "<script>alert(1)</script>".replace("/", "∕"))
+    answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--report", tmp_path / "bias.html")
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1] == f"Report: {tmp_path / 'bias.html'}"
+    html = (tmp_path / "bias.html").read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "The network knows “&lt;script&gt;" in html
+    assert html.count('<svg class="plot"') == 2
+    assert "With all images made equally bright Λ is 0.20" in html
+    assert "default-src 'none'" in html
+    lost = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--report", tmp_path / "nowhere" / "bias.html")
+    assert lost.code == 2
+    assert "Cannot write" in lost.said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "control", "headline"),
+    [
+        ("biased", "biased", "The network knows “b” less than “a”"),
+        ("biased", "unbiased", "it may be the brightness"),
+        ("biased", None, "The network knows “b” less than “a”"),
+        ("unbiased", "unbiased", "All groups excite the network alike"),
+        ("not distinguishable", "biased", "These images cannot tell"),
+    ],
+)
+def test_the_headline_of_a_report_says_no_more_than_the_control_allows(verdict: str, control: str | None, headline: str) -> None:
+    found = {"ratio": 0.7, "low": 0.6, "high": 0.75, "p_value": 0.01, "by_chance": 0.95, "verdict": verdict, "highest": "a", "lowest": "b"}
+    layer = {"name": "relu", "activation": {"a": 1.0, "b": 0.7}, **{key: found[key] for key in ("ratio", "low", "high", "by_chance")}}
+    dead = {**layer, "name": "dead", "activation": {"a": 1.0, "b": 0.0}, "ratio": None}
+    html = render_insidebias(
+        found
+        | {"created": "2026-01-02T03:04:05+00:00", "versions": {}, "seed": 0, "model": {"name": "mine"}, "sentence": "So it is."}
+        | {"groups": [{"name": "a", "images": 5}, {"name": "b", "images": 5}], "decisive": "relu", "tau": 0.8, "confidence": 0.95}
+        | {"layers": [dead, layer], "curves": {"a": [1.0, 1.0], "b": [0.0, 1.0]}, "resamples": 1000, "messages": ["b/1.png is grey."]}
+        | {"brightness": {"a": 0.5, "b": 0.4}, "even_brightness": None if control is None else found | {"verdict": control}}
+    )
+    assert headline in html
+    assert ('class="verdict found"' in html) == (verdict == "biased" and control != "unbiased")
+    assert ("(control)" in html) == (control is not None)
+    assert "b/1.png is grey." in html
 
 
 def test_threshold_and_layer_can_be_chosen(faces: Path, code: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ def insidebias(
     layer: Annotated[str | None, typer.Option(help="The layer that decides.", show_default="the last convolutional one")] = None,
     weights: Annotated[Path | None, typer.Option(help="safetensors for the network of module:function.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the result as JSON to this file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report with figures, one HTML page, to this file.")] = None,
     seed: Annotated[int, typer.Option(help="Of the resampled images.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -40,9 +42,10 @@ def insidebias(
 
       fairprobe insidebias --model my_code.py:network --weights faces.safetensors --groups faces
 
-      fairprobe insidebias --model faces.onnx --groups faces --out bias.json
+      fairprobe insidebias --model faces.onnx --groups faces --out bias.json --report bias.html
     """
     with kindly():
+        from fairprobe.report.insidebias_page import render_insidebias
         from fairprobe.run.insidebias import look_inside
         from fairprobe.storage import write_text
 
@@ -60,11 +63,15 @@ def insidebias(
             say(message)
         if out is not None:
             write_text(out, json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+        if report is not None:
+            write_text(report, render_insidebias(body | {"command": shlex.join(["fairprobe", *sys.argv[1:]])}))
         if as_json:
             sys.stdout.write(json.dumps(body, indent=1) + "\n")
         elif not quiet:
             output.print(body["sentence"], markup=False, highlight=False, soft_wrap=True)
             output.print(_table(body))
+            if report is not None:
+                output.print(f"Report: {report}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(body: dict[str, Any]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fairprobe.experiments import paper
 from fairprobe.experiments.base import Experiment, Plan, introduction
 from fairprobe.experiments.jobs import Job, Outcome, Plain
 from fairprobe.experiments.tables import Bars, Cell, Lines, Measure, Table
@@ -11,11 +12,8 @@ from fairprobe.metrics.repeats import Repeats
 from fairprobe.report.experiment_plots import Bar, Group, Series
 
 WORK = "fairprobe.experiments.insidebias_work:look"
-CITATION = (
-    "Ignacio Serna, Alejandro Peña, Aythami Morales and Julian Fierrez, “InsideBias: Measuring Bias in Deep Networks and Application to "
-    "Face Gender Biometrics”, ICPR 2020, doi 10.1109/ICPR48806.2021.9412443."
-)
 COLOURS = ("red", "green", "blue")
+DRAWN = ("red", "blue", "green")  # in figures, whose first three colours resemble these
 UNBIASED = "unbiased"
 QUICK = ((0, "red"), (3, "green"), (7, "blue"))
 TAU = 0.8
@@ -105,7 +103,7 @@ class ColoredMNIST(Experiment):
                 "The paper trains on 60,000 images and does not say for how long.",
                 *(f"Digits from {source}." for source in sources),
             ),
-            citation=CITATION,
+            citation=paper.INSIDEBIAS,
             titles=TITLES,
         )
 
@@ -158,7 +156,7 @@ def _mean(values: Sequence[float]) -> float | None:
 def _figure3(results: dict[str, list[Plain]]) -> Bars:
     """λ of each colour in the networks of each kind."""
     groups = [
-        Group(TITLES[kind], [Bar(name, _mean([_decisive(one)["activation"][name] for one in own])) for name in COLOURS])
+        Group(TITLES[kind], [Bar(name, _mean([_decisive(one)["activation"][name] for one in own])) for name in DRAWN])
         for kind, own in results.items()
     ]
     return Bars("Figure 3: λ in the last convolutional layer", groups, "λ", caption="Means over the networks of a kind.")
@@ -169,7 +167,7 @@ def _figure4(kind: str, results: list[Plain]) -> Lines:
     layers = range(len(results[0]["found"]["layers"]))
     series = [
         Series(name, [float(at + 1) for at in layers], [_mean([one["found"]["curves"][name][at] for one in results]) for at in layers])
-        for name in COLOURS
+        for name in DRAWN
     ]
     return Lines(
         f"Figure 4, coloured digits: networks {TITLES[kind]}",

@@ -2,7 +2,7 @@
 
 from fairprobe.interpret.ablation import Ablation, ablation
 from fairprobe.interpret.coverage import Coverage, coverage
-from fairprobe.interpret.insidebias import InsideBias, insidebias
+from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
 from fairprobe.interpret.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "NeuronBias",
     "ablation",
     "coverage",
+    "even_brightness",
     "insidebias",
     "neuron_bias",
 ]

@@ -13,22 +13,25 @@ over the group (`order="image"`; the other order is an option); the last convolu
 last hidden one; a curve is divided by its own greatest value over the layers.
 
 Beside the paper: a ratio of the lowest to the highest group lies below 1 by chance alone, the more so the fewer images there are. So Λ has
-a bootstrap interval and a permutation null at the same group sizes, and "not distinguishable" is a verdict.
+a bootstrap interval and a permutation null at the same group sizes, and "not distinguishable" is a verdict. And a dark image excites any
+network less, one that was never trained too: `even_brightness` makes images that a second look can be had at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from torch import nn
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret.excitement import AT_ONCE, Excitement, Images, Order, excitement
 
+Pixels: TypeAlias = "npt.NDArray[Any]"
 Verdict = Literal["biased", "unbiased", "not distinguishable"]
 
 CONFIDENCE = 0.95  # of the interval; and a Λ that chance reaches in more than the rest of the cases is no evidence
@@ -175,6 +178,19 @@ def compare(excited: Excitement, *, tau: float = 0.8, resamples: int = RESAMPLES
             "its activation function gives negative values. Name another layer."
         )
     return InsideBias(excited.groups, sizes, layers, decisive[-1], tau, excited.order, resamples)
+
+
+def even_brightness(groups: Mapping[str, Pixels]) -> dict[str, Pixels]:
+    """The same images, each as bright as all are on average, for a control. Pixels are bytes, or numbers from 0 to 1."""
+    means = {name: images.reshape(len(images), -1).mean(axis=1, dtype=np.float64) for name, images in groups.items()}
+    wanted = np.concatenate(list(means.values())).mean()
+    return {name: _scaled(groups[name], np.divide(wanted, own, out=np.ones_like(own), where=own > 0)) for name, own in means.items()}
+
+
+def _scaled(images: Pixels, factors: Floats) -> Pixels:
+    is_bytes = images.dtype == np.uint8
+    scaled = np.clip(images * factors.reshape(-1, *[1] * (images.ndim - 1)), 0, 255 if is_bytes else 1)
+    return (np.round(scaled) if is_bytes else scaled).astype(images.dtype)
 
 
 # -- comparing ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.datasets.image_folders import ImageGroups, read_groups
+from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import DataError, ModelError
-from fairprobe.interpret.insidebias import InsideBias, insidebias
+from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
 from fairprobe.model.formats.opened import Opened
 from fairprobe.model.load import open_model
+from fairprobe.run.evidence import versions
+
+EVENED = ("ratio", "low", "high", "p_value", "by_chance", "verdict", "highest", "lowest")
 
 
 def look_inside(
@@ -39,12 +44,36 @@ def look_inside(
     channels_last = _is_channels_last(network)
     hook = network.register_forward_pre_hook(_taking(opened.width is not None, channels_last))
     try:
-        layers = None if layer is None else [layer]
-        found = insidebias(network, read.images, tau=tau, layers=layers, channels_last=channels_last, seed=seed, progress=progress)
+        found, even = _looks(network, read.images, progress, tau=tau, layer=layer, channels_last=channels_last, seed=seed)
     finally:
         hook.remove()
-    about = {"kind": opened.kind, "name": opened.name}
-    return {"model": about, "sentence": _sentence(found), **found.to_dict(), "messages": list(read.messages)}
+    brightness = {name: float(images.mean(dtype="float64")) / 255 for name, images in read.images.items()}
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "seed": seed,
+        "model": {"kind": opened.kind, "name": opened.name},
+        "sentence": f"{_sentence(found)} {_evened(found, even, brightness)}".rstrip(),
+        **found.to_dict(),
+        "brightness": brightness,
+        "even_brightness": None if even is None else {name: value for name, value in even.to_dict().items() if name in EVENED},
+        "messages": list(read.messages),
+    }
+
+
+def _looks(
+    network: nn.Module, groups: Mapping[str, Bytes], progress: Callable[[int, int], None] | None, *, layer: str | None, **how: Any
+) -> tuple[InsideBias, InsideBias | None]:
+    """At the images as they are, and at the same made equally bright; nothing of these where a group then does not excite the layer."""
+    count = sum(map(len, groups.values()))
+    tell = progress or (lambda *_: None)
+    layers = None if layer is None else [layer]
+    found = insidebias(network, groups, layers=layers, progress=lambda done, _: tell(done, 2 * count), **how)
+    try:
+        evened = even_brightness(groups)
+        return found, insidebias(network, evened, layers=layers, progress=lambda done, _: tell(count + done, 2 * count), **how)
+    except ModelError:
+        return found, None
 
 
 def _read(opened: Opened, network: nn.Module, folder: Path) -> ImageGroups:
@@ -98,3 +127,17 @@ def _sentence(found: InsideBias) -> str:
     why = f"but with so few images chance gives as low a Λ in {layer.p_value:.0%} of cases" if found.is_below else "but its interval is not"
     where = "below" if found.is_below else "above"
     return f"Not distinguishable. {told} That is {where} τ = {found.tau:g}, {why}. More images would tell."
+
+
+def _evened(found: InsideBias, even: InsideBias | None, brightness: Mapping[str, float]) -> str:
+    """What the control says: dark images excite any network less."""
+    if even is None:
+        return ""
+    told = f"With all images made equally bright Λ is {even.ratio:.2f} ({even.decisive.low:.2f} to {even.decisive.high:.2f})"
+    if found.verdict != "biased" or even.verdict == "biased":
+        return f"{told}."
+    dark, bright = min(brightness, key=brightness.__getitem__), max(brightness, key=brightness.__getitem__)
+    return (
+        f"But {told[0].lower()}{told[1:]}, and that is not called biased: the images of '{dark}' are darker ({brightness[dark]:.2f}) than "
+        f"those of '{bright}' ({brightness[bright]:.2f}), and dark images excite any network less, trained or not."
+    )
