@@ -19,7 +19,7 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 benchmark: $(VENV)/installed
 	$(BIN)/python -m benchmarks.generation

@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import tests.helpers  # noqa: F401  (sets how property tests are run)
+from tests.helpers import leave_figures_empty  # also sets how property tests are run
+
+# The files that take longest, longest first: several processes start with them, so that none is left alone with one at the end.
+LONG = (
+    "test_experiments",
+    "test_experiment_runner",
+    "test_cli",
+    "test_calibration",
+    "test_repair_calibration",
+    "test_search",
+    "test_quickstarts",
+    "test_quickstarts_networks",
+    "test_gate_sceptic",
+    "test_own_models",
+    "test_iifr_experiments",
+    "test_repair_experiments",
+    "test_repair_cli",
+    "test_images_search",
+    "test_black_box",
+    "test_scene_audit",
+    "test_symbgen",
+    "test_repair_verdict",
+    "test_torch_file",
+    "test_estimators",
+    "test_run",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
 
 
 @pytest.fixture
@@ -17,3 +48,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
+
+
+@pytest.fixture(scope="module")
+def empty_figures() -> Iterator[None]:
+    """For files whose tests write many reports and look at none of their figures; they name it in `pytestmark`."""
+    with pytest.MonkeyPatch.context() as patch:
+        leave_figures_empty(patch)
+        yield

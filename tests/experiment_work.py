@@ -1,4 +1,7 @@
-"""What the jobs of test_experiment_runner.py do. Each call leaves a line in `settings["diary"]`, so that a test can count the calls."""
+"""Work for the job runner, and workers without a process.
+
+Each call of a job of test_experiment_runner.py leaves a line in `settings["diary"]`, so that a test can count the calls.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,40 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from fairprobe.experiments.jobs import Job
+from fairprobe.experiments.jobs import Job, Report, perform
 from fairprobe.experiments.runner import run
 
 Plain = dict[str, Any]
+
+
+class InThisProcess:
+    """Workers that do each job where the test runs: a process would import torch for longer than a small job takes.
+
+    For tests of what comes of the jobs. What becomes of processes is the business of test_experiment_runner.py.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._ended: list[tuple[str, Report]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+    def has_room(self) -> bool:
+        return not self._ended
+
+    def submit(self, job: Job, inputs: Mapping[str, Plain]) -> None:
+        self._ended.append((job.id, perform(job, *(inputs[name] for name in job.inputs))))
+
+    def wait(self, seconds: float) -> list[tuple[str, Report]]:
+        ended, self._ended = self._ended, []
+        return ended
 
 
 class UnpicklableError(Exception):

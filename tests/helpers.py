@@ -11,11 +11,14 @@ import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
+from markupsafe import Markup, escape
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.domain import Attribute, Domain
 from fairprobe.model import TorchModel
+from fairprobe.report import plots, tradeoff
+from fairprobe.report.svg import WIDTH
 
 # Property tests try the same examples in every run, however slow the machine.
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
@@ -74,6 +77,19 @@ def census_rows() -> tuple[Rows, Ints]:
     """The census rows as they are (2,427 lie outside the bounds) and their labels."""
     table = pd.read_csv(assets() / "adf_census.csv.gz").to_numpy()
     return table[:, :-1].astype(np.float32), table[:, -1].astype(np.int64)
+
+
+# -- reports without drawings -------------------------------------------------------------------------------------------
+
+
+def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
+    """Reports get frames in the place of their figures, which take longer to draw than a small audit. Figures have tests of their own."""
+
+    def frame(name: str, height: float, draw: object, *, says: str) -> Markup:
+        return Markup(f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(says)}"></svg>')
+
+    for module in (plots, tradeoff):
+        patch.setattr(module, "drawn", frame)
 
 
 # -- small things -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Runs a page of documentation: every block of it, in order, in an empty folder.
 
-A page is one process, in which Python blocks have their own variables and `fairprobe` is called as a function: a process for each command
-would spend most of its time importing torch.
+Python blocks have their own variables and `fairprobe` is called as a function, in the process of the test: a process for each page would
+spend most of its time importing torch. What a page says about sizes is made smaller; all else is done as it stands there.
 """
 
 from __future__ import annotations
@@ -14,21 +14,35 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from fairprobe.cli import app
+
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "quickstarts").glob("*.md"))}
 NETWORKS = ("keras", "onnx", "pytorch", "torch-files")  # the others are run by another file, so that two processes share the work
 BLOCK = re.compile(r"^```(python|bash|toml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SAVED = re.compile(r"# file: (\S+)\n")
 COMMAND = re.compile(r"(^fairprobe (?:.*\\\n)*.*\n)", re.MULTILINE)
+SMALLER = {
+    r"--seconds \d+": "--seconds 0.5",
+    r"Budget\(seconds=\d+\)": "Budget(seconds=0.5), samples=2000",
+    r"^fairprobe audit (?!.*--samples)": "fairprobe audit --samples 2000 ",
+}
 
 
-def run_page(page: Path, folder: Path) -> list[Path]:
+def run_page(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> list[Path]:
     """The run folders that the page's commands wrote; a block that begins with a file's name is saved there."""
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": tools, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "tests.quickstarts", str(page)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    patch.chdir(folder)
+    patch.syspath_prepend(folder)
+    patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    patch.setenv("COLUMNS", "200")
+    patch.setenv("KERAS_BACKEND", "torch")  # so that it is as before when the page has set it
+    try:
+        _run(page)
+    finally:
+        for name in [name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith(str(folder))]:
+            del sys.modules[name]  # the next page has a my_code of its own
     runs = sorted(folder.glob("runs/*"))
     assert all((run / "report.html").stat().st_size > 10_000 for run in runs)
     return runs
@@ -41,10 +55,16 @@ def _run(page: Path) -> None:
         if named := SAVED.match(code):
             Path(named[1]).write_text(code.removeprefix(named[0]), encoding="utf-8")
         elif language == "python":
-            exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
+            exec(compile(_smaller(code), str(page), "exec"), {"__name__": "__main__"})
         else:
-            for part in _parts(code):
+            for part in _parts(_smaller(code)):
                 _call(part)
+
+
+def _smaller(code: str) -> str:
+    for pattern, instead in SMALLER.items():
+        code = re.sub(pattern, instead, code, flags=re.MULTILINE)
+    return code
 
 
 def _parts(script: str) -> Iterator[str]:
@@ -56,13 +76,7 @@ def _call(part: str) -> None:
     if not part.startswith("fairprobe "):
         subprocess.run(["bash", "-euc", part], check=True)
         return
-    from fairprobe.cli import app
-
     try:
         app(shlex.split(part.replace("\\\n", " "))[1:])
     except SystemExit as ended:
         assert ended.code in (None, 0), f"{part} ended with {ended.code}"  # noqa: PT017  (the command line always ends so)
-
-
-if __name__ == "__main__":
-    _run(Path(sys.argv[1]))

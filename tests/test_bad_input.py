@@ -30,6 +30,8 @@ from fairprobe.search import Budget, NeuronFair, loop, search
 from fairprobe.search.ledger import Ledger
 from tests.helpers import everybody, planted, tiny_domain
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 DOMAIN = tiny_domain()
 ROWS = everybody(DOMAIN)
 LABELS = (ROWS[:, 0] > 4).astype(np.int64)

@@ -12,6 +12,8 @@ from fairprobe.run import read_document
 from tests.test_cli import ask, files_in
 from tests.test_report_documents import document, repaired
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

@@ -447,7 +447,7 @@ def two(image, more):
 
 
 def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "mine.py"
+    path = tmp_path / "my_recogniser.py"
     path.write_text(CODE)
     image = plain(colour=(255, 255, 255))
     for name in ("brightness", "made"):
@@ -460,11 +460,11 @@ def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.
         )
         assert pickle.loads(pickle.dumps(detector)).detect(image) == detector.detect(image)
     monkeypatch.chdir(tmp_path)
-    assert isinstance(open_detector("mine:brightness"), OwnDetector)
+    assert isinstance(open_detector("my_recogniser:brightness"), OwnDetector)
 
 
 def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_gives(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
+    path = tmp_path / "my_recogniser.py"
     known = {}
     for version, code in enumerate(
         (CODE, CODE + "brightness.identity = 'May'\n", CODE + "brightness.identity = 'June'\n", CODE + "brightness.identity = 'June'#\n")
@@ -519,9 +519,9 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
 
 
 def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
+    path = tmp_path / "my_recogniser.py"
     path.write_text(CODE)
-    with np.errstate(divide="raise"), pytest.raises(ModelError, match=r"fails' failed on a picture of 60×40 pixels \(.*mine\.py:9"):
+    with np.errstate(divide="raise"), pytest.raises(ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:9"):
         open_detector(f"{path}:fails").detect(plain())
     with pytest.raises(ModelError, match="answered a str; expected a list of"):
         open_detector(f"{path}:nonsense").detect(plain())

@@ -414,7 +414,7 @@ def test_whoever_watches_may_stop_it(lab: Lab) -> None:
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     module = pytest.importorskip("ray")
-    module.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    module.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         yield module
     finally:

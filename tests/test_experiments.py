@@ -9,11 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,10 @@ from typer.testing import CliRunner
 from fairprobe.arrays import Rows
 from fairprobe.cli import app
 from fairprobe.errors import SettingError
-from fairprobe.experiments import neuronfair_figures, neuronfair_phases, neuronfair_searches, work
+from fairprobe.experiments import neuronfair_figures, neuronfair_phases, neuronfair_searches, runner, work
 from fairprobe.experiments.base import SUBJECTS, Experiment, Plan, Rival, Subject
 from fairprobe.experiments.catalogue import EXPERIMENTS, experiment
-from fairprobe.experiments.jobs import Job, Outcome
+from fairprobe.experiments.jobs import Job, JobProgress, Outcome
 from fairprobe.experiments.paper import figures
 from fairprobe.experiments.runner import run
 from fairprobe.experiments.tables import markdown
@@ -34,18 +34,44 @@ from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
 from fairprobe.model import TorchModel
+from tests.experiment_work import InThisProcess
 
+ROOT = Path(__file__).parent.parent
 GERMAN = (Subject("german", "gender"),)
+SHORT = {"local_iterations": 40, "wanted": 40}
 EVERYTHING = frozenset({"adult", "german", "bank", "compas", "meps"})
+
+
+def short_searches(patch: pytest.MonkeyPatch) -> None:
+    """The tables of searches on the smallest data set alone, with searches that end early."""
+    real = neuronfair_searches.search_job
+
+    def short(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
+        return real(plan, subject, rival, repeat, **settings | {key: value for key, value in SHORT.items() if key in settings})
+
+    patch.setattr(neuronfair_searches, "SUBJECTS", GERMAN)
+    patch.setattr(neuronfair_searches, "search_job", short)
 
 
 @pytest.fixture
 def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The experiments of the smallest data set alone."""
-    monkeypatch.setattr(neuronfair_searches, "SUBJECTS", GERMAN)
+    """The experiments of the smallest data set alone, with short searches."""
+    real = neuronfair_phases._job
+
+    def short(*args: Any, **settings: Any) -> Job:
+        return real(*args, **settings | ({"instances": 50} if "instances" in settings else {}))
+
+    short_searches(monkeypatch)
     monkeypatch.setattr(neuronfair_phases, "SUBJECTS", GERMAN)
+    monkeypatch.setattr(neuronfair_phases, "_job", short)
     monkeypatch.setattr(neuronfair_figures.Figure5, "subjects", GERMAN)
     monkeypatch.setattr(neuronfair_figures.Figure6, "subject", GERMAN[0])
+
+
+@pytest.fixture
+def small(only_german: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, without processes of its own."""
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +108,21 @@ def test_the_eight_rows_of_the_paper_are_the_subjects() -> None:
     )
 
 
+@pytest.mark.parametrize(("scale", "seeds", "local"), [("quick", 100, 500), ("full", 1000, 1000)])
+def test_the_searches_of_table_4_are_as_long_as_it_says(scale: str, seeds: int, local: int) -> None:
+    plan = Plan(scale=scale, repeats=1)  # type: ignore[arg-type]
+    for job in EXPERIMENTS["neuronfair-table4"].stages(plan)[1]:
+        assert (job.settings["seeds"], job.settings["local_iterations"]) == (seeds, local)
+        assert job.settings["global_iterations"] == (None if job.settings["method"] == "aequitas" else 40)
+
+
+@pytest.mark.parametrize(("scale", "starts", "instances"), [("quick", 20, 200), ("full", 100, 1000)])
+def test_the_local_phases_of_table_6_are_as_long_as_it_says(scale: str, starts: int, instances: int) -> None:
+    for job in EXPERIMENTS["neuronfair-table6"].stages(Plan(scale=scale, repeats=1))[2]:  # type: ignore[arg-type]
+        assert job.settings["instances"] == instances
+        assert job.settings["starts"] == (starts // 50 or 1 if job.settings["method"] == "symbgen" else starts)
+
+
 def test_tables_4_and_8_share_their_searches() -> None:
     plan = Plan(repeats=2)
     four, eight = ({job.id: job for job in EXPERIMENTS[f"neuronfair-table{number}"].stages(plan)[1]} for number in (4, 8))
@@ -115,9 +156,9 @@ def test_an_unknown_experiment_is_refused_with_a_suggestion(tmp_path: Path) -> N
 # -- whole runs on German Credit -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path) -> None:
-    done = experiment("neuronfair-table4", shared, repeats=2, workers=2)
+    done = experiment("neuronfair-table4", shared, repeats=2)
     assert done.failures == {}
     assert [path.suffix for path in done.paths] == [".md", ".csv", ".html", ".json"]
     table = cells(shared, "neuronfair-table4")
@@ -130,11 +171,11 @@ def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path
     assert all(len(set(row["values"].split(";"))) == 2 for row in idis.values())  # repeats start from other seeds
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_the_numbers_are_those_of_the_search_itself(shared: Path) -> None:
     plan = Plan(repeats=1)
     stages = [stage[:1] if number == 0 else stage[:2] for number, stage in enumerate(EXPERIMENTS["neuronfair-table4"].stages(plan))]
-    outcome = run(stages, shared, workers=1)
+    outcome = run(stages, shared)
     job = stages[1][0]
     again = work.generate(job.settings, {name: outcome.results[name] for name in job.inputs})
     timed = {"cpu_seconds", "wall_seconds", "cpu_seconds_per_1000"}
@@ -143,11 +184,11 @@ def test_the_numbers_are_those_of_the_search_itself(shared: Path) -> None:
     }
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_table_8_only_adds_symbgen_to_what_table_4_has_done(shared: Path) -> None:
-    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+    experiment("neuronfair-table4", shared, repeats=1)
     before = {path: path.stat().st_mtime_ns for path in (shared / "jobs").glob("generate-*-0.json")}
-    done = experiment("neuronfair-table8", shared, repeats=1, workers=2)
+    done = experiment("neuronfair-table8", shared, repeats=1)
     assert done.failures == {}
     assert {path: path.stat().st_mtime_ns for path in before} == before
     rows = {row["method"]: row for row in cells(shared, "neuronfair-table8").to_dict("records")}
@@ -155,14 +196,14 @@ def test_table_8_only_adds_symbgen_to_what_table_4_has_done(shared: Path) -> Non
     assert float(rows["symbgen"]["paper"]) == 2014.68
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_table_6_gives_every_method_the_same_starts(shared: Path) -> None:
-    done = experiment("neuronfair-table6", shared, repeats=1, workers=2)
+    done = experiment("neuronfair-table6", shared, repeats=1)
     assert done.failures == {}
     table = cells(shared, "neuronfair-table6")
     of = {measure: rows.set_index(["method", "variant"])["mean"].astype(float) for measure, rows in table.groupby("measure")}
     assert (of["idis"] <= 100).all()
-    assert (of["instances_per_seed"] <= 200).all()
+    assert (of["instances_per_seed"] <= 50).all()
     assert (of["idis_per_seed"] <= of["instances_per_seed"]).all()
     records = [json.loads(path.read_text()) for path in (shared / "jobs").glob("local-phase-*.json")]
     assert {(record["job"]["settings"]["method"] == "symbgen", record["result"]["starts"]) for record in records} == {
@@ -172,11 +213,11 @@ def test_table_6_gives_every_method_the_same_starts(shared: Path) -> None:
     assert len({tuple(record["job"]["inputs"]) for record in records}) == 1
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("number", [5, 6])
 def test_the_figures_are_drawn(shared: Path, number: int) -> None:
     name = f"neuronfair-figure{number}"
-    done = experiment(name, shared, repeats=1, workers=2)
+    done = experiment(name, shared, repeats=1)
     assert done.failures == {}
     assert "<svg" in (shared / f"{name}-quick.html").read_text(encoding="utf-8")
     table = cells(shared, name)
@@ -184,7 +225,7 @@ def test_the_figures_are_drawn(shared: Path, number: int) -> None:
     assert (table["mean"] != "").any()
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = neuronfair_figures.Figure6()
     plan = Plan(repeats=1)
@@ -205,15 +246,15 @@ def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(shared: Path, m
     assert result["biased"] == len(neuron_bias(scene.domain, scene.model, scene.data.x).most_biased.biased)
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_a_time_limit_is_kept_in_table_5(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = neuronfair_searches.search_job
 
-    def hurried(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: object) -> object:
-        return real(plan, subject, rival, repeat, **(settings | {"seconds": 1.5}))  # type: ignore[arg-type]
+    def hurried(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
+        return real(plan, subject, rival, repeat, **(settings | {"seconds": 1.5}))
 
     monkeypatch.setattr(neuronfair_searches, "search_job", hurried)
-    experiment("neuronfair-table5", shared, repeats=1, workers=2)
+    experiment("neuronfair-table5", shared, repeats=1)
     table = cells(shared, "neuronfair-table5")
     mean = {(row["measure"], row["method"]): float(row["mean"]) for row in table.to_dict("records")}
     assert 1.5 <= mean["wall_seconds", "symbgen"] < 15
@@ -258,7 +299,7 @@ def test_a_mistake_is_told_in_words(what: str, tmp_path: Path) -> None:
     assert sentence in err
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
     code, out, _ = ask("experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared)
     assert code == 0
@@ -266,9 +307,9 @@ def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
     assert "neuronfair-table4-quick.html" in out
 
 
-@pytest.mark.usefixtures("only_german")
+@pytest.mark.usefixtures("small")
 def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+    experiment("neuronfair-table4", shared, repeats=1)
     shutil.copytree(shared / "jobs", tmp_path / "jobs")
     real = neuronfair_searches.generation
 
@@ -290,44 +331,41 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(tmp_path: P
 
 @pytest.mark.usefixtures("only_german")
 @pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_a_ray_cluster_gives_the_same_table_as_processes_here(shared: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs the extra 'cluster': pip install 'fairprobe[cluster]'")
-    experiment("neuronfair-table4", shared, repeats=1, workers=2)
+def test_a_ray_cluster_gives_the_same_table_as_this_machine(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="needs the extra 'cluster': pip install 'fairprobe[cluster]'")
+    monkeypatch.setattr(ray, "init", partial(ray.init, num_cpus=1))  # each worker has torch to import
     done = experiment("neuronfair-table4", tmp_path, repeats=1, cluster="local")
     assert done.failures == {}
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    experiment("neuronfair-table4", shared, repeats=1)
     here, there = (folder / "neuronfair-table4-quick.csv" for folder in (shared, tmp_path))
     assert here.read_text(encoding="utf-8") == there.read_text(encoding="utf-8")
 
 
-DRIVER = textwrap.dedent("""
-    import sys
-    from pathlib import Path
-    from fairprobe.experiments import neuronfair_searches
-    from fairprobe.experiments.base import Subject
-    from fairprobe.experiments.catalogue import experiment
+def drive(folder: str) -> None:
+    """Table 4 in two processes, killed after its third search."""
+    short_searches(pytest.MonkeyPatch())
 
-    if __name__ == "__main__":
-        neuronfair_searches.SUBJECTS = (Subject("german", "gender"),)
-        experiment("neuronfair-table4", Path(sys.argv[1]), repeats=2, workers=2)
-""")
+    def kill(at: JobProgress) -> None:
+        if at.done >= 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    experiment("neuronfair-table4", folder, repeats=2, workers=2, progress=kill)
 
 
-def test_a_run_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    script = tmp_path / "driver.py"
-    script.write_text(DRIVER, encoding="utf-8")
-    out = tmp_path / "out"
-    driver = subprocess.Popen([sys.executable, str(script), str(out)], env=os.environ)
-    patience = time.monotonic() + 120
-    while len(list((out / "jobs").glob("generate-*.json")) if out.exists() else []) < 3:
-        assert time.monotonic() < patience
-        assert driver.poll() is None
-        time.sleep(0.05)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    kept = {path: path.stat().st_mtime_ns for path in (out / "jobs").glob("*.json")}
-    assert not (out / "neuronfair-table4-quick.md").exists()
-    subprocess.run([sys.executable, str(script), str(out)], env=os.environ, check=True, timeout=180)
+@pytest.mark.usefixtures("only_german")
+def test_a_run_that_was_killed_goes_on_where_it_stopped(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; from tests.test_experiments import drive; drive(sys.argv[1])"
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, timeout=180, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")}
+    assert len(kept) in (4, 5)  # the network and three searches, or a fourth that ended at the same time
+    assert not (tmp_path / "neuronfair-table4-quick.md").exists()
+    assert experiment("neuronfair-table4", tmp_path, repeats=2, workers=1).failures == {}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    table = cells(out, "neuronfair-table4")
+    table = cells(tmp_path, "neuronfair-table4")
     assert (table["repeats"] == 2).all()
     assert (table["failed"] == "").all()
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    experiment("neuronfair-table4", shared, repeats=2)
+    assert table.equals(cells(shared, "neuronfair-table4"))

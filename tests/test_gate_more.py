@@ -26,6 +26,8 @@ from fairprobe.run.models import as_model
 from tests.helpers import everybody, planted
 from tests.test_gate import CUT, audit_of, document, toy
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 TOY_RATE = 4 / 31  # gender decides where skill + race lies in (CUT − 4, CUT): for each race, four of the 31 skills
 
 

@@ -45,6 +45,8 @@ from fairprobe.run.streams import streams
 from fairprobe.run.words import notes, verdict
 from tests.test_gate import document, toy
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 Document = dict[str, Any]
 AT_LEAST = ("ifr_b", "ifr_p", "impact_ratio", "accuracy")
 GROUPS = ("demographic_parity", "equalised_odds", "impact_ratio")
@@ -393,7 +395,7 @@ def test_sentences_are_sentences() -> None:
 def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() -> None:
     by = ["gender", "age", "foreign-worker"]
     data = fp.datasets.german()
-    body = fp.audit(data, network(data), by, method="random", budget=fp.Budget(seeds=5), samples=100).to_dict()
+    body = fp.audit(data, network(data), by, method="random", budget=fp.Budget(seeds=5, local_iterations=5), samples=100).to_dict()
     assert len(body["fairness"]["group"]["tables"]) == 7
     assert verdict(body).startswith("Changing nothing but gender, age and foreign-worker changes")
     small = [note for note in notes(body) if note.startswith("Small groups by")]
@@ -475,7 +477,20 @@ def given_model(tmp_path: Path) -> list[str]:
     (tmp_path / "mine.py").write_text("import numpy as np\n\n\ndef model(x):\n    return 1 / (1 + np.exp(x[:, 1] + 4 * x[:, 0] - 17.3))\n")
     (tmp_path / "good.toml").write_text("[limits]\ndm_rs = 0.9\n")
     (tmp_path / "bad.toml").write_text("[limits]\ndm_rs = 0.0001\n")
-    options = ["--data", "people.csv", "--label", "job", "--favourable", "hired", "--sensitive", "sex", "--samples", "500"]
+    options = [
+        "--data",
+        "people.csv",
+        "--label",
+        "job",
+        "--favourable",
+        "hired",
+        "--sensitive",
+        "sex",
+        "--samples",
+        "500",
+        "--seconds",
+        "0.3",
+    ]
     return ["check", f"{tmp_path / 'mine.py'}:model", *(str(tmp_path / word) if word == "people.csv" else word for word in options)]
 
 

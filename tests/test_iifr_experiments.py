@@ -15,7 +15,7 @@ import pytest
 
 from fairprobe import networks
 from fairprobe.datasets.iifr import load_iifr
-from fairprobe.experiments import iifr, iifr_figures, iifr_work, paper
+from fairprobe.experiments import iifr, iifr_figures, iifr_work, paper, runner
 from fairprobe.experiments.base import Experiment, Plan, Subject
 from fairprobe.experiments.catalogue import EXPERIMENTS, experiment
 from fairprobe.experiments.iifr import ADULT, GERMAN, MODELS, SUBJECTS, fitting
@@ -23,6 +23,7 @@ from fairprobe.experiments.jobs import Job, Outcome
 from fairprobe.experiments.tables import Cell, Measure, Table, markdown
 from fairprobe.repair import Blind
 from fairprobe.report.experiment import render_experiment
+from tests.experiment_work import InThisProcess
 from tests.helpers import assets
 
 OURS = {name: one for name, one in EXPERIMENTS.items() if name.startswith("iifr-")}
@@ -234,6 +235,9 @@ SOME = ("mlp", "alfr", "mlp+eidig", "cfair+iifr", "counterfactual", "blind")
 
 @pytest.fixture
 def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some models on the smallest data set alone, in this process; the longest training is a third as long."""
+    monkeypatch.setattr(iifr_work, "FURTHER_EPOCHS", 10)
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
     monkeypatch.setattr(iifr, "MODELS", SOME)
     monkeypatch.setattr(iifr.Models, "subjects", (GERMAN,))
     monkeypatch.setattr(iifr.Table8, "subject", GERMAN)
@@ -283,7 +287,8 @@ def test_table_8_has_a_row_for_each_threshold() -> None:
     assert rows[:3] == ["age, ε 0.80", "age, ε 0.90", "age, ε 1.00"]
 
 
-def test_a_sweep_is_drawn_and_has_a_row_for_each_strength() -> None:
+def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(iifr.QUICK_EPOCHS, "german", 2)
     document = worked_out(iifr_figures.Figure6())
     assert {cell["variant"] for cell in document["cells"]} == {"λ 0", "λ 0.3", "λ 1"}
     assert render_experiment(document).count("<svg") >= len(iifr_figures.MEASURES)

@@ -28,6 +28,8 @@ from tests.helpers import merit, planted
 from tests.test_report_documents import Document, multi_class, repaired, selection_row, selection_table, without_pairs
 from tests.test_report_documents import document as example
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 mlflow = pytest.importorskip("mlflow")
 CUT = 15.25
 ATTRIBUTES = (

@@ -26,6 +26,8 @@ from fairprobe.model.formats import endpoint
 from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_keras, write_onnx, write_torchscript
 from tests.services import serving
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")
 RAN = Path("it-ran")  # what the programs in these files would leave behind
 

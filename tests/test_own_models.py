@@ -47,6 +47,8 @@ from tests.model_files import WRITERS
 from tests.services import serving
 from tests.test_report import Page
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 TINY = ("--seeds", "30", "--local-iterations", "10", "--samples", "200")
 BUDGET = Budget(seeds=30, local_iterations=10)
 TABLE = ("people.csv", "--label", "granted", "--favourable", "yes please", "--sensitive", "sex,owner")

@@ -26,6 +26,8 @@ from fairprobe.run import evidence, read_document, repairing
 from fairprobe.search import Budget, loop, search
 from tests.test_cli import AUDIT, FILES, PATIENCE, Answer, ask, environment, files_in
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 QUICK = ["--no-curve", "--samples", "500"]
 LENIENT = ["--max-accuracy-drop", "100", "--max-harm", "1000"]
 DEADLY = ["--with", "iifr", "--strength", "1e6", "--start", "fine-tune"]  # everybody is to be answered alike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, rankdata
 
 from fairprobe.errors import DataError
-from fairprobe.experiments import neuronfair_repair, repair_work
-from fairprobe.experiments.base import SUBJECTS, Plan, Subject
+from fairprobe.experiments import neuronfair_repair, repair_work, runner
+from fairprobe.experiments.base import SUBJECTS, Plan, Rival, Subject
 from fairprobe.experiments.catalogue import EXPERIMENTS, Finished, experiment
 from fairprobe.experiments.jobs import Job, Outcome, Plain
 from fairprobe.experiments.neuronfair_repair import BEFORE, NETWORKS, NEURONFAIR, POINTS, REPAIRS, RETRAINED, network_job
@@ -24,10 +25,27 @@ from fairprobe.experiments.work import Scene
 from fairprobe.judgement import judge
 from fairprobe.metrics.ranks import spearman
 from fairprobe.repair.points import random_points
+from tests.experiment_work import InThisProcess
 
 GERMAN = Subject("german", "gender")
 TABLES = ("neuronfair-table7", "neuronfair-table9")
 EVERYTHING = frozenset({"adult", "german", "bank", "compas", "meps"})
+SHORT = {"local_iterations": 100, "wanted": 20}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_searches() -> Iterator[None]:
+    """Searches that end early, in this process."""
+    real = neuronfair_repair._search
+
+    def short(plan: Plan, rival: Rival) -> Plain:
+        settings = real(plan, rival)
+        return settings | {key: value for key, value in SHORT.items() if key in settings}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neuronfair_repair, "_search", short)
+        patch.setattr(runner, "LocalWorkers", InThisProcess)
+        yield
 
 
 # -- the order of two measures -------------------------------------------------------------------------------------------
@@ -195,7 +213,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def done(folder: Path) -> Finished:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neuronfair_repair, "SUBJECTS", (GERMAN,))
-        return experiment("neuronfair-table7", folder, repeats=1, workers=2)
+        return experiment("neuronfair-table7", folder, repeats=1)
 
 
 def test_table_7_runs_from_end_to_end(done: Finished, folder: Path) -> None:

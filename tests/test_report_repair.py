@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -259,6 +259,7 @@ def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
     assert 'id="tradeoff' not in render(refused())
 
 
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7))
 def test_any_points_can_be_drawn(places: list[tuple[float, float]]) -> None:
     points = [point(number, *place, is_best=number == 0) for number, place in enumerate(places)]

@@ -36,6 +36,8 @@ from fairprobe.search import ADF, Budget, Themis, loop
 from fairprobe.search.catalogue import VARIANTS
 from tests.helpers import blind, linear, merit, planted
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 FILES = {"audit.json", "findings.parquet", "report.html", "model/model.safetensors", "model/model.json"}
 SMALL = Budget(seeds=40, local_iterations=30)
 CUT = 25.25
