@@ -334,12 +334,12 @@ def test_a_repair_after_which_nothing_can_be_compared_praises_nothing(body: dict
 # -- interrupts ----------------------------------------------------------------------------------------------------------
 
 
-def stopping(at: str, after: int = 0) -> Callable[[str, int, int, str], None]:
-    """A progress that is interrupted at this stage."""
+def stopping(at: str, after: int = 0, error: BaseException | None = None) -> Callable[[str, int, int, str], None]:
+    """A progress that is interrupted at this stage, or fails."""
 
     def tell(stage: str, done: int, total: int, note: str) -> None:
         if stage == at and done >= after:
-            raise KeyboardInterrupt
+            raise error or KeyboardInterrupt
 
     return tell
 
@@ -369,6 +369,22 @@ def test_an_interrupt_keeps_what_was_found(stage: str, after: int, methods: list
 def test_an_interrupt_before_anything_is_known_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         fp.images.audit(pictures(), progress=stopping("Training the detector"))
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_error_on_the_way_keeps_what_was_found(after: int, tmp_path: Path) -> None:
+    failing = stopping("Searching with adf", after, ModelError("The network went away."))
+    some = fp.images.audit(pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=failing)
+    told = some.to_dict()
+    assert some.failed
+    assert told["partial"]
+    assert told["stopped"].startswith("The audit failed while searching with adf: The network went away. What was found until then is kept")
+    assert [method["method"] for method in told["generation"]] == ["neuronfair", "adf"][: 1 + after]
+    assert told["generation"][0]["idis"] > 0
+    assert "The network went away." in (some.save(tmp_path / "run") / "report.html").read_text(encoding="utf-8")
+    nothing = stopping("Interpreting the network", 0, ModelError("The network went away."))
+    with pytest.raises(ModelError, match="went away"):
+        fp.images.audit(pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=nothing)
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, AsJson, Quiet, app, end, kindly, print_run, progress
+from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, AsJson, Quiet, app, end, kindly, print_run, progress
 from fairprobe.cli.inputs import split
 
 DATA = "A folder of faces as CelebA, LFW, FairFace or UTKFace is laid out, or an .npz of pictures and what is known of them."
@@ -109,4 +109,5 @@ def audit_images(
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["partial"]:
             found = sum(method["idis"] for method in body["generation"])
-            end(INTERRUPTED, f"Interrupted: kept all {found:,} findings until then in {folder}.")
+            kept = f"kept all {found:,} findings until then in {folder}."
+            end(BAD_INPUT, f"{body['stopped']} It {kept}") if done.failed else end(INTERRUPTED, f"Interrupted: {kept}")

@@ -19,7 +19,7 @@ from torch import nn
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet, open_images
-from fairprobe.errors import DataError, ModelError, SettingError, suggest
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, suggest
 from fairprobe.images.attribute import attribute_head, attribute_network
 from fairprobe.images.change import Change, is_flipped, random_change, sensitive_change
 from fairprobe.images.controls import CHANGES, INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
@@ -68,7 +68,8 @@ def audit(
     `images`: a set, or what `datasets.open_images` opens (with `others`, `size`, `limit`). `model`: a detector, a torch module with named
     `trunk` and `head`, `module:function`, "vgg16" or "resnet50"; without one a small detector is trained. `faces`: how many the search
     starts from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and with `smallest` is as small as will do.
-    An interrupt keeps what was measured and found until then, once Δ_sens is made; `stopped` says so.
+    An interrupt keeps what was measured and found until then, once Δ_sens is made; `stopped` says so. So does an error, if anything
+    was found before it.
     """
     settings = AuditSettings(
         methods=tuple(methods),
@@ -99,6 +100,11 @@ def audit(
         work.repair()
     except KeyboardInterrupt:
         work.audit.stopped = f"Interrupted while {work.doing}: what comes after it is missing, and counts may be of fewer faces."
+    except FairprobeError as error:
+        if not any(map(len, work.audit.findings.values())):
+            raise
+        work.audit.failed = True
+        work.audit.stopped = f"The audit failed while {work.doing}: {error} What was found until then is kept; the rest is missing."
     work.show_pairs()
     return work.audit
 
@@ -210,15 +216,20 @@ class _Work:
         for method in methods:
             name = {"random": "Searching at random"}.get(method, f"Searching with {method}")
             with self.stage(name if which == OWN else f"{name}, control") as tell:
-                found = search_images(
-                    audit.detector,
-                    images,
-                    change,
-                    self.settings.search(method),
-                    bias=audit.bias[which],
-                    rng=np.random.default_rng(self.seed),
-                    progress=tell,
-                )
+                try:
+                    found = search_images(
+                        audit.detector,
+                        images,
+                        change,
+                        self.settings.search(method),
+                        bias=audit.bias[which],
+                        rng=np.random.default_rng(self.seed),
+                        progress=tell,
+                    )
+                except FairprobeError as error:
+                    if which == OWN and error.findings:
+                        audit.found.setdefault(method, {})[which] = error.findings
+                    raise
                 is_whole = found.stopped == "complete"
                 if which == OWN or is_whole:  # half a control says nothing
                     audit.found.setdefault(method, {})[which] = found

@@ -76,7 +76,7 @@ class ImageAudit:
     """The evidence. Changes, interpretations and findings are there for the attribute's own change and for those it is compared with.
 
     `rows` are the faces that were tried, as rows of the data; `changes` are theirs. Searches start from `seeds`, the faces among them whose
-    attribute the change flips. `stopped` says where an interrupt ended the audit.
+    attribute the change flips. `stopped` says where an interrupt ended the audit, or an error, which is then `failed`.
     """
 
     data: ImageSet
@@ -100,6 +100,7 @@ class ImageAudit:
     messages: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: str | None = None
+    failed: bool = False
     versions: dict[str, str] = field(default_factory=lambda: versions())
 
     @property
