@@ -18,6 +18,7 @@ import fairprobe as fp
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.images import evidence
+from fairprobe.images.attribute import attribute_head
 from fairprobe.images.change import Change
 from fairprobe.images.controls import CONTROLS
 from fairprobe.images.detector import Detector
@@ -146,6 +147,21 @@ def test_every_finding_is_a_pair_that_the_detector_judges_differently(whole: fp.
         assert (labels_of(whole.detector, without) != labels_of(whole.detector, changed)).all()
         found += len(one)
     assert found > 0
+
+
+def test_the_head_is_asked_again_where_the_search_led(whole: fp.images.ImageAudit, body: dict[str, Any]) -> None:
+    data, attribute = whole.data, whole.data.attributes["gender"]
+    learnt = np.flatnonzero((data.y == 1) & (attribute.codes >= 0) & ~data.held_out)
+    with one_thread():
+        head = attribute_head(whole.detector, data.images[learnt], attribute.codes[learnt], 2, seed=whole.seed)
+        for method in body["generation"]:
+            found = whole.findings[method["method"]]
+            x = np.clip(as_numbers(data.images[whole.seeds[found.rows]]) + found.delta, 0, 1)
+            other = np.clip(x + whole.change_of_seeds().delta[found.rows], 0, 1)
+            changed = int((labels_of(head, x) != labels_of(head, other)).sum())
+            told = method["seen_by_head"]
+            assert (None if told is None else (told["hits"], told["samples"])) == ((changed, len(found)) if len(found) else None)
+    assert any("the head itself still sees gender change" in sentence for sentence in body["sentences"])
 
 
 def test_seeds_are_faces_to_learn_from_and_the_repair_is_measured_on_others(whole: fp.images.ImageAudit, body: dict[str, Any]) -> None:

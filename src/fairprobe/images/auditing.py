@@ -233,17 +233,19 @@ class _Work:
                 is_whole = found.stopped == "complete"
                 if which == OWN or is_whole:  # half a control says nothing
                     audit.found.setdefault(method, {})[which] = found
-                    self._ask_independent(method, which, found)
+                    self._ask_others(method, which, found)
                 if not is_whole:
                     raise KeyboardInterrupt
 
-    def _ask_independent(self, method: str, which: str, found: ImageFindings) -> None:
-        if self.independent is None:
-            return
+    def _ask_others(self, method: str, which: str, found: ImageFindings) -> None:
+        """Who sees the attribute change in the pairs: the head that Δ_sens was made with, at another place, and the independent network."""
         audit = self.audit
         without = np.clip(as_numbers(self.data.images[audit.seeds[found.rows]]) + found.delta, 0, 1)
         changed = np.clip(without + audit.change_of_seeds(which).delta[found.rows], 0, 1)
-        audit.seen[method, which] = seen(self.independent, without, changed)
+        if which == OWN:
+            audit.seen_by_head[method] = seen(self.head, without, changed)
+        if self.independent is not None:
+            audit.seen[method, which] = seen(self.independent, without, changed)
 
     def control(self) -> None:
         """The same searches with the other changes, and one without a direction."""

@@ -168,6 +168,7 @@ def _beside(layer: LayerBias) -> dict[str, Any]:
 def _generation(audit: ImageAudit, method: str) -> dict[str, Any]:
     found = audit.findings[method]
     controls = {key: _found(audit, method, key) for key in CHANGES if key in audit.found[method]}
+    by_head = audit.seen_by_head.get(method)
     return {
         "method": method,
         "title": TITLES[method],
@@ -181,6 +182,7 @@ def _generation(audit: ImageAudit, method: str) -> dict[str, Any]:
         "ms_an_image": 1000 * found.seconds / found.seeds if found.seeds else 0.0,
         "stopped": found.stopped,
         **_found(audit, method, OWN),
+        "seen_by_head": None if by_head is None or not by_head.samples else by_head.to_dict(),
         "controls": controls,
     }
 

@@ -94,7 +94,8 @@ class ImageAudit:
     seen_change: dict[str, Rate] = field(default_factory=dict)
     bias: dict[str, NeuronBias] = field(default_factory=dict)
     found: dict[str, dict[str, ImageFindings]] = field(default_factory=dict)  # by method, by change
-    seen: dict[tuple[str, str], Rate] = field(default_factory=dict)
+    seen: dict[tuple[str, str], Rate] = field(default_factory=dict)  # by the independent network
+    seen_by_head: dict[str, Rate] = field(default_factory=dict)
     repaired: Repaired | None = None
     pairs: list[Pair] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)

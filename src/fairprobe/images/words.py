@@ -123,6 +123,9 @@ def _generation(body: Body) -> list[str]:
             f"{own[0]['at_seed']:,} of {own[0]['seeds']:,} faces differ before any step: there the change of {body['sensitive']} alone "
             "decides. They are counted apart."
         )
+    best = max(own, key=lambda method: method["idis"], default=None)
+    if best and best["seen_by_head"]:
+        said.append(f"In {_count(best['seen_by_head'])} pairs of {best['title']} the head itself still sees {body['sensitive']} change.")
     said += [
         f"Random directions make {method['moved']:,} of {method['seeds']:,} faces differ by steps of the same length."
         for method in body["generation"]
