@@ -114,11 +114,7 @@ def audit(
     """
     check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
-    if not isinstance(data, Dataset):
-        raise SettingError(
-            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one, fairprobe.datasets.open_table(...) makes one "
-            f"of a table; got a {type(data).__name__}."
-        )
+    _check_data(data)
     data = data.with_sensitive(sensitive)
     domain = data.domain
     check_names(domain)
@@ -185,6 +181,14 @@ def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
 def versions() -> dict[str, str]:
     """What the numbers depend on."""
     return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+
+
+def _check_data(data: object) -> None:
+    if not isinstance(data, Dataset):
+        raise SettingError(
+            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one, fairprobe.datasets.open_table(...) makes one "
+            f"of a table; got a {type(data).__name__}."
+        )
 
 
 def check_settings(method: str | Method, variant: str | None, outside: str, samples: int, seed: int) -> None:
