@@ -6,7 +6,7 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -16,8 +16,9 @@ from typer.testing import CliRunner, Result
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.errors import DataError, SettingError
+from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.report.scenes_page import render_scenes
+from fairprobe.scenes.cutouts import cutouts_in
 from fairprobe.scenes.recognition import Detection
 from fairprobe.scenes.scene import Picture
 from fairprobe.scenes.study import MEASURING
@@ -209,6 +210,19 @@ def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_n
     assert {test.label for test in done.tests} == {"person"}
     assert any("named after no class that is inserted: zebra. To insert them" in message for message in done.document["messages"])
     assert any("there are no cut-outs of them" in message for message in done.document["messages"])
+
+
+def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = given(tmp_path / "cut", "person")
+    done = fp.scenes.audit(toy_scenes(2), fair, mutations=["delete"], repeats=1, cutouts=cut, folder=tmp_path / "run", **FAST)
+    assert f"The cut-outs of {cut} are not used: 'insert' is not among the mutations." in done.document["messages"]
+
+    def refused(folder: Path) -> NoReturn:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(StorageError, match=f"{cut} cannot be read: Permission denied"):
+        cutouts_in(cut, ["person"])
 
 
 # -- the table ----------------------------------------------------------------------------------------------------------

@@ -132,9 +132,12 @@ def unused_cutouts(folder: Path, labels: Iterable[str]) -> str:
 def _files(folder: Path) -> dict[str, list[Path]]:
     """The PNGs of each class; folders may be named as any source names it ("Pedestrian")."""
     found: dict[str, list[Path]] = {}
-    for place in sorted(folder.iterdir()):
-        if place.is_dir() and not place.name.startswith("."):
-            found.setdefault(common(place.name), []).extend(sorted(file for file in place.iterdir() if file.suffix.lower() == ".png"))
+    try:
+        for place in sorted(folder.iterdir()):
+            if place.is_dir() and not place.name.startswith("."):
+                found.setdefault(common(place.name), []).extend(sorted(file for file in place.iterdir() if file.suffix.lower() == ".png"))
+    except OSError as error:
+        raise StorageError(f"{error.filename or folder} cannot be read: {error.strerror}. Make it readable.") from error
     return found
 
 

@@ -117,6 +117,7 @@ def _take_given(evidence: Evidence, folder: Path) -> None:
         raise SettingError(f"There is no folder {folder}. Expected one with a folder of PNGs for each class.")
     asked = evidence.settings.asked
     if "insert" not in asked.mutations:
+        evidence.messages.append(f"The cut-outs of {folder} are not used: 'insert' is not among the mutations.")
         return
     labels = asked.labels("insert")
     evidence.cutouts = cutouts_in(folder, labels, each=asked.classes is not None)
