@@ -21,6 +21,7 @@ ROOMS = [
     "arrays",
     "errors",
     "storage",
+    "versions",
     "rates",
     "attributes",
     "domain",

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
-from fairprobe import __version__
 from fairprobe.errors import SettingError
+from fairprobe.versions import versions
 
 TRIES = 3  # of a job whose process dies
 DIED = "its process died three times (killed, or out of memory)"
@@ -130,7 +129,7 @@ def perform(job: Job, *results: Plain) -> Report:
             "seconds": seconds,
             "finished": datetime.now(UTC).isoformat(),
             "machine": dict(_machine()),
-            "versions": dict(_versions()),
+            "versions": versions("torch", "numpy"),
         }
     except BaseException:  # noqa: BLE001  (sys.exit in a job is the job's failure, not the worker's)
         return traceback.format_exc()
@@ -176,8 +175,3 @@ def _machine() -> Plain:
         lines = []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {"cpu": (models or [platform.processor()])[0], "cores": os.cpu_count(), "platform": platform.platform()}
-
-
-@cache
-def _versions() -> Plain:
-    return {"fairprobe": __version__, "python": platform.python_version(), "torch": version("torch"), "numpy": version("numpy")}

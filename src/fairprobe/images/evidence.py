@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
 import tempfile
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.image_sets import ImageSet
@@ -30,6 +27,7 @@ from fairprobe.interpret import NeuronBias
 from fairprobe.rates import Rate
 from fairprobe.report.images_page import render_images
 from fairprobe.storage import replacing, write_text
+from fairprobe.versions import versions
 
 METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
 
@@ -102,7 +100,7 @@ class ImageAudit:
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: str | None = None
     failed: bool = False
-    versions: dict[str, str] = field(default_factory=lambda: versions())
+    versions: dict[str, str] = field(default_factory=lambda: versions("torch", "numpy"))
 
     @property
     def seeds(self) -> Ints:
@@ -169,8 +167,3 @@ class ImageAudit:
                 f"{method}_at_seed": found.at_seed,
             }
         return arrays
-
-
-def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}

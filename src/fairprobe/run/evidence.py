@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
@@ -32,6 +29,7 @@ from fairprobe.run.streams import streams
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
 from fairprobe.storage import write_text
+from fairprobe.versions import versions
 
 if TYPE_CHECKING:
     from torch import nn
@@ -160,7 +158,7 @@ def audit(
         findings=findings,
         spread=spread(findings),
         pairs=striking_pairs(findings, records=data.x),
-        versions=versions(),
+        versions=versions("torch", "numpy"),
         fairness=held_out,
         refuted=refuted,
     )
@@ -176,11 +174,6 @@ def _inside(data: Dataset, network: TorchModel, test: Ints, rng: np.random.Gener
 
 def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
     return lambda done, total: tell(stage, done, total, "")
-
-
-def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    return {"fairprobe": version("fairprobe"), "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
 
 
 def _check_data(data: object) -> None:

@@ -16,7 +16,7 @@ from fairprobe.errors import DataError, ModelError
 from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
 from fairprobe.model.formats.opened import Opened
 from fairprobe.model.load import open_model
-from fairprobe.run.evidence import versions
+from fairprobe.versions import versions
 
 EVENED = ("ratio", "low", "high", "p_value", "by_chance", "verdict", "highest", "lowest")
 
@@ -50,7 +50,7 @@ def look_inside(
     brightness = {name: float(images.mean(dtype="float64")) / 255 for name, images in read.images.items()}
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
+        "versions": versions("torch", "numpy"),
         "seed": seed,
         "model": {"kind": opened.kind, "name": opened.name},
         "sentence": f"{_sentence(found)} {_evened(found, even, brightness)}".rstrip(),

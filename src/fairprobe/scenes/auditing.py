@@ -38,6 +38,7 @@ from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.study import quality, survey_of, write_survey
 from fairprobe.scenes.telling import telling
 from fairprobe.storage import write_text
+from fairprobe.versions import versions
 
 FORMAT = 1
 NOTHING_SHOWN = (
@@ -189,7 +190,7 @@ def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[s
         "confidence": CONFIDENCE,
         "least_objects": settings.fewest,
         "settings": {"clusters": asked.clusters, "in-painting": settings.inpainting, "time-out (seconds)": settings.timeout},
-        "versions": _versions(),
+        "versions": versions("opencv-python-headless", "onnxruntime", "numpy", "pillow"),
         "seconds": evidence.seconds,
         "results": [{key: value for key, value in one.to_dict().items() if key != "examples"} for one in found],
         "comparisons": comparisons,
@@ -241,20 +242,6 @@ def _plain_rule(count: int) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from fairprobe import __version__
-
-    found = {"fairprobe": __version__}
-    for name in ("opencv-python-headless", "onnxruntime", "numpy", "pillow"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _table(tests: Sequence[Test]) -> str:
