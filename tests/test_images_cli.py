@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fairprobe.errors import ModelError
 from fairprobe.images import auditing
 from fairprobe.images.search import ImageFindings, search_images
 from fairprobe.model import one_thread
@@ -173,6 +174,23 @@ def test_an_interrupted_audit_is_kept_and_says_so(faces: Path, monkeypatch: pyte
     assert "Interrupted while searching with eidig" in answer.out
     assert [method["method"] for method in body["generation"]] == ["neuronfair", "adf"]
     assert body["partial"]
+
+
+def test_an_error_on_the_way_ends_with_2_and_keeps_the_run(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*given: Any, **named: Any) -> ImageFindings:
+        if given[3].method == "eidig":
+            raise ModelError("The network went away.")
+        return search_images(*given, **named)
+
+    monkeypatch.setattr(auditing, "search_images", failing)
+    answer = audit_images(faces, "--model", "own_faces.py:detector", *FAST, "--iterations", "20", "--out", "run")
+    body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
+    found = sum(method["idis"] for method in body["generation"])
+    assert found > 0
+    assert answer.code == 2
+    assert "The audit failed while searching with eidig: The network went away." in answer.said
+    assert answer.said.endswith(f"The run with {found:,} findings is in run.")
+    assert [method["method"] for method in body["generation"]] == ["neuronfair", "adf"]
 
 
 def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,5 +109,6 @@ def audit_images(
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["partial"]:
             found = sum(method["idis"] for method in body["generation"])
-            kept = f"kept all {found:,} findings until then in {folder}."
-            end(BAD_INPUT, f"{body['stopped']} It {kept}") if done.failed else end(INTERRUPTED, f"Interrupted: {kept}")
+            if done.failed:
+                end(BAD_INPUT, f"{body['stopped']} The run with {found:,} findings is in {folder}.")
+            end(INTERRUPTED, f"Interrupted: kept all {found:,} findings until then in {folder}.")

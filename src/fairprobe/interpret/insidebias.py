@@ -13,8 +13,8 @@ over the group (`order="image"`; the other order is an option); the last convolu
 last hidden one; a curve is divided by its own greatest value over the layers.
 
 Beside the paper: a ratio of the lowest to the highest group lies below 1 by chance alone, the more so the fewer images there are. So Λ has
-a bootstrap interval and a permutation null at the same group sizes, and "not distinguishable" is a verdict. And a dark image excites any
-network less, one that was never trained too: `even_brightness` makes images that a second look can be had at.
+a bootstrap interval and a permutation null at the same group sizes, and "not distinguishable" is a verdict. And a dark image excites
+most networks less, even some that were never trained: `even_brightness` makes images that a second look can be had at.
 """
 
 from __future__ import annotations

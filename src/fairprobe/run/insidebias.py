@@ -130,14 +130,14 @@ def _sentence(found: InsideBias) -> str:
 
 
 def _evened(found: InsideBias, even: InsideBias | None, brightness: Mapping[str, float]) -> str:
-    """What the control says: dark images excite any network less."""
+    """What the control says: where all brightness is alike, the difference may be gone."""
     if even is None:
         return ""
-    told = f"With all images made equally bright Λ is {even.ratio:.2f} ({even.decisive.low:.2f} to {even.decisive.high:.2f})"
+    told = f"ith all images made equally bright Λ is {even.ratio:.2f} ({even.decisive.low:.2f} to {even.decisive.high:.2f})"
     if found.verdict != "biased" or even.verdict == "biased":
-        return f"{told}."
-    dark, bright = min(brightness, key=brightness.__getitem__), max(brightness, key=brightness.__getitem__)
+        return f"W{told}."
+    low, high = brightness[found.lowest], brightness[found.highest]
     return (
-        f"But {told[0].lower()}{told[1:]}, and that is not called biased: the images of '{dark}' are darker ({brightness[dark]:.2f}) than "
-        f"those of '{bright}' ({brightness[bright]:.2f}), and dark images excite any network less, trained or not."
+        f"But w{told}, and that is not called biased: brightness has a part in it. The images of '{found.lowest}' are "
+        f"{'darker' if low < high else 'brighter'} ({low:.2f}) than those of '{found.highest}' ({high:.2f})."
     )
