@@ -126,7 +126,7 @@ def test_what_is_only_about_brightness_is_told(tmp_path: Path, code: str, networ
     assert body["brightness"] == {"bright": pytest.approx(0.586, abs=0.01), "dark": pytest.approx(0.293, abs=0.01)}
     assert body["even_brightness"]["verdict"] == "unbiased"
     assert body["even_brightness"]["ratio"] > 0.9
-    assert "But with all images made equally bright Λ is " in body["sentence"]
+    assert "Control: with all images made equally bright Λ is " in body["sentence"]
     assert told in body["sentence"]
 
 
@@ -139,7 +139,7 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(faces: Path, code: s
     assert "<script" not in html
     assert "The network knows “&lt;script&gt;" in html
     assert html.count('<svg class="plot"') == 2
-    assert "With all images made equally bright Λ is 0.20" in html
+    assert "Control: with all images made equally bright Λ is 0.20" in html
     assert "default-src 'none'" in html
     lost = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--report", tmp_path / "nowhere" / "bias.html")
     assert lost.code == 2

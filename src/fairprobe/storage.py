@@ -43,6 +43,11 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def reason(error: OSError, place: Path) -> str:
+    """The beginning of a message about an error in writing, without its last stop."""
+    return (str(error) if isinstance(error, FairprobeError) else f"Cannot write {place}: {error.strerror or error}").rstrip(".")
+
+
 class StagedFolder:
     """A folder in the making: filled at `staging`, a hidden neighbour of its place, and moved there whole.
 
@@ -90,8 +95,7 @@ class StagedFolder:
 
     def why(self, error: OSError) -> str:
         """The beginning of a message about an error in writing: it names the folder, not the hidden one."""
-        told = str(error) if isinstance(error, FairprobeError) else f"Cannot write {self.folder}: {error.strerror or error}"
-        return told.replace(str(self.staging), str(self.folder)).rstrip(".")
+        return reason(error, self.folder).replace(str(self.staging), str(self.folder))
 
     def _check_place(self, ours: str, is_ours: Callable[[Path], bool]) -> None:
         if self.folder.exists() and not self.folder.is_dir():

@@ -26,7 +26,7 @@ from fairprobe.images.search import ImageFindings, ImageSearch
 from fairprobe.interpret import NeuronBias
 from fairprobe.rates import Rate
 from fairprobe.report.images_page import render_images
-from fairprobe.storage import replacing, write_text
+from fairprobe.storage import reason, replacing, write_text
 from fairprobe.versions import versions
 
 METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
@@ -136,8 +136,7 @@ class ImageAudit:
         try:
             self._fill(folder, body)
         except OSError as error:
-            told = str(error) if isinstance(error, StorageError) else f"Cannot write {folder}: {error.strerror or error}"
-            raise StorageError(f"{told.rstrip('.')}. {self._rescued(body)}") from error
+            raise StorageError(f"{reason(error, folder)}. {self._rescued(body)}") from error
         return body
 
     def _fill(self, folder: Path, body: dict[str, Any]) -> None:

@@ -133,11 +133,11 @@ def _evened(found: InsideBias, even: InsideBias | None, brightness: Mapping[str,
     """What the control says: where all brightness is alike, the difference may be gone."""
     if even is None:
         return ""
-    told = f"ith all images made equally bright Λ is {even.ratio:.2f} ({even.decisive.low:.2f} to {even.decisive.high:.2f})"
+    told = f"Control: with all images made equally bright Λ is {even.ratio:.2f} ({even.decisive.low:.2f} to {even.decisive.high:.2f})"
     if found.verdict != "biased" or even.verdict == "biased":
-        return f"W{told}."
+        return f"{told}."
     low, high = brightness[found.lowest], brightness[found.highest]
     return (
-        f"But w{told}, and that is not called biased: brightness has a part in it. The images of '{found.lowest}' are "
+        f"{told}, and that is not called biased: brightness has a part in it. The images of '{found.lowest}' are "
         f"{'darker' if low < high else 'brighter'} ({low:.2f}) than those of '{found.highest}' ({high:.2f})."
     )
