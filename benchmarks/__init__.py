@@ -1,1 +1,3 @@
-"""Measurements, not tests: each prints ratios measured in one run, so that they carry over between machines."""
+"""Measurements, not tests: each prints ratios measured in one run, so that they carry over between
+machines.
+"""

@@ -1,19 +1,26 @@
-"""Chooses λ and the adversaries' speed for the IIFR paper's tables, on the validation people of each division, never on its test people.
+"""Chooses λ and the adversaries' speed for the IIFR paper's tables, on the validation people of
+each division, never on its test people.
 
     python -m benchmarks.choose_settings FOLDER [--workers 2]
 
 The rules, for each model and data set, with means over the repeats:
 
-    speed     of ALFR and LAFTR: the lowest ΔDP, of CFAIR: the lowest ΔEO (both classes summed), at a loss of accuracy against the MLP of
-              2.5 points or less (2.5 below our MLP on Adult is the 82 % that we want to keep); if none is so cheap, the most accurate
-    λ         of IIFR: the highest IFR_p at a loss of accuracy, against the same model without it, of no more than the paper itself gave up
+    speed     of ALFR and LAFTR: the lowest ΔDP, of CFAIR: the lowest ΔEO (both classes summed), at
+    a loss of accuracy against the MLP of
+              2.5 points or less (2.5 below our MLP on Adult is the 82 % that we want to keep); if
+              none is so cheap, the most accurate
+    λ         of IIFR: the highest IFR_p at a loss of accuracy, against the same model without it,
+    of no more than the paper itself gave up
               for it (table 4), and of half a point where it gave up less than that
-    λ         of the counterfactual repair: the highest IFR_p at a loss of half a point or less against the MLP
+    λ         of the counterfactual repair: the highest IFR_p at a loss of half a point or less
+    against the MLP
 
-A setting with which any repeat collapsed to one answer is not chosen, nor a λ that leaves less than half of the positive answers. (The last
-condition was added after a first choice for German Credit had turned out to decide nothing on test people; it is applied to all alike, and
-the choice was made anew on validation people.) The grids were laid around what a prototype had shown, and that was measured on test people;
-the choice within them was not. Prints what stands in `fairprobe.experiments.iifr`.
+A setting with which any repeat collapsed to one answer is not chosen, nor a λ that leaves less than
+half of the positive answers. (The last condition was added after a first choice for German Credit
+had turned out to decide nothing on test people; it is applied to all alike, and the choice was made
+anew on validation people.) The grids were laid around what a prototype had shown, and that was
+measured on test people; the choice within them was not. Prints what stands in
+`fairprobe.experiments.iifr`.
 """
 
 from __future__ import annotations
@@ -41,7 +48,9 @@ Results = Mapping[str, Plain]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Chooses the settings of the IIFR tables on validation people.")
+    parser = argparse.ArgumentParser(
+        description="Chooses the settings of the IIFR tables on validation people."
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--workers", type=int, default=1)
     asked = parser.parse_args()
@@ -52,11 +61,27 @@ def main() -> None:
             options = [{"strength": strength, "speed": speed} for strength in NEIGHBOURS_TRIED]
             _strength(subject, f"{kind}+iifr", options, without, asked.folder, asked.workers)
         if subject != ADULT:  # there λ = 1, which fits the paper's figures
-            _strength(subject, "mlp+iifr", [{"strength": one} for one in NEIGHBOURS_TRIED], plain, asked.folder, asked.workers)
-        _strength(subject, "counterfactual", [{"strength": one} for one in COUNTERFACTUALS_TRIED], plain, asked.folder, asked.workers)
+            _strength(
+                subject,
+                "mlp+iifr",
+                [{"strength": one} for one in NEIGHBOURS_TRIED],
+                plain,
+                asked.folder,
+                asked.workers,
+            )
+        _strength(
+            subject,
+            "counterfactual",
+            [{"strength": one} for one in COUNTERFACTUALS_TRIED],
+            plain,
+            asked.folder,
+            asked.workers,
+        )
 
 
-def _speed(subject: Subject, kind: str, plain: Plain, folder: Path, workers: int) -> tuple[float, Plain]:
+def _speed(
+    subject: Subject, kind: str, plain: Plain, folder: Path, workers: int
+) -> tuple[float, Plain]:
     """The speed of an adversary, and what its model then does on its own."""
     options = [{"speed": speed} for speed in SPEEDS_TRIED]
     tried = _means(_tried(subject, kind, options), folder, workers)
@@ -64,19 +89,38 @@ def _speed(subject: Subject, kind: str, plain: Plain, folder: Path, workers: int
     def unfair(one: Plain) -> float:
         return float(one["delta_eo_0"] + one["delta_eo_1"] if kind == "cfair" else one["delta_dp"])
 
-    cheap = [one for one in tried if one and plain["accuracy"] - one["accuracy"] <= DEAREST_ADVERSARY]
-    best = min(cheap, key=unfair) if cheap else max((one for one in tried if one), key=lambda one: float(one["accuracy"]))
+    cheap = [
+        one for one in tried if one and plain["accuracy"] - one["accuracy"] <= DEAREST_ADVERSARY
+    ]
+    best = (
+        min(cheap, key=unfair)
+        if cheap
+        else max((one for one in tried if one), key=lambda one: float(one["accuracy"]))
+    )
     speed = options[tried.index(best)]["speed"]
     _tell(subject, kind, options, tried, speed, SPEEDS[subject.dataset][kind])
     return speed, best
 
 
-def _strength(subject: Subject, model: str, options: list[dict[str, float]], without: Plain, folder: Path, workers: int) -> None:
+def _strength(
+    subject: Subject,
+    model: str,
+    options: list[dict[str, float]],
+    without: Plain,
+    folder: Path,
+    workers: int,
+) -> None:
     allowed = _allowed_loss(subject, model)
     tried = _means(_tried(subject, model, options), folder, workers)
-    deciding = [one for one in tried if one and one["positive_rate"] >= without["positive_rate"] / 2]
+    deciding = [
+        one for one in tried if one and one["positive_rate"] >= without["positive_rate"] / 2
+    ]
     cheap = [one for one in deciding if without["accuracy"] - one["accuracy"] <= allowed]
-    best = options[tried.index(max(cheap, key=lambda one: float(one["ifr_p"])))]["strength"] if cheap else None
+    best = (
+        options[tried.index(max(cheap, key=lambda one: float(one["ifr_p"])))]["strength"]
+        if cheap
+        else None
+    )
     print(f"{subject} {model}: without {_short(without)}, allowed loss {allowed:.3f}")
     _tell(subject, model, options, tried, best, STRENGTHS[subject.dataset][model])
 
@@ -85,7 +129,8 @@ def _allowed_loss(subject: Subject, model: str) -> float:
     if model == "counterfactual":
         return CHEAP
     before, after = (
-        paper.figure("iifr-table4", subject.dataset, subject.sensitive, name, "accuracy") for name in (model.removesuffix("+iifr"), model)
+        paper.figure("iifr-table4", subject.dataset, subject.sensitive, name, "accuracy")
+        for name in (model.removesuffix("+iifr"), model)
     )
     if before is None or after is None:
         raise LookupError(f"The paper has no accuracy for {model} on {subject}.")
@@ -98,7 +143,9 @@ def _tried(subject: Subject, model: str, options: Iterable[Mapping[str, float]])
     jobs = []
     for option in options:
         words = "-".join(f"{key}{value:g}" for key, value in option.items()) or "plain"
-        repeats = [fitting(plan, subject, model, repeat) for repeat in range(REPEATS[subject.dataset])]
+        repeats = [
+            fitting(plan, subject, model, repeat) for repeat in range(REPEATS[subject.dataset])
+        ]
         jobs.append(
             [
                 replace(
@@ -126,7 +173,14 @@ def _means(options: list[list[Job]], folder: Path, workers: int) -> list[Plain]:
     return means
 
 
-def _tell(subject: Subject, model: str, options: list[dict[str, float]], tried: list[Plain], best: float | None, now: float) -> None:
+def _tell(
+    subject: Subject,
+    model: str,
+    options: list[dict[str, float]],
+    tried: list[Plain],
+    best: float | None,
+    now: float,
+) -> None:
     for option, one in zip(options, tried, strict=True):
         print(f"{subject} {model} {option}: {_short(one)}")
     print(f"{subject} {model}: choose {best}, now {now}", flush=True)

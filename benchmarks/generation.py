@@ -1,10 +1,12 @@
 """How fast NeuronFair finds IDIs, beside how fast given instances are merely judged.
 
-    python -m benchmarks.generation            gender, race, age: CPU ms for 1,000 IDIs and the ratio to judging, both paths
-    python -m benchmarks.generation --linear   1 k, 10 k, 100 k seeds: time for each 1,000 seeds, and the peak of memory
+    python -m benchmarks.generation            gender, race, age: CPU ms for 1,000 IDIs and the
+    ratio to judging, both paths python -m benchmarks.generation --linear   1 k, 10 k, 100 k seeds:
+    time for each 1,000 seeds, and the peak of memory
 
-The network is the calibration network of the census data where FAIRPROBE_ASSETS points at it, else an LFCN trained on the packaged Adult.
-One thread. A ratio of 1 would mean that searching costs nothing beyond judging.
+The network is the calibration network of the census data where FAIRPROBE_ASSETS points at it, else
+an LFCN trained on the packaged Adult. One thread. A ratio of 1 would mean that searching costs
+nothing beyond judging.
 """
 
 from __future__ import annotations
@@ -36,12 +38,19 @@ def network(*, closed_form: bool) -> TorchModel:
     assets = os.environ.get("FAIRPROBE_ASSETS")
     if assets is None:
         data = fp.datasets.adult()
-        return TorchModel(fp.networks.train(fp.networks.lfcn(data.domain), data).module, closed_form=closed_form)
+        return TorchModel(
+            fp.networks.train(fp.networks.lfcn(data.domain), data).module, closed_form=closed_form
+        )
     weights = np.load(Path(assets) / "census_reference_net.npz")
     pieces: list[nn.Module] = []
     for layer in range(6):
         linear = nn.Linear(*weights[f"W{layer}"].shape)
-        linear.load_state_dict({"weight": torch.from_numpy(weights[f"W{layer}"].T.copy()), "bias": torch.from_numpy(weights[f"b{layer}"])})
+        linear.load_state_dict(
+            {
+                "weight": torch.from_numpy(weights[f"W{layer}"].T.copy()),
+                "bias": torch.from_numpy(weights[f"b{layer}"]),
+            }
+        )
         pieces += [linear, nn.ReLU()]
     return TorchModel(nn.Sequential(*pieces[:-1]), closed_form=closed_form)
 
@@ -62,8 +71,22 @@ def row(*cells: str) -> None:
 def ratios(seeds: int) -> None:
     data = fp.datasets.adult()
     source = "calibration network" if "FAIRPROBE_ASSETS" in os.environ else "LFCN trained on Adult"
-    print(f"{source}, {seeds:,} seeds, revert, one thread. 'generated' counts repetitions; IDIs are unique.")
-    row("attribute", "path", "IDIs", "GSR", "CPU s", "ms/1000", "generated/s", "judged/s", "ratio", "IDIs/judged")
+    print(
+        f"{source}, {seeds:,} seeds, revert, one thread. 'generated' counts repetitions; IDIs are"
+        " unique."
+    )
+    row(
+        "attribute",
+        "path",
+        "IDIs",
+        "GSR",
+        "CPU s",
+        "ms/1000",
+        "generated/s",
+        "judged/s",
+        "ratio",
+        "IDIs/judged",
+    )
     for name in ATTRIBUTES:
         domain = data.domain.with_sensitive(name)
         for closed_form in (False, True):
@@ -73,9 +96,18 @@ def ratios(seeds: int) -> None:
                 start = choose_seeds(domain, data.x, seeds, rng=np.random.default_rng(0))
                 instances = domain.sample(200_000, rng=np.random.default_rng(1))
                 before = judged_per_second(domain, model, instances)
-                found = search(domain, model, NeuronFair(layer=bias.most_biased), start, rng=np.random.default_rng(2))
+                found = search(
+                    domain,
+                    model,
+                    NeuronFair(layer=bias.most_biased),
+                    start,
+                    rng=np.random.default_rng(2),
+                )
                 judged = (before + judged_per_second(domain, model, instances)) / 2
-            cpu, generated = found.generation.cpu_seconds, found.generation.judged / found.generation.cpu_seconds
+            cpu, generated = (
+                found.generation.cpu_seconds,
+                found.generation.judged / found.generation.cpu_seconds,
+            )
             row(
                 name,
                 "closed form" if closed_form else "autograd",
@@ -100,7 +132,14 @@ def one_size(seeds: int) -> None:
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         method = NeuronFair(layer=bias.most_biased)
-        found = search(domain, model, method, start, rng=np.random.default_rng(2), save_to=Path(folder) / "findings.parquet")
+        found = search(
+            domain,
+            model,
+            method,
+            start,
+            rng=np.random.default_rng(2),
+            save_to=Path(folder) / "findings.parquet",
+        )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         cpu = found.generation.cpu_seconds
         row(
@@ -118,11 +157,15 @@ def one_size(seeds: int) -> None:
 def line(sizes: list[int]) -> None:
     row("seeds", "IDIs", "GSR", "CPU s", "s/1000 seeds", "ms/1000", "MiB before", "MiB peak")
     for size in sizes:
-        subprocess.run([sys.executable, "-m", "benchmarks.generation", "--one-size", str(size)], check=True)  # noqa: S603
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "benchmarks.generation", "--one-size", str(size)], check=True
+        )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--linear", action="store_true", help="1 k to 100 k seeds")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])

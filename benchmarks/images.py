@@ -1,12 +1,15 @@
-"""How fast image IDIs are made, beside a bare loop of forward and backward passes; and how much memory an interpretation takes.
+"""How fast image IDIs are made, beside a bare loop of forward and backward passes; and how much
+memory an interpretation takes.
 
-    python -m benchmarks.images             the small detector: GSR, CPU ms an image, pictures a second and the ratio to the bare loop
-    python -m benchmarks.images --vgg16     the same on a VGG16 with drawn weights, 64 × 64 pixels
-    python -m benchmarks.images --memory    the peak of memory while a VGG16 at 64 × 64 pixels is interpreted on 256 pairs
+    python -m benchmarks.images             the small detector: GSR, CPU ms an image, pictures a
+    second and the ratio to the bare loop python -m benchmarks.images --vgg16     the same on a
+    VGG16 with drawn weights, 64 × 64 pixels python -m benchmarks.images --memory    the peak of
+    memory while a VGG16 at 64 × 64 pixels is interpreted on 256 pairs
 
-The pictures are `face_nonface32.npz` where FAIRPROBE_ASSETS points at it, and the detector is trained on them; else random ones with a
-detector that has drawn weights. One thread. Both rates count every picture that went through the network, two a pair, and come from one
-run: a ratio of 1 would mean that judging, moving and keeping the findings cost nothing beyond the passes.
+The pictures are `face_nonface32.npz` where FAIRPROBE_ASSETS points at it, and the detector is
+trained on them; else random ones with a detector that has drawn weights. One thread. Both rates
+count every picture that went through the network, two a pair, and come from one run: a ratio of 1
+would mean that judging, moving and keeping the findings cost nothing beyond the passes.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ def faces() -> tuple[Detector, Bytes, Change]:
         detector = small_detector((3, 32, 32))
         return detector, images, sensitive_change(detector, images)
     with np.load(Path(assets) / "face_nonface32.npz") as file:
-        images, held = np.ascontiguousarray(file["images"].transpose(0, 3, 1, 2)), file["split"] == 1
+        images, held = (
+            np.ascontiguousarray(file["images"].transpose(0, 3, 1, 2)),
+            file["split"] == 1,
+        )
         y, gender = file["is_face"].astype(np.int64), file["gender"].astype(np.int64)
     learnt = (y == 1) & ~held
     detector = train_detector(small_detector((3, 32, 32)), images[~held], y[~held])
@@ -55,14 +61,22 @@ def faces() -> tuple[Detector, Bytes, Change]:
 
 def large(count: int) -> tuple[Detector, Bytes, Change]:
     images = np.random.default_rng(0).integers(0, 256, size=(count, 3, 64, 64), dtype=np.uint8)
-    signs = np.random.default_rng(1).choice(np.array([-0.03, 0.03], dtype=np.float32), size=images.shape)
+    signs = np.random.default_rng(1).choice(
+        np.array([-0.03, 0.03], dtype=np.float32), size=images.shape
+    )
     numbers = images.astype(np.float32) / np.float32(255)
     delta = np.clip(numbers + signs, 0, 1) - numbers
-    return keras_detector("vgg16", (3, 64, 64)), images, Change(delta, np.ones(count, dtype=bool), np.full(count, 0.03))
+    return (
+        keras_detector("vgg16", (3, 64, 64)),
+        images,
+        Change(delta, np.ones(count, dtype=bool), np.full(count, 0.03)),
+    )
 
 
 def bare(network: nn.Module, images: Bytes, batch: int, passes: int) -> float:
-    """Pictures a second through forward and backward passes, with nothing done with the gradients."""
+    """Pictures a second through forward and backward passes, with nothing done with the
+    gradients.
+    """
     x = torch.from_numpy(images).float() / 255
     pictures = 0
     start = time.process_time()
@@ -78,7 +92,9 @@ def row(*cells: str) -> None:
     print("".join(f"{cell:>13}" for cell in cells), flush=True)
 
 
-def ratios(network: Detector, images: Bytes, change: Change, batch: int, passes: int, iterations: int) -> None:
+def ratios(
+    network: Detector, images: Bytes, change: Change, batch: int, passes: int, iterations: int
+) -> None:
     row("method", "seeds", "GSR", "mean L2", "CPU ms/image", "pictures/s", "bare/s", "ratio")
     with one_thread():
         bias = image_bias(network, images, change)
@@ -86,9 +102,14 @@ def ratios(network: Detector, images: Bytes, change: Change, batch: int, passes:
             how = ImageSearch(method=method, batch=batch, max_iter=iterations)
             before = bare(network, images, 2 * batch, passes)
             start = time.process_time()
-            found = search_images(network, images, change, how, bias=bias, rng=np.random.default_rng(0))
+            found = search_images(
+                network, images, change, how, bias=bias, rng=np.random.default_rng(0)
+            )
             cpu = time.process_time() - start
-            rate, loop = 2 * found.generated / cpu, (before + bare(network, images, 2 * batch, passes)) / 2
+            rate, loop = (
+                2 * found.generated / cpu,
+                (before + bare(network, images, 2 * batch, passes)) / 2,
+            )
             row(
                 method,
                 f"{found.seeds}",
@@ -109,7 +130,14 @@ def one_memory(by: str) -> None:
     bias = image_bias(network, images, change, by="channel" if by == "channel" else "position")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     neurons = sum(layer.neurons for layer in bias.layers)
-    row(by, f"{PAIRS}", f"{neurons:,}", f"{time.process_time() - start:.1f}", f"{before / 1024:,.0f}", f"{peak / 1024:,.0f}")
+    row(
+        by,
+        f"{PAIRS}",
+        f"{neurons:,}",
+        f"{time.process_time() - start:.1f}",
+        f"{before / 1024:,.0f}",
+        f"{peak / 1024:,.0f}",
+    )
 
 
 def memory() -> None:
@@ -119,7 +147,9 @@ def memory() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--vgg16", action="store_true", help="instead of the small detector")
     parser.add_argument("--memory", action="store_true", help="of an interpretation")
     parser.add_argument("--one-memory", help=argparse.SUPPRESS)

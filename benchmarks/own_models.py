@@ -1,9 +1,11 @@
-"""What it gains to look into a user's pipeline: searching a copy of its network and confirming, beside merely asking the pipeline.
+"""What it gains to look into a user's pipeline: searching a copy of its network and confirming,
+beside merely asking the pipeline.
 
     python -m benchmarks.own_models
 
-A scikit-learn pipeline (impute, one-hot, scale, network) on the raw census table, by sex, one thread. All rates come from one run, in
-instances a second of processor time: an instance is a person asked under both sexes.
+A scikit-learn pipeline (impute, one-hot, scale, network) on the raw census table, by sex, one
+thread. All rates come from one run, in instances a second of processor time: an instance is a
+person asked under both sexes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ SEEDS, CHECKED = 500, 50_000
 def main() -> None:
     frame = fp.datasets.read_packaged("adult")
     data = fp.datasets.open_table(frame, label="income", favourable=">50K", sensitive="sex")
-    numbers, words = make_column_selector(dtype_include="number"), make_column_selector(dtype_exclude="number")
+    numbers, words = (
+        make_column_selector(dtype_include="number"),
+        make_column_selector(dtype_exclude="number"),
+    )
     prepare = make_column_transformer(
         (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
         (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), words),
@@ -46,7 +51,10 @@ def main() -> None:
     original = model.original
     assert original is not None
     rng = np.random.default_rng(0)
-    people, seeds = data.domain.sample(CHECKED, rng=rng), choose_seeds(data.domain, data.x, SEEDS, rng=rng)
+    people, seeds = (
+        data.domain.sample(CHECKED, rng=rng),
+        choose_seeds(data.domain, data.x, SEEDS, rng=rng),
+    )
     with one_thread():
         bias = fp.neuron_bias(data.domain, model, data.x)
         method = fp.NeuronFair(layer=bias.most_biased)
@@ -64,7 +72,10 @@ def main() -> None:
         "searching and confirming": judged / (searched + confirming),
     }
     for name, rate in rates.items():
-        print(f"{name:<44} {rate:>10,.0f} /s   {rate * ask / CHECKED:5.2f} of the pipeline's   {rate * copy / CHECKED:5.2f} of the copy's")
+        print(
+            f"{name:<44} {rate:>10,.0f} /s   {rate * ask / CHECKED:5.2f} of the pipeline's  "
+            f" {rate * copy / CHECKED:5.2f} of the copy's"
+        )
 
 
 def seconds(work: Callable[[], object]) -> float:

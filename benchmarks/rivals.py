@@ -1,9 +1,11 @@
-"""All methods on the calibration network of the census data, as a Markdown table beside NeuronFair's Table 4.
+"""All methods on the calibration network of the census data, as a Markdown table beside
+NeuronFair's Table 4.
 
     FAIRPROBE_ASSETS=... python -m benchmarks.rivals [--repeats 5]
 
-The network sees raw codes and is saturated nearly everywhere, as the paper's were; the networks of `fairprobe experiment neuronfair-table4`
-see scaled inputs and are not. One thread; 1,000 seeds, 40 global and 1,000 local steps (Aequitas: 1,000 draws).
+The network sees raw codes and is saturated nearly everywhere, as the paper's were; the networks of
+`fairprobe experiment neuronfair-table4` see scaled inputs and are not. One thread; 1,000 seeds, 40
+global and 1,000 local steps (Aequitas: 1,000 draws).
 """
 
 from __future__ import annotations
@@ -33,13 +35,18 @@ RIVALS = (
 
 def told(values: list[float], digits: int = 0) -> str:
     repeats = Repeats(tuple(values))
-    return f"{repeats.mean:,.{digits}f}" + (f" ± {repeats.sd:,.{digits}f}" if repeats.sd is not None else "")
+    return f"{repeats.mean:,.{digits}f}" + (
+        f" ± {repeats.sd:,.{digits}f}" if repeats.sd is not None else ""
+    )
 
 
 def main(repeats: int) -> None:
     data = fp.datasets.adult()
     model = network(closed_form=True)
-    print("| attribute | method | global IDIs | IDIs | GSR % | spread | CPU s for 1,000 | paper: IDIs | paper: GSR % |")
+    print(
+        "| attribute | method | global IDIs | IDIs | GSR % | spread | CPU s for 1,000 | paper: IDIs"
+        " | paper: GSR % |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     for sensitive in ATTRIBUTES:
         domain = data.domain.with_sensitive(sensitive)
@@ -51,20 +58,43 @@ def main(repeats: int) -> None:
             measured = []
             for repeat in range(repeats):
                 seeds = choose_seeds(domain, data.x, 1000, rng=np.random.default_rng([repeat, 0]))
-                found = search(domain, model, method, seeds, budget, rng=np.random.default_rng([repeat, 1]))
+                found = search(
+                    domain, model, method, seeds, budget, rng=np.random.default_rng([repeat, 1])
+                )
                 how = found.generation
                 spread = fp.metrics.spread(found) or 0.0
                 measured.append(
-                    (found.count("global"), len(found), 100 * len(found) / how.tried, spread, 1000 * how.cpu_seconds / max(len(found), 1))
+                    (
+                        found.count("global"),
+                        len(found),
+                        100 * len(found) / how.tried,
+                        spread,
+                        1000 * how.cpu_seconds / max(len(found), 1),
+                    )
                 )
             columns = [list(column) for column in zip(*measured, strict=True)]
-            cells = [told(values, digits) for values, digits in zip(columns, (0, 0, 1, 2, 4), strict=True)]
-            printed = [paper.figure("table4", "adult", sensitive, name, measure) for measure in ("idis", "gsr")]
-            beside = [f"{printed[0]:,.0f}" if printed[0] else "–", f"{100 * printed[1]:.1f}" if printed[1] else "–"]
-            print(f"| {sensitive} | {name}{f' ({variant})' if variant else ''} | {' | '.join([*cells, *beside])} |", flush=True)
+            cells = [
+                told(values, digits)
+                for values, digits in zip(columns, (0, 0, 1, 2, 4), strict=True)
+            ]
+            printed = [
+                paper.figure("table4", "adult", sensitive, name, measure)
+                for measure in ("idis", "gsr")
+            ]
+            beside = [
+                f"{printed[0]:,.0f}" if printed[0] else "–",
+                f"{100 * printed[1]:.1f}" if printed[1] else "–",
+            ]
+            print(
+                f"| {sensitive} | {name}{f' ({variant})' if variant else ''} |"
+                f" {' | '.join([*cells, *beside])} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     main(parser.parse_args().repeats)

@@ -3,8 +3,8 @@
     python -m benchmarks.scenes                drawn streets, 480 × 360
     python -m benchmarks.scenes --camvid       the street photographs of FAIRPROBE_ASSETS, 480 × 360
 
-Insertion of two objects, deletion and rotation, of persons and cars in turn; one process, one thread. A mutation that is skipped costs its
-time too, and counts as no image.
+Insertion of two objects, deletion and rotation, of persons and cars in turn; one process, one
+thread. A mutation that is skipped costs its time too, and counts as no image.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def photographs() -> Scenes:
     return open_scenes(folder / "images", folder / "masks")
 
 
-def mutate(operator: str, scene: Scene, label: str, cutouts: Cutouts, method: str, seed: int) -> Mutant | Skipped:
+def mutate(
+    operator: str, scene: Scene, label: str, cutouts: Cutouts, method: str, seed: int
+) -> Mutant | Skipped:
     rng = np.random.default_rng(seed)
     if operator == "insert":
         return insert(scene, label, 2, cutouts, rng=rng)
@@ -63,14 +65,30 @@ def measure(scenes: list[Scene], cutouts: Cutouts, method: str) -> None:
                 skipped[operator] += isinstance(mutant, Skipped)
     for operator in OPERATORS:
         made, seconds = images[operator], spent[operator]
-        row(method, operator, str(made), str(skipped[operator]), f"{1000 * seconds / max(1, made):.0f}", f"{made / seconds:.1f}")
+        row(
+            method,
+            operator,
+            str(made),
+            str(skipped[operator]),
+            f"{1000 * seconds / max(1, made):.0f}",
+            f"{made / seconds:.1f}",
+        )
     # the same number of each, as a mix
     mean = float(np.mean([spent[operator] / max(1, images[operator]) for operator in OPERATORS]))
-    row(method, "mix", str(sum(images.values())), str(sum(skipped.values())), f"{1000 * mean:.0f}", f"{1 / mean:.1f}")
+    row(
+        method,
+        "mix",
+        str(sum(images.values())),
+        str(sum(skipped.values())),
+        f"{1000 * mean:.0f}",
+        f"{1 / mean:.1f}",
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--camvid", action="store_true")
     parser.add_argument("--scenes", type=int, default=30)
     options = parser.parse_args()

@@ -2,8 +2,8 @@
 
     python -m benchmarks.subjects
 
-The paper's columns are its Table 4, measured on networks of its own, not all of which are public: the same data, but not the same
-experiment. MEPS is left out until it was fetched.
+The paper's columns are its Table 4, measured on networks of its own, not all of which are public:
+the same data, but not the same experiment. MEPS is left out until it was fetched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SUBJECTS = [
     ("meps", "gender", 130_898, 27.91),
 ]
 HEADS = (
-    "data, attribute | network | accuracy | AUC | DM-RS (95 % interval) | people affected | IDIs | GSR | spread | paper: IDIs | paper: GSR"
+    "data, attribute | network | accuracy | AUC | DM-RS (95 % interval) | people affected | IDIs |"
+    " GSR | spread | paper: IDIs | paper: GSR"
 )
 
 

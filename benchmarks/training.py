@@ -1,9 +1,11 @@
-"""How fast networks are trained, beside a bare torch loop over the same batches of the same network.
+"""How fast networks are trained, beside a bare torch loop over the same batches of the same
+network.
 
     python -m benchmarks.training
 
-The network, optimiser and batches are those of the IIFR paper on Adult. One thread. Each is timed in turn, five rounds, and the median of
-the rounds' ratios is printed, so that a machine that slows down slows both.
+The network, optimiser and batches are those of the IIFR paper on Adult. One thread. Each is timed
+in turn, five rounds, and the median of the rounds' ratios is printed, so that a machine that slows
+down slows both.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def main() -> None:
     rows = data.split(0).train
     z, y = Encoder(data.domain)(torch.from_numpy(data.x[rows])), torch.from_numpy(data.y[rows])
     scale = Scale.standard(z)
-    how = Training(optimiser="adadelta", learning_rate=RATE, batch=BATCH, epochs=EPOCHS, patience=None)
+    how = Training(
+        optimiser="adadelta", learning_rate=RATE, batch=BATCH, epochs=EPOCHS, patience=None
+    )
 
     def fresh() -> DenseNetwork:
         return dense(data.domain, (30, 20, 15, 15, 10), scale=scale)
@@ -53,7 +57,9 @@ def main() -> None:
         "plain": ours,
         "IIFR": lambda: ours(NeighbourPenalty(1.0, 0.8)),
         "counterfactual": lambda: ours(CounterfactualPenalty(data.domain, 20.0)),
-        "counterfactual, possible people": lambda: ours(CounterfactualPenalty(data.domain, 20.0, possible=1.0)),
+        "counterfactual, possible people": lambda: ours(
+            CounterfactualPenalty(data.domain, 20.0, possible=1.0)
+        ),
         "ALFR": lambda: ours(Adversary(data.domain, Adversarial(kind="alfr"))),
     }
     times: dict[str, list[float]] = {name: [] for name in contenders}
@@ -66,7 +72,10 @@ def main() -> None:
     bare = times["bare torch loop"]
     for name, spent in times.items():
         ratio = median(first / each for first, each in zip(bare, spent, strict=True))
-        print(f"{name:<32} {EPOCHS * len(z) / median(spent):>10,.0f} samples/s   {ratio:5.2f} of the bare loop")
+        print(
+            f"{name:<32} {EPOCHS * len(z) / median(spent):>10,.0f} samples/s   {ratio:5.2f} of the"
+            " bare loop"
+        )
 
 
 if __name__ == "__main__":

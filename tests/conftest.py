@@ -10,7 +10,8 @@ import pytest
 
 from tests.helpers import leave_figures_empty  # also sets how property tests are run
 
-# The files that take longest, longest first: several processes start with them, so that none is left alone with one at the end.
+# The files that take longest, longest first: several processes start with them, so that none is
+# left alone with one at the end.
 LONG = (
     "test_experiments",
     "test_experiment_runner",
@@ -52,7 +53,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def empty_figures() -> Iterator[None]:
-    """For files whose tests write many reports and look at none of their figures; they name it in `pytestmark`."""
+    """For files whose tests write many reports and look at none of their figures; they name it in
+    `pytestmark`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         leave_figures_empty(patch)
         yield

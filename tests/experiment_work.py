@@ -1,6 +1,7 @@
 """Work for the job runner, and workers without a process.
 
-Each call of a job of test_experiment_runner.py leaves a line in `settings["diary"]`, so that a test can count the calls.
+Each call of a job of test_experiment_runner.py leaves a line in `settings["diary"]`, so that a test
+can count the calls.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ Plain = dict[str, Any]
 
 
 class InThisProcess:
-    """Workers that do each job where the test runs: a process would import torch for longer than a small job takes.
+    """Workers that do each job where the test runs: a process would import torch for longer than a
+    small job takes.
 
-    For tests of what comes of the jobs. What becomes of processes is the business of test_experiment_runner.py.
+    For tests of what comes of the jobs. What becomes of processes is the business of
+    test_experiment_runner.py.
     """
 
     def __init__(self, count: int) -> None:
@@ -32,7 +35,12 @@ class InThisProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     def has_room(self) -> bool:
         return not self._ended
@@ -85,7 +93,12 @@ def leave(settings: Plain, inputs: Plain) -> Plain:
 
 
 def give(settings: Plain, inputs: Plain) -> Any:
-    return {"nan": {"loss": float("nan")}, "object": {"path": Path()}, "list": [1, 2], "tuple": {"pair": (1, 2)}}[settings["what"]]
+    return {
+        "nan": {"loss": float("nan")},
+        "object": {"path": Path()},
+        "list": [1, 2],
+        "tuple": {"pair": (1, 2)},
+    }[settings["what"]]
 
 
 def sleep(settings: Plain, inputs: Plain) -> Plain:
@@ -117,14 +130,24 @@ def threads(settings: Plain, inputs: Plain) -> Plain:
     early = "numpy" in sys.modules
     import torch
 
-    return {"torch": torch.get_num_threads(), "environment": before, "numpy was there before": early}
+    return {
+        "torch": torch.get_num_threads(),
+        "environment": before,
+        "numpy was there before": early,
+    }
 
 
 def drive(folder: str, diary: str) -> None:
     """A driver to be killed: quick jobs first, then two that do not end by themselves."""
     settings = {"diary": diary}
-    quick = [Job(id=f"quick-{x}", work="tests.experiment_work:square", settings={**settings, "x": x}) for x in (1, 2)]
-    slow = [Job(id=f"slow-{x}", work="tests.experiment_work:sleep_until_allowed", settings=settings) for x in (1, 2)]
+    quick = [
+        Job(id=f"quick-{x}", work="tests.experiment_work:square", settings={**settings, "x": x})
+        for x in (1, 2)
+    ]
+    slow = [
+        Job(id=f"slow-{x}", work="tests.experiment_work:sleep_until_allowed", settings=settings)
+        for x in (1, 2)
+    ]
     try:
         run([quick, slow], Path(folder), workers=2)
     except KeyboardInterrupt:

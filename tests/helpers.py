@@ -1,4 +1,6 @@
-"""What the tests share: tiny domains and networks whose answers can be worked out by hand, and the reference census network."""
+"""What the tests share: tiny domains and networks whose answers can be worked out by hand, and the
+reference census network.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from fairprobe.report.svg import WIDTH
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("fairprobe")
 
-torch.set_num_threads(1)  # the cores are shared by processes that test; threads on tiny networks would wait for each other
+torch.set_num_threads(
+    1
+)  # the cores are shared by processes that test; threads on tiny networks would wait for each other
 
 CENSUS_BOUNDS = {
     "age": (1, 9),
@@ -43,20 +47,27 @@ CENSUS_BOUNDS = {
 }
 
 
-# -- the reference census network (METHODS.md) --------------------------------------------------------------------------
+# -- the reference census network (METHODS.md) -----------------------------------------------------
 
 
 def assets() -> Path:
     """The folder of reference files that FAIRPROBE_ASSETS names; without it the test is skipped."""
     folder = os.environ.get("FAIRPROBE_ASSETS")
     if not folder:
-        pytest.skip("compares with reference files that are not in the repository: set FAIRPROBE_ASSETS to their folder")
+        pytest.skip(
+            "compares with reference files that are not in the repository: set FAIRPROBE_ASSETS to"
+            " their folder"
+        )
     return Path(folder)
 
 
 def census_domain(*sensitive: str) -> Domain:
-    """The thirteen census attributes with the bounds of METHODS.md; gender is sensitive unless others are named."""
-    attributes = tuple(Attribute(name=name, low=low, high=high) for name, (low, high) in CENSUS_BOUNDS.items())
+    """The thirteen census attributes with the bounds of METHODS.md; gender is sensitive unless
+    others are named.
+    """
+    attributes = tuple(
+        Attribute(name=name, low=low, high=high) for name, (low, high) in CENSUS_BOUNDS.items()
+    )
     return Domain(attributes, sensitive=sensitive or ("gender",))
 
 
@@ -79,24 +90,31 @@ def census_rows() -> tuple[Rows, Ints]:
     return table[:, :-1].astype(np.float32), table[:, -1].astype(np.int64)
 
 
-# -- reports without drawings -------------------------------------------------------------------------------------------
+# -- reports without drawings ----------------------------------------------------------------------
 
 
 def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
-    """Reports get frames in the place of their figures, which take longer to draw than a small audit. Figures have tests of their own."""
+    """Reports get frames in the place of their figures, which take longer to draw than a small
+    audit. Figures have tests of their own.
+    """
 
     def frame(name: str, height: float, draw: object, *, says: str) -> Markup:
-        return Markup(f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(says)}"></svg>')
+        return Markup(
+            f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img"'
+            f' aria-label="{escape(says)}"></svg>'
+        )
 
     for module in (plots, tradeoff):
         patch.setattr(module, "drawn", frame)
 
 
-# -- small things -------------------------------------------------------------------------------------------------------
+# -- small things ----------------------------------------------------------------------------------
 
 
 def tiny_domain(*sensitive: str) -> Domain:
-    """skill 0–9, effort 1–5, gender (female, male), race (three): 300 people; gender is sensitive unless others are named."""
+    """skill 0–9, effort 1–5, gender (female, male), race (three): 300 people; gender is sensitive
+    unless others are named.
+    """
     return Domain(
         (
             Attribute(name="skill", low=0, high=9),
@@ -110,7 +128,10 @@ def tiny_domain(*sensitive: str) -> Domain:
 
 def everybody(domain: Domain) -> Rows:
     """Every row of a small domain of whole numbers, the last attribute running fastest."""
-    axes = [np.arange(attribute.low, attribute.high + 1, dtype=np.float32) for attribute in domain.attributes]
+    axes = [
+        np.arange(attribute.low, attribute.high + 1, dtype=np.float32)
+        for attribute in domain.attributes
+    ]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
@@ -124,21 +145,25 @@ def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
 
 
 def merit(domain: Domain, x: Rows) -> Rows:
-    """What a `planted` network rewards: how far all attributes that are not sensitive lie above their lower bounds, summed."""
+    """What a `planted` network rewards: how far all attributes that are not sensitive lie above
+    their lower bounds, summed.
+    """
     columns = domain.other_columns
     total: Rows = (x[:, columns] - domain.low[columns]).sum(axis=1)
     return total
 
 
 def planted(domain: Domain, *, bias: float = 2.0, cut: float | None = None) -> nn.Sequential:
-    """A network with a bias by design: class 1 exactly when merit + bias · (sensitive codes above their lower bounds) > cut.
+    """A network with a bias by design: class 1 exactly when merit + bias · (sensitive codes above
+    their lower bounds) > cut.
 
-    `merit` is the function above, `cut` half of the greatest merit, plus a quarter, unless given (with whole codes and bias there are no
-    ties). So for one sensitive attribute of two values a row is discriminatory exactly when cut − bias < merit < cut.
+    `merit` is the function above, `cut` half of the greatest merit, plus a quarter, unless given
+    (with whole codes and bias there are no ties). So for one sensitive attribute of two values a
+    row is discriminatory exactly when cut − bias < merit < cut.
 
-        hidden1     neuron 0: merit; neuron 1: bias · sensitive, the only one of this layer that knows the sensitive attributes
-        hidden2     neuron 0: how far the score lies above the cut; neuron 1: how far below
-        output      logits (below, above)
+        hidden1     neuron 0: merit; neuron 1: bias · sensitive, the only one of this layer that
+        knows the sensitive attributes hidden2     neuron 0: how far the score lies above the cut;
+        neuron 1: how far below output      logits (below, above)
     """
     offset = torch.from_numpy(domain.low)
     weight = torch.zeros(2, len(domain))
@@ -158,7 +183,9 @@ def planted(domain: Domain, *, bias: float = 2.0, cut: float | None = None) -> n
 
 
 def blind(domain: Domain, *, hidden: tuple[int, ...] = (8, 4), seed: int = 0) -> nn.Sequential:
-    """A network with random weights that never looks at the sensitive attributes; about half of the domain gets each label."""
+    """A network with random weights that never looks at the sensitive attributes; about half of the
+    domain gets each label.
+    """
     rng = np.random.default_rng(seed)
     pieces: OrderedDict[str, nn.Module] = OrderedDict()
     widths = [len(domain), *hidden, 2]
@@ -169,7 +196,9 @@ def blind(domain: Domain, *, hidden: tuple[int, ...] = (8, 4), seed: int = 0) ->
             weight[:, domain.sensitive_columns] = 0
         shift = rng.normal(size=widths[number + 1]) / 4
         name = f"linear{number + 1}" if number < len(hidden) else "output"
-        pieces[name] = linear(torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(shift.astype(np.float32)))
+        pieces[name] = linear(
+            torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(shift.astype(np.float32))
+        )
         if number < len(hidden):
             pieces[f"hidden{number + 1}"] = nn.ReLU()
     network = nn.Sequential(pieces)

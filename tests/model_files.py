@@ -23,20 +23,29 @@ from torch import nn
 IR_VERSION, OPSET = 10, 18
 
 
-def dense(*widths: int, activation: Callable[[], nn.Module] = nn.ReLU, final: nn.Module | None = None, seed: int = 0) -> nn.Sequential:
-    """A dense network of these widths with weights drawn by `seed`; `final` is what its output goes through, if anything."""
+def dense(
+    *widths: int,
+    activation: Callable[[], nn.Module] = nn.ReLU,
+    final: nn.Module | None = None,
+    seed: int = 0,
+) -> nn.Sequential:
+    """A dense network of these widths with weights drawn by `seed`; `final` is what its output goes
+    through, if anything.
+    """
     rng = np.random.default_rng(seed)
     pieces: list[nn.Module] = []
     for inputs, outputs in pairwise(widths):
         layer = nn.Linear(inputs, outputs)
         with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(rng.normal(size=(outputs, inputs)) / np.sqrt(inputs)))
+            layer.weight.copy_(
+                torch.from_numpy(rng.normal(size=(outputs, inputs)) / np.sqrt(inputs))
+            )
             layer.bias.copy_(torch.from_numpy(rng.normal(size=outputs) / 4))
         pieces += [layer, activation()]
     return nn.Sequential(*pieces[:-1], *([final] if final is not None else [])).eval()
 
 
-# -- ONNX ---------------------------------------------------------------------------------------------------------------
+# -- ONNX ------------------------------------------------------------------------------------------
 
 
 def write_onnx(network: nn.Sequential, path: Path) -> Path:
@@ -56,11 +65,15 @@ def write_onnx(network: nn.Sequential, path: Path) -> Path:
             attributes = {"transB": 1}
         elif isinstance(piece, nn.Softmax):
             attributes = {"axis": 1}
-        operator = {nn.Linear: "Gemm", nn.ReLU: "Relu", nn.Dropout: "Identity"}.get(type(piece), type(piece).__name__)
+        operator = {nn.Linear: "Gemm", nn.ReLU: "Relu", nn.Dropout: "Identity"}.get(
+            type(piece), type(piece).__name__
+        )
         nodes.append(helper.make_node(operator, inputs, [answer], **attributes))
         name = answer
     first, last = _ends(network)
-    return write_graph(nodes, path, constants, inputs={"x": ["n", first]}, outputs={name: ["n", last]})
+    return write_graph(
+        nodes, path, constants, inputs={"x": ["n", first]}, outputs={name: ["n", last]}
+    )
 
 
 def write_graph(
@@ -74,7 +87,9 @@ def write_graph(
     types: dict[str, int] | None = None,
     domains: dict[str, int] | None = None,
 ) -> Path:
-    """An ONNX file of these nodes; inputs and outputs by name and shape, float32 unless `types` says otherwise."""
+    """An ONNX file of these nodes; inputs and outputs by name and shape, float32 unless `types`
+    says otherwise.
+    """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -82,16 +97,28 @@ def write_graph(
     graph = helper.make_graph(
         list(nodes),
         "network",
-        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape) for name, shape in outputs.items()],
-        [numpy_helper.from_array(np.array(values, order="C"), name) for name, values in (constants or {}).items()],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+            for name, shape in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+            for name, shape in outputs.items()
+        ],
+        [
+            numpy_helper.from_array(np.array(values, order="C"), name)
+            for name, values in (constants or {}).items()
+        ],
     )
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, version) for domain, version in (domains or {}).items())]
+    opsets = [
+        helper.make_opsetid("", opset),
+        *(helper.make_opsetid(domain, version) for domain, version in (domains or {}).items()),
+    ]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION), path)
     return path
 
 
-# -- Keras --------------------------------------------------------------------------------------------------------------
+# -- Keras -----------------------------------------------------------------------------------------
 
 
 def write_keras(network: nn.Sequential, path: Path) -> Path:
@@ -110,7 +137,9 @@ def write_keras(network: nn.Sequential, path: Path) -> Path:
     linears = [piece for piece in network if isinstance(piece, nn.Linear)]
     weighted = [layer for layer in model.layers if isinstance(layer, keras.layers.Dense)]
     for piece, layer in zip(linears, weighted, strict=True):
-        numbers = [piece.weight.detach().numpy().T] + ([piece.bias.detach().numpy()] if piece.bias is not None else [])
+        numbers = [piece.weight.detach().numpy().T] + (
+            [piece.bias.detach().numpy()] if piece.bias is not None else []
+        )
         layer.set_weights(numbers)
     save_keras(model, path)
     return path
@@ -119,7 +148,9 @@ def write_keras(network: nn.Sequential, path: Path) -> Path:
 def save_keras(model: Any, path: Path) -> None:
     """Keras turns torch tensors into arrays in a way that NumPy finds old-fashioned."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="__array__ implementation", category=DeprecationWarning)
+        warnings.filterwarnings(
+            "ignore", message="__array__ implementation", category=DeprecationWarning
+        )
         model.save(path)
 
 
@@ -131,21 +162,27 @@ def keras_on_torch() -> Any:
     return keras
 
 
-# -- torch --------------------------------------------------------------------------------------------------------------
+# -- torch -----------------------------------------------------------------------------------------
 
 
-def write_torchscript(network: nn.Module, path: Path, *, example: torch.Tensor | None = None, script: bool = False) -> Path:
+def write_torchscript(
+    network: nn.Module, path: Path, *, example: torch.Tensor | None = None, script: bool = False
+) -> Path:
     """A TorchScript archive, traced on one row (or scripted)."""
     with old_torchscript():
         if script:
             module = torch.jit.script(network)
         else:
-            module = torch.jit.trace(network, example if example is not None else torch.zeros(1, _ends(network)[0]))  # type: ignore[no-untyped-call]
+            module = torch.jit.trace(
+                network, example if example is not None else torch.zeros(1, _ends(network)[0])
+            )  # type: ignore[no-untyped-call]
         module.save(str(path))  # type: ignore[no-untyped-call]
     return path
 
 
-def write_export(network: nn.Module, path: Path, *, example: torch.Tensor | None = None, fixed: bool = False) -> Path:
+def write_export(
+    network: nn.Module, path: Path, *, example: torch.Tensor | None = None, fixed: bool = False
+) -> Path:
     """A torch.export archive, its number of rows free unless `fixed`."""
     rows = example if example is not None else torch.zeros(3, _ends(network)[0])
     shapes = None if fixed else ({0: torch.export.Dim("n")},)

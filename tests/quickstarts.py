@@ -1,7 +1,8 @@
 """Runs a page of documentation: every block of it, in order, in an empty folder.
 
-Python blocks have their own variables and `fairprobe` is called as a function, in the process of the test: a process for each page would
-spend most of its time importing torch. What a page says about sizes is made smaller; all else is done as it stands there.
+Python blocks have their own variables and `fairprobe` is called as a function, in the process of
+the test: a process for each page would spend most of its time importing torch. What a page says
+about sizes is made smaller; all else is done as it stands there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from fairprobe.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "quickstarts").glob("*.md"))}
-NETWORKS = ("keras", "onnx", "pytorch", "torch-files")  # the others are run by another file, so that two processes share the work
+NETWORKS = (
+    "keras",
+    "onnx",
+    "pytorch",
+    "torch-files",
+)  # the others are run by another file, so that two processes share the work
 BLOCK = re.compile(r"^```(python|bash|toml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SAVED = re.compile(r"# file: (\S+)\n")
 COMMAND = re.compile(r"(^fairprobe (?:.*\\\n)*.*\n)", re.MULTILINE)
@@ -32,7 +38,9 @@ SMALLER = {
 
 
 def run_page(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> list[Path]:
-    """The run folders that the page's commands wrote; a block that begins with a file's name is saved there."""
+    """The run folders that the page's commands wrote; a block that begins with a file's name is
+    saved there.
+    """
     patch.chdir(folder)
     patch.syspath_prepend(folder)
     patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -41,7 +49,11 @@ def run_page(page: Path, folder: Path, patch: pytest.MonkeyPatch) -> list[Path]:
     try:
         _run(page)
     finally:
-        for name in [name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith(str(folder))]:
+        for name in [
+            name
+            for name, module in sys.modules.items()
+            if str(getattr(module, "__file__", "")).startswith(str(folder))
+        ]:
             del sys.modules[name]  # the next page has a my_code of its own
     runs = sorted(folder.glob("runs/*"))
     assert all((run / "report.html").stat().st_size > 10_000 for run in runs)
@@ -79,4 +91,7 @@ def _call(part: str) -> None:
     try:
         app(shlex.split(part.replace("\\\n", " "))[1:])
     except SystemExit as ended:
-        assert ended.code in (None, 0), f"{part} ended with {ended.code}"  # noqa: PT017  (the command line always ends so)
+        code = ended.code
+    else:
+        code = 0
+    assert code in (None, 0), f"{part} ended with {code}"

@@ -1,4 +1,6 @@
-"""The house rules: which room may use which, what is public, and that the README tells the truth."""
+"""The house rules: which room may use which, what is public, and that the README tells the
+truth.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def room_of(path: Path) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """The full names of the fairprobe modules that a file imports, those inside functions and for type checkers included."""
+    """The full names of the fairprobe modules that a file imports, those inside functions and for
+    type checkers included.
+    """
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -77,7 +81,9 @@ def test_every_room_has_its_place() -> None:
 def test_imports_point_only_to_the_left(path: Path) -> None:
     here = room_of(path)
     used = {name.split(".")[1] for name in imports(path)} - {here, "__version__"}
-    assert used <= set(ROOMS[: ROOMS.index(here)]), f"{here} may not import {used - set(ROOMS[: ROOMS.index(here)])}"
+    assert used <= set(ROOMS[: ROOMS.index(here)]), (
+        f"{here} may not import {used - set(ROOMS[: ROOMS.index(here)])}"
+    )
 
 
 def test_methods_never_import_each_other() -> None:
@@ -103,10 +109,18 @@ def test_no_file_is_more_than_one_room() -> None:
 
 def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
-    things = "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair Policy TorchModel Verdict"
+    things = (
+        "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair"
+        " Policy TorchModel Verdict"
+    )
     functions = "audit check judge load_model neuron_bias save"
     rooms = "datasets errors images interpret metrics networks repair scenes search"
-    assert set(fairprobe.__all__) == {*things.split(), *functions.split(), *rooms.split(), "__version__"}
+    assert set(fairprobe.__all__) == {
+        *things.split(),
+        *functions.split(),
+        *rooms.split(),
+        "__version__",
+    }
 
 
 @pytest.mark.parametrize("name", fairprobe.__all__)
@@ -121,10 +135,23 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_readme_example_runs(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    example = example.replace("datasets.adult()", "datasets.german()")  # the same calls on fewer people, with shorter searches
-    example = example.replace('sensitive="gender")', 'sensitive="gender", budget=fp.Budget(seeds=50, local_iterations=50))')
-    done = subprocess.run([sys.executable, "-W", "error", "-c", example], cwd=tmp_path, env=os.environ, capture_output=True, text=True)
+    (example,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    example = example.replace(
+        "datasets.adult()", "datasets.german()"
+    )  # the same calls on fewer people, with shorter searches
+    example = example.replace(
+        'sensitive="gender")',
+        'sensitive="gender", budget=fp.Budget(seeds=50, local_iterations=50))',
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example],
+        cwd=tmp_path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "report.html").stat().st_size > 10_000
 

@@ -1,4 +1,6 @@
-"""Whatever can be wrong with what is given: each is said in a sentence that helps, and nothing already found is lost."""
+"""Whatever can be wrong with what is given: each is said in a sentence that helps, and nothing
+already found is lost.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from fairprobe import networks
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset, rows_from_frame
 from fairprobe.domain import Attribute, Constraint, Domain
-from fairprobe.errors import DataError, DomainError, FairprobeError, InputError, ModelError, SettingError, StorageError
+from fairprobe.errors import (
+    DataError,
+    DomainError,
+    FairprobeError,
+    InputError,
+    ModelError,
+    SettingError,
+    StorageError,
+)
 from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
@@ -35,16 +45,26 @@ pytestmark = pytest.mark.usefixtures("empty_figures")
 DOMAIN = tiny_domain()
 ROWS = everybody(DOMAIN)
 LABELS = (ROWS[:, 0] > 4).astype(np.int64)
-WORDS = pd.DataFrame({"skill": [3, 4], "gender": ["female", "male"], "effort": [1, 5], "race": ["a", "c"]})
+WORDS = pd.DataFrame(
+    {"skill": [3, 4], "gender": ["female", "male"], "effort": [1, 5], "race": ["a", "c"]}
+)
 
 
 def data(**changes: Any) -> Dataset:
-    fields: dict[str, Any] = {"name": "toy", "domain": Domain(DOMAIN.attributes), "x": ROWS, "y": LABELS, "classes": ("no", "yes")}
+    fields: dict[str, Any] = {
+        "name": "toy",
+        "domain": Domain(DOMAIN.attributes),
+        "x": ROWS,
+        "y": LABELS,
+        "classes": ("no", "yes"),
+    }
     return Dataset(**(fields | changes))
 
 
 def audit(model: nn.Module | Model, **changes: Any) -> fp.Audit:
-    return fp.audit(data(**changes), model, "gender", budget=Budget(seeds=20, local_iterations=10), samples=200)
+    return fp.audit(
+        data(**changes), model, "gender", budget=Budget(seeds=20, local_iterations=10), samples=200
+    )
 
 
 def with_cell(row: int, column: int, value: float) -> Rows:
@@ -86,26 +106,51 @@ def one_core() -> Iterator[None]:
 
 Attempt = Callable[[], object]
 
-# What is wrong; who is told; and a piece of the sentence: where it is, what came, what was expected.
+# What is wrong; who is told; and a piece of the sentence: where it is, what came, what was
+# expected.
 BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
     # numbers that are none
-    "NaN in the rows": (lambda: data(x=with_cell(7, 2, np.nan)), DomainError, r"Row 7 of the rows of 'toy'.*'effort' \(it is nan\)"),
-    "infinity in the rows": (lambda: data(x=with_cell(7, 0, np.inf)), DomainError, r"Row 7 .*'skill' \(it is inf\)"),
-    "NaN in the labels": (lambda: data(y=np.where(np.arange(len(ROWS)) == 3, np.nan, LABELS)), DataError, r"Row 3 has no label"),
+    "NaN in the rows": (
+        lambda: data(x=with_cell(7, 2, np.nan)),
+        DomainError,
+        r"Row 7 of the rows of 'toy'.*'effort' \(it is nan\)",
+    ),
+    "infinity in the rows": (
+        lambda: data(x=with_cell(7, 0, np.inf)),
+        DomainError,
+        r"Row 7 .*'skill' \(it is inf\)",
+    ),
+    "NaN in the labels": (
+        lambda: data(y=np.where(np.arange(len(ROWS)) == 3, np.nan, LABELS)),
+        DataError,
+        r"Row 3 has no label",
+    ),
     "NaN in a table": (
         lambda: rows_from_frame(words(skill=[3, np.nan]), DOMAIN),
         DataError,
         r"Row 1 has no value for 'skill' \(1 of 2 rows",
     ),
-    "nothing in a table": (lambda: rows_from_frame(words(race=["a", None]), DOMAIN), DataError, r"Row 1 has no value for 'race'"),
+    "nothing in a table": (
+        lambda: rows_from_frame(words(race=["a", None]), DOMAIN),
+        DataError,
+        r"Row 1 has no value for 'race'",
+    ),
     "words for numbers": (lambda: data(x=np.full((4, 4), "much")), DomainError, r"must be numbers"),
     "a word in a column of numbers": (
         lambda: rows_from_frame(words(skill=["3", "much"]), DOMAIN),
         DataError,
         r"Row 1 has 'much' for 'skill'",
     ),
-    "a fraction of a category": (lambda: data(x=with_cell(5, 3, 0.5)), DomainError, r"Row 5 .* 0\.5 for 'race'.*categorical.*whole"),
-    "a fraction in a table": (lambda: rows_from_frame(words(effort=[1, 2.5]), DOMAIN), DataError, r"Row 1 has '2\.5' for 'effort'.*whole"),
+    "a fraction of a category": (
+        lambda: data(x=with_cell(5, 3, 0.5)),
+        DomainError,
+        r"Row 5 .* 0\.5 for 'race'.*categorical.*whole",
+    ),
+    "a fraction in a table": (
+        lambda: rows_from_frame(words(effort=[1, 2.5]), DOMAIN),
+        DataError,
+        r"Row 1 has '2\.5' for 'effort'.*whole",
+    ),
     # categories
     "an unknown category": (
         lambda: rows_from_frame(words(gender=["female", "mal"]), DOMAIN),
@@ -118,7 +163,11 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
         DomainError,
         r"1 of 300 rows lie outside.*row 9 has 11 for 'skill', whose bounds are 0 to 9.*Clip",
     ),
-    "a value below its bounds": (lambda: DOMAIN.require_inside(with_cell(9, 2, 0)), DomainError, r"row 9 has 0 for 'effort'"),
+    "a value below its bounds": (
+        lambda: DOMAIN.require_inside(with_cell(9, 2, 0)),
+        DomainError,
+        r"row 9 has 0 for 'effort'",
+    ),
     "a sensitive value that does not exist": (
         lambda: judge(DOMAIN, TorchModel(planted(DOMAIN)), with_cell(2, 1, 5)),
         DomainError,
@@ -130,18 +179,42 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
         r"row 9 has 11 for 'skill'",
     ),
     # shapes
-    "too few columns": (lambda: data(x=ROWS[:, :3]), DomainError, r"shape \(300, 3\); expected \(rows, 4\)"),
-    "too many columns": (lambda: data(x=np.c_[ROWS, ROWS]), DomainError, r"shape \(300, 8\); expected \(rows, 4\)"),
-    "a column that is not there": (lambda: rows_from_frame(WORDS.drop(columns="skill"), DOMAIN), DataError, r"no column 'skill'"),
+    "too few columns": (
+        lambda: data(x=ROWS[:, :3]),
+        DomainError,
+        r"shape \(300, 3\); expected \(rows, 4\)",
+    ),
+    "too many columns": (
+        lambda: data(x=np.c_[ROWS, ROWS]),
+        DomainError,
+        r"shape \(300, 8\); expected \(rows, 4\)",
+    ),
+    "a column that is not there": (
+        lambda: rows_from_frame(WORDS.drop(columns="skill"), DOMAIN),
+        DataError,
+        r"no column 'skill'",
+    ),
     "a column misspelt": (
         lambda: rows_from_frame(WORDS.rename(columns={"skill": "skil"}), DOMAIN),
         DataError,
         r"no column 'skill'.*Did you mean 'skil'",
     ),
-    "fewer labels than rows": (lambda: data(y=LABELS[:-1]), DataError, r"shape \(299,\); expected one for each of the 300 rows"),
+    "fewer labels than rows": (
+        lambda: data(y=LABELS[:-1]),
+        DataError,
+        r"shape \(299,\); expected one for each of the 300 rows",
+    ),
     # labels
-    "labels of one class": (lambda: data(y=np.ones(len(ROWS))), DataError, r"one class only \('yes'\).*at least two"),
-    "labels of no class": (lambda: data(y=LABELS + 1), DataError, r"numbers 0 to 1 of the classes no, yes"),
+    "labels of one class": (
+        lambda: data(y=np.ones(len(ROWS))),
+        DataError,
+        r"one class only \('yes'\).*at least two",
+    ),
+    "labels of no class": (
+        lambda: data(y=LABELS + 1),
+        DataError,
+        r"numbers 0 to 1 of the classes no, yes",
+    ),
     "no row at all": (lambda: data(x=ROWS[:0], y=LABELS[:0]), DataError, r"no row at all"),
     # groups
     "an empty group": (
@@ -150,20 +223,30 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
         r"same value of 'gender' \(female\).*nothing can be compared",
     ),
     "a sensitive attribute that is real": (
-        lambda: Domain((Attribute(name="r", kind="real", low=0, high=1), *DOMAIN.attributes), sensitive=("r",)),
+        lambda: Domain(
+            (Attribute(name="r", kind="real", low=0, high=1), *DOMAIN.attributes), sensitive=("r",)
+        ),
         DomainError,
         r"'r' is real.*Bin it",
     ),
     "constraints that leave nobody": (
-        lambda: Domain(DOMAIN.attributes, ("gender",), (Constraint("nobody", lambda c: c["skill"] > 99),)).sample(
-            10, rng=np.random.default_rng(0)
-        ),
+        lambda: Domain(
+            DOMAIN.attributes, ("gender",), (Constraint("nobody", lambda c: c["skill"] > 99),)
+        ).sample(10, rng=np.random.default_rng(0)),
         DomainError,
         r"The constraints nobody leave almost nothing",
     ),
     # networks
-    "a network with NaN": (lambda: audit(poisoned(float("nan"))), ModelError, r"not finite.*[Cc]heck"),
-    "a network with infinity": (lambda: audit(poisoned(float("inf"))), ModelError, r"not finite.*[Cc]heck"),
+    "a network with NaN": (
+        lambda: audit(poisoned(float("nan"))),
+        ModelError,
+        r"not finite.*[Cc]heck",
+    ),
+    "a network with infinity": (
+        lambda: audit(poisoned(float("inf"))),
+        ModelError,
+        r"not finite.*[Cc]heck",
+    ),
     "a black box that answers NaN": (
         lambda: judge(DOMAIN, Model(lambda x: np.full(len(x), np.nan)), ROWS),
         ModelError,
@@ -185,18 +268,30 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
         r"takes 7 columns; 'toy' has 4",
     ),
     "training that diverges": (
-        lambda: networks.train(networks.dense(DOMAIN, (4,)), data(), training=networks.Training(learning_rate=1e30)),
+        lambda: networks.train(
+            networks.dense(DOMAIN, (4,)), data(), training=networks.Training(learning_rate=1e30)
+        ),
         ModelError,
         r"diverged.*learning rate",
     ),
     "a table too small to train on": (
-        lambda: networks.train(networks.dense(DOMAIN, (4,)), data(x=ROWS[[0, 299]], y=LABELS[[0, 299]])),
+        lambda: networks.train(
+            networks.dense(DOMAIN, (4,)), data(x=ROWS[[0, 299]], y=LABELS[[0, 299]])
+        ),
         DataError,
         r"2 rows, too few",
     ),
     # settings
-    "an unknown data set": (lambda: fp.datasets.load("adlt"), SettingError, r"Did you mean 'adult'"),
-    "an unknown attribute": (lambda: data().with_sensitive("rac"), DomainError, r"Did you mean 'race'"),
+    "an unknown data set": (
+        lambda: fp.datasets.load("adlt"),
+        SettingError,
+        r"Did you mean 'adult'",
+    ),
+    "an unknown attribute": (
+        lambda: data().with_sensitive("rac"),
+        DomainError,
+        r"Did you mean 'race'",
+    ),
 }
 
 
@@ -215,7 +310,12 @@ def test_what_is_wrong_is_said_with_its_place_and_a_way_out(what: str) -> None:
 def test_every_refusal_is_also_what_python_calls_it() -> None:
     assert issubclass(InputError, ValueError)
     assert issubclass(StorageError, OSError)
-    assert {kind for _, kind, _ in BAD.values()} == {DomainError, DataError, ModelError, SettingError}
+    assert {kind for _, kind, _ in BAD.values()} == {
+        DomainError,
+        DataError,
+        ModelError,
+        SettingError,
+    }
 
 
 def test_rows_outside_the_domain_are_counted_by_attribute_and_audited_as_they_are() -> None:
@@ -239,7 +339,7 @@ def test_a_constant_network_is_audited_and_called_constant() -> None:
     assert "same answer" in body["verdict"]
 
 
-# -- nothing already found is lost ---------------------------------------------------------------------------------------
+# -- nothing already found is lost -----------------------------------------------------------------
 
 
 def full(*_: Any, **__: Any) -> NoReturn:
@@ -258,12 +358,16 @@ TROUBLE: dict[str, Callable[[Path], object]] = {
     "the folder is a file": lambda run: RunFolder(run / "audit.json"),
     "the folder lies below a file": lambda run: RunFolder(run / "audit.json" / "run"),
     "the audit fails": lambda run: fp.save(audit(poisoned(float("nan"))), run, overwrite=True),
-    "the data are bad": lambda run: fp.save(audit(planted(DOMAIN), x=with_cell(0, 0, np.nan)), run, overwrite=True),
+    "the data are bad": lambda run: fp.save(
+        audit(planted(DOMAIN), x=with_cell(0, 0, np.nan)), run, overwrite=True
+    ),
 }
 
 
 @pytest.mark.parametrize("trouble", TROUBLE)
-def test_trouble_with_a_new_run_leaves_the_earlier_one_readable(earlier: tuple[Path, int], trouble: str) -> None:
+def test_trouble_with_a_new_run_leaves_the_earlier_one_readable(
+    earlier: tuple[Path, int], trouble: str
+) -> None:
     run, count = earlier
     with pytest.raises(FairprobeError):
         TROUBLE[trouble](run)
@@ -293,7 +397,9 @@ def test_a_full_disk_loses_neither_the_new_findings_nor_the_earlier_run(
 
 
 def within_reach(attempt: Callable[[], Findings], *places: Path) -> int:
-    """How many findings can still be had after a search that may have failed: returned, carried by the error, or in a file."""
+    """How many findings can still be had after a search that may have failed: returned, carried by
+    the error, or in a file.
+    """
     try:
         return len(attempt())
     except FairprobeError as error:
@@ -309,7 +415,15 @@ def within_reach(attempt: Callable[[], Findings], *places: Path) -> int:
 def go(save_to: Path | None = None) -> Findings:
     model = TorchModel(planted(DOMAIN))
     method = NeuronFair(layer=neuron_bias(DOMAIN, model, ROWS).most_biased)
-    return search(DOMAIN, model, method, ROWS[::3], Budget(local_iterations=50), rng=np.random.default_rng(0), save_to=save_to)
+    return search(
+        DOMAIN,
+        model,
+        method,
+        ROWS[::3],
+        Budget(local_iterations=50),
+        rng=np.random.default_rng(0),
+        save_to=save_to,
+    )
 
 
 def test_a_search_whose_temporary_disk_is_full_keeps_what_it_had_found(
@@ -337,7 +451,9 @@ def test_a_network_that_turns_to_nan_in_the_middle_of_a_search_does_not_take_the
 
     def sick(domain: Domain, model: Model, x: Rows) -> Verdict:
         calls.append(len(x))
-        return judge(domain, Model(lambda rows: np.full(len(rows), np.nan)) if len(calls) > 60 else model, x)
+        return judge(
+            domain, Model(lambda rows: np.full(len(rows), np.nan)) if len(calls) > 60 else model, x
+        )
 
     assert len(go()) > 0
     monkeypatch.setattr(loop, "judge", sick)
@@ -350,7 +466,7 @@ def test_a_place_for_the_findings_that_cannot_be_written_does_not_cost_them(tmp_
         assert len(go(save_to=place)) == len(go()) > 0
 
 
-# -- files ---------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "findings": ("findings.parquet", lambda run: Findings.load(run / "findings.parquet", DOMAIN)),
@@ -364,7 +480,11 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 def trained_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("trained") / "run"
     fp.save(audit(networks.dense(DOMAIN, (6, 4), seed=1)), folder)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
@@ -378,13 +498,19 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_file_that_was_cut_or_is_something_else_is_named(trained_run: dict[str, bytes], tmp_path: Path, reader: str, damage: str) -> None:
+def test_a_file_that_was_cut_or_is_something_else_is_named(
+    trained_run: dict[str, bytes], tmp_path: Path, reader: str, damage: str
+) -> None:
     for name, content in trained_run.items():
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_bytes(content)
     name, read = READERS[reader]
     read(tmp_path / "run")  # as long as nothing is wrong, it is read
     damaged = DAMAGE[damage](trained_run[name])
-    (tmp_path / "run" / name).unlink() if damaged is None else (tmp_path / "run" / name).write_bytes(damaged)
+    (
+        (tmp_path / "run" / name).unlink()
+        if damaged is None
+        else (tmp_path / "run" / name).write_bytes(damaged)
+    )
     with pytest.raises(StorageError, match=re.escape(str(tmp_path / "run"))):
         read(tmp_path / "run")

@@ -1,4 +1,6 @@
-"""Models that can only be asked: what is measured of them, what is not, what is refused, and that nothing is invented."""
+"""Models that can only be asked: what is measured of them, what is not, what is refused, and that
+nothing is invented.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def audited(kind: str, method: str) -> Audit:
     return run_audit(Model(classifier(kind).predict_proba), method=method)
 
 
-# -- what is measured ----------------------------------------------------------------------------------------------------
+# -- what is measured ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ASKING)
@@ -70,7 +72,9 @@ def test_every_method_that_only_asks_audits_a_black_box(kind: str, method: str) 
     assert audit.interpretation is None
     assert audit.ablation is None
     test = DATA.split(0).test
-    assert audit.accuracy.estimate == pytest.approx(np.mean(classifier(kind).predict(DATA.x[test]) == DATA.y[test]))
+    assert audit.accuracy.estimate == pytest.approx(
+        np.mean(classifier(kind).predict(DATA.x[test]) == DATA.y[test])
+    )
     assert not audit.is_constant
 
 
@@ -79,7 +83,10 @@ def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(m
     body = audited("forest", method).to_dict()
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert body["interpretation"] is None
-    told = {name: body["model"][name] for name in ("network", "layers", "inputs", "outputs", "parameters", "trained_here")}
+    told = {
+        name: body["model"][name]
+        for name in ("network", "layers", "inputs", "outputs", "parameters", "trained_here")
+    }
     assert told == {
         "network": "RandomForestClassifier",
         "layers": [],
@@ -107,7 +114,9 @@ def test_the_report_of_a_black_box_has_no_word_about_neurons(method: str) -> Non
 
 def test_a_plain_function_is_a_black_box_without_a_name() -> None:
     forest = classifier("forest")
-    whole = Budget(seeds=60, local_iterations=20)  # no seconds: a slow machine would find less in them
+    whole = Budget(
+        seeds=60, local_iterations=20
+    )  # no seconds: a slow machine would find less in them
     body = run_audit(lambda x: forest.predict_proba(x), method="random", budget=whole).to_dict()
     same = run_audit(Model(forest.predict_proba), method="random", budget=whole).to_dict()
     assert body["model"]["network"] == "black box"
@@ -160,13 +169,15 @@ def test_what_has_no_class_worth_naming_is_a_black_box(what: str) -> None:
     assert name_of(Model(NAMELESS[what])) == "black box"
 
 
-# -- nothing is invented -------------------------------------------------------------------------------------------------
+# -- nothing is invented ---------------------------------------------------------------------------
 
 
 @functools.cache
 def never_looks() -> Model:
     """A classifier that is not told the gender."""
-    unaware = RandomForestClassifier(12, random_state=0).fit(np.delete(DATA.x[ROWS], GENDER, axis=1), DATA.y[ROWS])
+    unaware = RandomForestClassifier(12, random_state=0).fit(
+        np.delete(DATA.x[ROWS], GENDER, axis=1), DATA.y[ROWS]
+    )
     return Model(lambda x: unaware.predict_proba(np.delete(x, GENDER, axis=1)))
 
 
@@ -189,15 +200,21 @@ def test_a_black_box_that_always_says_the_same_is_reported_as_such() -> None:
     assert "The model gives everybody the same answer" in render(body)
 
 
-# -- the folder ----------------------------------------------------------------------------------------------------------
+# -- the folder ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ASKING)
-def test_a_run_of_a_black_box_keeps_everything_but_the_model_and_can_be_shown(method: str, tmp_path: Path) -> None:
+def test_a_run_of_a_black_box_keeps_everything_but_the_model_and_can_be_shown(
+    method: str, tmp_path: Path
+) -> None:
     audit = audited("forest", method)
     fp.save(audit, tmp_path / "run")
-    assert {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*")} == FILES
-    assert len(Findings.load(tmp_path / "run" / "findings.parquet", audit.data.domain)) == len(audit.findings)
+    assert {
+        str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*")
+    } == FILES
+    assert len(Findings.load(tmp_path / "run" / "findings.parquet", audit.data.domain)) == len(
+        audit.findings
+    )
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "run")])
     assert shown.exit_code == 0, shown
     assert "a black box can only be" in shown.stdout
@@ -208,25 +225,38 @@ def test_a_run_of_a_black_box_keeps_everything_but_the_model_and_can_be_shown(me
 
 def test_the_network_of_a_run_of_a_black_box_is_asked_for_in_vain(tmp_path: Path) -> None:
     fp.save(audited("forest", "random"), tmp_path / "run")
-    words = ["audit", "german", "--sensitive", "gender", "--model", str(tmp_path / "run"), "--out", str(tmp_path / "again")]
+    words = [
+        "audit",
+        "german",
+        "--sensitive",
+        "gender",
+        "--model",
+        str(tmp_path / "run"),
+        "--out",
+        str(tmp_path / "again"),
+    ]
     answer = CliRunner().invoke(app, words)
     assert answer.exit_code == 2
     assert "a run of a black box does not keep the model" in " ".join(answer.stderr.split())
     assert not (tmp_path / "again").exists()
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [*LOOKING, ADF()])
-def test_a_method_that_looks_inside_refuses_before_any_work_and_names_those_that_ask(method: str | fp.search.Method) -> None:
+def test_a_method_that_looks_inside_refuses_before_any_work_and_names_those_that_ask(
+    method: str | fp.search.Method,
+) -> None:
     asked: list[int] = []
 
     def count(x: Rows) -> Rows:
         asked.append(len(x))
         return np.full(len(x), 0.5, dtype=np.float32)
 
-    with pytest.raises(ModelError, match="looks inside the network; a black box was given") as caught:
+    with pytest.raises(
+        ModelError, match="looks inside the network; a black box was given"
+    ) as caught:
         run_audit(Model(count), method=method)
     assert asked == []
     assert all(name in str(caught.value) for name in ASKING)
@@ -239,7 +269,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "nothing": (lambda x: None, "shape"),
     "too few rows": (lambda x: np.full((len(x) + 1, 2), 0.5), "expected"),
     "no numbers": (lambda x: np.full((len(x), 2), np.nan), "not finite"),
-    "three classes": (lambda x: np.full((len(x), 3), 1 / 3), "The model knows 3 classes; 'german' has 2"),
+    "three classes": (
+        lambda x: np.full((len(x), 3), 1 / 3),
+        "The model knows 3 classes; 'german' has 2",
+    ),
     "a regressor": (LinearRegression().fit(DATA.x, DATA.y), "predict_proba"),
     "a number": (3, "got int"),
 }
@@ -258,4 +291,6 @@ def test_a_network_may_be_treated_as_a_black_box() -> None:
     outside = run_audit(Model(network.probabilities), method="random").to_dict()
     assert inside["interpretation"] is not None
     assert outside["interpretation"] is None
-    assert [inside[name] for name in ("dm_rs", "people", "pairs")] == [outside[name] for name in ("dm_rs", "people", "pairs")]
+    assert [inside[name] for name in ("dm_rs", "people", "pairs")] == [
+        outside[name] for name in ("dm_rs", "people", "pairs")
+    ]

@@ -1,6 +1,8 @@
-"""NeuronFair on the reference census network: as many findings as METHODS.md measured, and every one of them verified independently.
+"""NeuronFair on the reference census network: as many findings as METHODS.md measured, and every
+one of them verified independently.
 
-"Independently" means numpy in float64 on the weights of the npz file: nothing of fairprobe but the findings themselves takes part.
+"Independently" means numpy in float64 on the weights of the npz file: nothing of fairprobe but the
+findings themselves takes part.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ def one_core() -> Iterator[None]:
 @cache
 def weights() -> list[tuple[Floats, Floats]]:
     with np.load(assets() / "census_reference_net.npz") as file:
-        return [(file[f"W{number}"].astype(np.float64), file[f"b{number}"].astype(np.float64)) for number in range(6)]
+        return [
+            (file[f"W{number}"].astype(np.float64), file[f"b{number}"].astype(np.float64))
+            for number in range(6)
+        ]
 
 
 def plain_labels(x: Rows) -> Ints:
@@ -48,7 +53,10 @@ def plain_labels(x: Rows) -> Ints:
 @cache
 def method(sensitive: str, variant: Variant) -> NeuronFair:
     rows, _ = census_rows()
-    return NeuronFair(layer=neuron_bias(census_domain(sensitive), census_network(), rows).most_biased, variant=variant)
+    return NeuronFair(
+        layer=neuron_bias(census_domain(sensitive), census_network(), rows).most_biased,
+        variant=variant,
+    )
 
 
 @cache
@@ -56,14 +64,25 @@ def found(sensitive: str, variant: Variant) -> Findings:
     """From 1,000 seeds, 1,000 local steps around each global finding."""
     domain = census_domain(sensitive)
     seeds = choose_seeds(domain, census_rows()[0], 1000, rng=np.random.default_rng(0))
-    return search(domain, census_network(), method(sensitive, variant), seeds, rng=np.random.default_rng(0))
+    return search(
+        domain, census_network(), method(sensitive, variant), seeds, rng=np.random.default_rng(0)
+    )
 
 
 def global_idis(draw: int) -> int:
     domain = census_domain()
     seeds = choose_seeds(domain, census_rows()[0], 1000, rng=np.random.default_rng(draw))
     how = method("gender", "revert")
-    return len(search(domain, census_network(), how, seeds, Budget(local_iterations=0), rng=np.random.default_rng(draw)))
+    return len(
+        search(
+            domain,
+            census_network(),
+            how,
+            seeds,
+            Budget(local_iterations=0),
+            rng=np.random.default_rng(draw),
+        )
+    )
 
 
 def test_the_plain_forward_pass_is_the_network_that_is_searched() -> None:
@@ -82,7 +101,9 @@ def test_the_global_phase_finds_as_many_as_measured() -> None:
 def test_revert_finds_as_many_as_measured_and_most_of_what_it_tries(sensitive: str) -> None:
     findings = found(sensitive, "revert")
     assert len(findings) >= {"gender": 300_000, "race": 350_000}[sensitive]
-    assert gsr(len(findings), findings.generation.tried) >= {"gender": 0.70, "race": 0.72}[sensitive]
+    assert (
+        gsr(len(findings), findings.generation.tried) >= {"gender": 0.70, "race": 0.72}[sensitive]
+    )
     assert findings.generation.stopped == "complete"
 
 
@@ -92,8 +113,12 @@ def test_paper_finds_fewer_than_walk_and_walk_fewer_than_revert() -> None:
     assert paper < walk < revert
 
 
-@pytest.mark.parametrize(("sensitive", "variant"), [*(("gender", variant) for variant in VARIANTS), ("race", "revert")])
-def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, variant: Variant) -> None:
+@pytest.mark.parametrize(
+    ("sensitive", "variant"), [*(("gender", variant) for variant in VARIANTS), ("race", "revert")]
+)
+def test_every_single_finding_holds_before_an_independent_judge(
+    sensitive: str, variant: Variant
+) -> None:
     findings = found(sensitive, variant)
     x, other = findings.x, findings.x_other
     assert len(x) == len(other) == len(findings) > 25_000
@@ -111,17 +136,22 @@ def test_every_single_finding_holds_before_an_independent_judge(sensitive: str, 
         low, high = np.array(list(CENSUS_BOUNDS.values())).T
         assert (rows >= low).all()
         assert (rows <= high).all()
-    people = np.ascontiguousarray(x[:, rest].astype(np.uint8)).view("V12")[:, 0]  # every code is below 100
+    people = np.ascontiguousarray(x[:, rest].astype(np.uint8)).view("V12")[
+        :, 0
+    ]  # every code is below 100
     assert len(np.unique(people)) == len(x)
 
 
 def test_no_finding_is_a_matter_of_rounding() -> None:
-    # Asked alone or in company, forwards or backwards: the answer to a finding does not depend on its place in the batch.
+    # Asked alone or in company, forwards or backwards: the answer to a finding does not depend on
+    # its place in the batch.
     model, domain = census_network(), census_domain()
     x = found("gender", "revert").x[::37]
     labels = np.stack([model.labels(domain.counterparts(x)[:, value]) for value in (0, 1)])
     assert (labels[0] != labels[1]).all()
-    backwards = np.stack([model.labels(domain.counterparts(x)[::-1, value]) for value in (0, 1)])[:, ::-1]
+    backwards = np.stack([model.labels(domain.counterparts(x)[::-1, value]) for value in (0, 1)])[
+        :, ::-1
+    ]
     np.testing.assert_array_equal(labels, backwards)
     alone = np.concatenate([model.labels(row[None]) for row in x[:200]])
     np.testing.assert_array_equal(alone, model.labels(x)[:200])

@@ -52,7 +52,10 @@ def test_a_repair_is_in_the_card(run: Path) -> None:
     assert "### The repair, before and after" in ask("card", run).out
 
 
-@pytest.mark.parametrize(("text", "words"), [(None, "is no run folder"), ("{", "cannot be read"), ("{}", "was written by another version")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "is no run folder"), ("{", "cannot be read"), ("{}", "was written by another version")],
+)
 def test_what_is_no_run_is_told_in_a_sentence(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / "audit.json").write_text(text)

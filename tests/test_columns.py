@@ -1,4 +1,6 @@
-"""What the encoder of a user's own does is learnt by asking it, and refused where that cannot be done."""
+"""What the encoder of a user's own does is learnt by asking it, and refused where that cannot be
+done.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ DOMAIN = Domain(
     (
         Attribute(name="age", low=17, high=90),
         Attribute(name="gain", low=0, high=99999, missing=-1),
-        Attribute(name="work", kind="categorical", categories=("private", "none", "state"), one_hot=True, missing=-1),
+        Attribute(
+            name="work",
+            kind="categorical",
+            categories=("private", "none", "state"),
+            one_hot=True,
+            missing=-1,
+        ),
         Attribute(name="score", kind="real", low=-2, high=3.7),
         Attribute(name="sex", kind="categorical", categories=("f", "m")),
     ),
@@ -86,10 +94,14 @@ def prepared(gain: Any, *, work: Any = None) -> ColumnTransformer:
 BINS = KBinsDiscretizer(5, encode="onehot-dense", quantile_method="averaged_inverted_cdf")
 ENCODERS: dict[str, Callable[[], Any]] = {
     "filled gaps, scaled numbers": lambda: prepared(median(StandardScaler())),
-    "a column that tells gaps": lambda: prepared(make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler())),
+    "a column that tells gaps": lambda: prepared(
+        make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler())
+    ),
     "a logarithm": lambda: prepared(median(FunctionTransformer(np.log1p), StandardScaler())),
     "bins": lambda: prepared(median(BINS)),
-    "the first category dropped": lambda: prepared(median(), work=OneHotEncoder(drop="first", sparse_output=False)),
+    "the first category dropped": lambda: prepared(
+        median(), work=OneHotEncoder(drop="first", sparse_output=False)
+    ),
     "categories by number": lambda: prepared(median(MinMaxScaler()), work=OrdinalEncoder()),
     "all mixed linearly": lambda: make_pipeline(prepared(median(StandardScaler())), PCA(4)),
 }
@@ -108,8 +120,13 @@ def test_what_a_transformer_does_is_learnt_gaps_included(name: str) -> None:
 
 def test_products_of_attributes_are_refused_with_the_column() -> None:
     x = people()
-    transformer = make_pipeline(prepared(median(StandardScaler())), PolynomialFeatures(2)).fit(words(x))
-    with pytest.raises(MixedError, match=r"Column \d+ of the encoder's \d+ does not depend on each attribute for itself"):
+    transformer = make_pipeline(prepared(median(StandardScaler())), PolynomialFeatures(2)).fit(
+        words(x)
+    )
+    with pytest.raises(
+        MixedError,
+        match=r"Column \d+ of the encoder's \d+ does not depend on each attribute for itself",
+    ):
         learn_columns(lambda rows: transformer.transform(words(rows)), DOMAIN, x)
 
 
@@ -129,12 +146,17 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
 
 def test_the_encoder_itself_needs_no_module() -> None:
     encoder = Encoder(DOMAIN)
-    assert learn_columns(lambda rows: encoder(torch.from_numpy(rows)).numpy(), DOMAIN, people()) is None
+    assert (
+        learn_columns(lambda rows: encoder(torch.from_numpy(rows)).numpy(), DOMAIN, people())
+        is None
+    )
 
 
 def test_an_encoder_that_only_scales_becomes_a_scale() -> None:
     encoder = Encoder(DOMAIN)
-    module = learn_columns(lambda rows: 2 * encoder(torch.from_numpy(rows)).numpy() - 1, DOMAIN, people())
+    module = learn_columns(
+        lambda rows: 2 * encoder(torch.from_numpy(rows)).numpy() - 1, DOMAIN, people()
+    )
     assert isinstance(module, Scale)
     torch.testing.assert_close(module.factor, torch.full((encoder.width,), 2.0))
 
@@ -145,7 +167,9 @@ def test_gradients_pass_through_curves_and_matrices_as_finite_differences_say() 
     module = learn_columns(lambda rows: transformer.transform(words(rows)), DOMAIN, x)
     assert isinstance(module, Columns)
     network = nn.Sequential(module, nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 1)).double()
-    z = Encoder(DOMAIN)(torch.from_numpy(x[1:5])).double() + 0.25  # between the knots, where a curve has a slope
+    z = (
+        Encoder(DOMAIN)(torch.from_numpy(x[1:5])).double() + 0.25
+    )  # between the knots, where a curve has a slope
     assert torch.autograd.gradcheck(network, z.requires_grad_(), eps=1e-4, atol=1e-5)
 
 
@@ -159,11 +183,17 @@ def test_a_repair_does_not_train_the_users_preparation() -> None:
 
 @given(
     bounds=st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 60)), min_size=2, max_size=4),
-    factors=st.lists(st.floats(-3, 3).filter(lambda value: abs(value) > 0.01), min_size=4, max_size=4),
+    factors=st.lists(
+        st.floats(-3, 3).filter(lambda value: abs(value) > 0.01), min_size=4, max_size=4
+    ),
     shifts=st.lists(st.floats(-100, 100), min_size=4, max_size=4),
 )
-def test_every_scaling_of_every_domain_is_learnt(bounds: list[tuple[int, int]], factors: list[float], shifts: list[float]) -> None:
-    attributes = [Attribute(name=f"a{i}", low=low, high=low + size) for i, (low, size) in enumerate(bounds)]
+def test_every_scaling_of_every_domain_is_learnt(
+    bounds: list[tuple[int, int]], factors: list[float], shifts: list[float]
+) -> None:
+    attributes = [
+        Attribute(name=f"a{i}", low=low, high=low + size) for i, (low, size) in enumerate(bounds)
+    ]
     domain = Domain(tuple(attributes), sensitive=("a0",))
     slope, shift = np.array(factors[: len(bounds)]), np.array(shifts[: len(bounds)])
 

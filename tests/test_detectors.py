@@ -1,4 +1,6 @@
-"""Recognisers in files and functions, and asking them: layouts by hand, suppression against brute force, real detectors on photographs."""
+"""Recognisers in files and functions, and asking them: layouts by hand, suppression against brute
+force, real detectors on photographs.
+"""
 
 from __future__ import annotations
 
@@ -44,52 +46,96 @@ def plain(height: int = 40, width: int = 60, colour: tuple[int, int, int] = (0, 
     return np.full((height, width, 3), colour, dtype=np.uint8)
 
 
-# -- suppression --------------------------------------------------------------------------------------------------------
+# -- suppression -----------------------------------------------------------------------------------
 
 
 def test_overlap_worked_out_by_hand() -> None:
-    boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [0, 0, 10, 5], [20, 20, 20, 30]], dtype=np.float64)
-    wanted = np.array([[1, 50 / 150, 50 / 100, 0], [50 / 150, 1, 25 / 125, 0], [50 / 100, 25 / 125, 1, 0], [0, 0, 0, 0]])
+    boxes = np.array(
+        [[0, 0, 10, 10], [5, 0, 15, 10], [0, 0, 10, 5], [20, 20, 20, 30]], dtype=np.float64
+    )
+    wanted = np.array(
+        [
+            [1, 50 / 150, 50 / 100, 0],
+            [50 / 150, 1, 25 / 125, 0],
+            [50 / 100, 25 / 125, 1, 0],
+            [0, 0, 0, 0],
+        ]
+    )
     np.testing.assert_allclose(overlaps(boxes), wanted)
 
 
 def test_suppression_worked_out_by_hand() -> None:
-    # The second is hidden by the first (0.5 > 0.4); the third only overlaps the second, which is gone; the fourth is of another class.
-    boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 5], [0, 3, 10, 5], [0, 0, 10, 10]], dtype=np.float64)
+    # The second is hidden by the first (0.5 > 0.4); the third only overlaps the second, which is
+    # gone; the fourth is of another class.
+    boxes = np.array(
+        [[0, 0, 10, 10], [0, 0, 10, 5], [0, 3, 10, 5], [0, 0, 10, 10]], dtype=np.float64
+    )
     scores, classes = np.array([0.9, 0.8, 0.7, 0.95]), np.array([1, 1, 1, 2])
     assert keep_best(boxes, scores, classes, 0.4).tolist() == [3, 0, 2]
-    assert keep_best(boxes, scores, classes, 0.5).tolist() == [3, 0, 1, 2]  # exactly as much is allowed
+    assert keep_best(boxes, scores, classes, 0.5).tolist() == [
+        3,
+        0,
+        1,
+        2,
+    ]  # exactly as much is allowed
     assert keep_best(boxes[:0], scores[:0], classes[:0], 0.4).tolist() == []
 
 
 def brute_force(boxes: Floats, scores: Floats, classes: list[int], limit: float) -> list[int]:
     """Pixel by pixel, one box after another."""
-    pixels = [{(x, y) for x in range(int(a), int(c)) for y in range(int(b), int(d))} for a, b, c, d in boxes]
+    pixels = [
+        {(x, y) for x in range(int(a), int(c)) for y in range(int(b), int(d))}
+        for a, b, c, d in boxes
+    ]
     kept: list[int] = []
     for one in sorted(range(len(boxes)), key=lambda at: (-scores[at], at)):
-        rivals = [other for other in kept if classes[other] == classes[one] and pixels[one] | pixels[other]]
-        if all(len(pixels[one] & pixels[other]) / len(pixels[one] | pixels[other]) <= limit for other in rivals):
+        rivals = [
+            other
+            for other in kept
+            if classes[other] == classes[one] and pixels[one] | pixels[other]
+        ]
+        if all(
+            len(pixels[one] & pixels[other]) / len(pixels[one] | pixels[other]) <= limit
+            for other in rivals
+        ):
             kept.append(one)
     return kept
 
 
 @given(
-    st.lists(st.tuples(*[st.integers(0, 8)] * 4, st.integers(0, 4), st.integers(0, 2)), max_size=12), st.sampled_from([0.0, 0.3, 0.45, 1.0])
+    st.lists(
+        st.tuples(*[st.integers(0, 8)] * 4, st.integers(0, 4), st.integers(0, 2)), max_size=12
+    ),
+    st.sampled_from([0.0, 0.3, 0.45, 1.0]),
 )
 def test_suppression_agrees_with_counting_pixels(rows: list[tuple[int, ...]], limit: float) -> None:
-    boxes = np.array([[x, y, x + w, y + h] for x, y, w, h, _, _ in rows], dtype=np.float64).reshape(-1, 4)
+    boxes = np.array([[x, y, x + w, y + h] for x, y, w, h, _, _ in rows], dtype=np.float64).reshape(
+        -1, 4
+    )
     scores, classes = np.array([row[4] / 4 for row in rows]), [row[5] for row in rows]
-    assert keep_best(boxes, scores, np.array(classes, dtype=np.int64), limit).tolist() == brute_force(boxes, scores, classes, limit)
+    assert keep_best(
+        boxes, scores, np.array(classes, dtype=np.int64), limit
+    ).tolist() == brute_force(boxes, scores, classes, limit)
 
 
-# -- layouts ------------------------------------------------------------------------------------------------------------
+# -- layouts ---------------------------------------------------------------------------------------
 
 
 def test_the_classes_of_coco_and_their_ids() -> None:
     assert len(coco.NAMES) == len(set(coco.NAMES)) == len(coco.IDS) == 80
     by_id = dict(zip(coco.IDS, coco.NAMES, strict=True))
     assert [by_id[number] for number in (1, 3, 10, 11, 13, 27, 44, 67, 90)] == [
-        *("person", "car", "traffic light", "fire hydrant", "stop sign", "backpack", "bottle", "dining table", "toothbrush")
+        *(
+            "person",
+            "car",
+            "traffic light",
+            "fire hydrant",
+            "stop sign",
+            "backpack",
+            "bottle",
+            "dining table",
+            "toothbrush",
+        )
     ]
 
 
@@ -107,7 +153,9 @@ def test_each_layout_gets_its_colours_scale_and_frame() -> None:
 
 
 def yolox_answer(height: int, width: int) -> Any:
-    """One car in the cell of row 1 and column 2 of stride 16, its centre half a cell further, 32×16 pixels large."""
+    """One car in the cell of row 1 and column 2 of stride 16, its centre half a cell further, 32×16
+    pixels large.
+    """
     cells = [(height // stride) * (width // stride) for stride in (8, 16, 32)]
     rows = np.zeros((1, sum(cells), 85), dtype=np.float32)
     row = rows[0, cells[0] + (width // 16) + 2]
@@ -125,7 +173,9 @@ def ssd_answer() -> tuple[Any, Any]:
 
 
 def fastestdet_answer() -> Any:
-    """One car in the cell of row 1 and column 2 of a grid of 4×4, its centre half a cell further, half as wide as the picture."""
+    """One car in the cell of row 1 and column 2 of a grid of 4×4, its centre half a cell further,
+    half as wide as the picture.
+    """
     grid = np.zeros((1, 85, 4, 4), dtype=np.float32)
     grid[0, 0, 1, 2] = 0.9
     grid[0, 1:5, 1, 2] = np.arctanh(0.5), np.arctanh(0.5), 0.0, -np.log(3)
@@ -133,9 +183,14 @@ def fastestdet_answer() -> Any:
     return grid
 
 
-def network(path: Path, shape: list[Any], outputs: dict[str, Any], *, kind: int = TensorProto.FLOAT) -> Path:
+def network(
+    path: Path, shape: list[Any], outputs: dict[str, Any], *, kind: int = TensorProto.FLOAT
+) -> Path:
     """An ONNX file that answers the same whatever it is shown."""
-    nodes = [helper.make_node("ReduceMean", ["picture"], ["mean"], keepdims=0), helper.make_node("Sub", ["mean", "mean"], ["nothing"])]
+    nodes = [
+        helper.make_node("ReduceMean", ["picture"], ["mean"], keepdims=0),
+        helper.make_node("Sub", ["mean", "mean"], ["nothing"]),
+    ]
     nodes += [helper.make_node("Add", [f"{name} before", "nothing"], [name]) for name in outputs]
     graph = helper.make_graph(
         nodes,
@@ -144,12 +199,16 @@ def network(path: Path, shape: list[Any], outputs: dict[str, Any], *, kind: int 
         [helper.make_tensor_value_info(name, kind, value.shape) for name, value in outputs.items()],
         [numpy_helper.from_array(value, f"{name} before") for name, value in outputs.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 def test_a_yolox_file_is_recognised_and_its_box_put_back_into_the_picture(tmp_path: Path) -> None:
-    detector = OnnxDetector(network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)}))
+    detector = OnnxDetector(
+        network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)})
+    )
     (car,) = detector.detect(plain(128, 192))  # twice as large as what the network sees
     assert (detector.layout, car.label) == (Yolox(64, 96), "car")
     assert car.score == pytest.approx(0.9 * 0.8)
@@ -158,7 +217,12 @@ def test_a_yolox_file_is_recognised_and_its_box_put_back_into_the_picture(tmp_pa
 
 def decoding(height: int, width: int) -> tuple[Any, Any]:
     """Column and row of every cell of the three grids, and its stride, cell by cell."""
-    cells = [(column, row, stride) for stride in (8, 16, 32) for row in range(height // stride) for column in range(width // stride)]
+    cells = [
+        (column, row, stride)
+        for stride in (8, 16, 32)
+        for row in range(height // stride)
+        for column in range(width // stride)
+    ]
     found = np.array(cells, dtype=np.float32)[None]
     return found[:, :, :2], found[:, :, 2:]
 
@@ -185,11 +249,15 @@ def with_decoded_boxes(path: Path, height: int, width: int, to: Path) -> Path:
             helper.make_node("Mul", ["in cells", "strides"], ["in pixels"]),
             helper.make_node("Exp", ["size"], ["size in cells"]),
             helper.make_node("Mul", ["size in cells", "strides"], ["size in pixels"]),
-            helper.make_node("Concat", ["in pixels", "size in pixels", "scores"], ["decoded"], axis=2),
+            helper.make_node(
+                "Concat", ["in pixels", "size in pixels", "scores"], ["decoded"], axis=2
+            ),
         ]
     )
     graph.output.remove(graph.output[0])
-    graph.output.append(helper.make_tensor_value_info("decoded", TensorProto.FLOAT, [1, cells.shape[1], 85]))
+    graph.output.append(
+        helper.make_tensor_value_info("decoded", TensorProto.FLOAT, [1, cells.shape[1], 85])
+    )
     onnx.save(model, to)
     return to
 
@@ -204,8 +272,15 @@ def test_a_yolox_file_whose_boxes_are_decoded_already_gives_the_same_boxes(tmp_p
     assert pickle.loads(pickle.dumps(decoded)).detect(plain(128, 192)) == (car,)
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([(160, 160), (128, 256)]), st.floats(0.1, 1.2), st.floats(-1, 3))
-def test_raw_and_decoded_boxes_are_told_apart_by_their_values(seed: int, size: tuple[int, int], spread: float, larger: float) -> None:
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([(160, 160), (128, 256)]),
+    st.floats(0.1, 1.2),
+    st.floats(-1, 3),
+)
+def test_raw_and_decoded_boxes_are_told_apart_by_their_values(
+    seed: int, size: tuple[int, int], spread: float, larger: float
+) -> None:
     rng = np.random.default_rng(seed)
     cells, strides = decoding(*size)
     raw = np.zeros((1, cells.shape[1], 85), dtype=np.float32)
@@ -217,22 +292,36 @@ def test_raw_and_decoded_boxes_are_told_apart_by_their_values(seed: int, size: t
     layout = Yolox(*size)
     assert layout.told_apart([raw]) == layout
     assert layout.told_apart([decoded]) == DecodedYolox(*size)
-    np.testing.assert_allclose(layout.read([raw], size)[0], DecodedYolox(*size).read([decoded], size)[0], rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(
+        layout.read([raw], size)[0],
+        DecodedYolox(*size).read([decoded], size)[0],
+        rtol=1e-4,
+        atol=1e-2,
+    )
 
 
-def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(tmp_path: Path) -> None:
+def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(
+    tmp_path: Path,
+) -> None:
     for value in (1000.0, np.nan):
         answer = yolox_answer(64, 96)
         answer[:, :, :2] = value
         path = network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": answer})
-        with pytest.raises(ModelError, match=r"raw .* or decoded \(pixels\) cannot be seen.*raw:.*x\.onnx or decoded:.*x\.onnx"):
+        with pytest.raises(
+            ModelError,
+            match=(
+                r"raw .* or decoded \(pixels\) cannot be seen.*raw:.*x\.onnx or decoded:.*x\.onnx"
+            ),
+        ):
             OnnxDetector(path)
     for form, layout in (("raw", Yolox), ("decoded", DecodedYolox)):
         detector = open_detector(f"{form}:{path}")
         assert isinstance(detector, OnnxDetector)
         assert type(detector.layout) is layout
     path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
-    with pytest.raises(SettingError, match=r"Only a YOLOX has raw or decoded boxes; f\.onnx is a FastestDet"):
+    with pytest.raises(
+        SettingError, match=r"Only a YOLOX has raw or decoded boxes; f\.onnx is a FastestDet"
+    ):
         open_detector(f"raw:{path}")
     with pytest.raises(SettingError, match="'raw' or 'decoded'; got 'pixels'"):
         OnnxDetector(path, boxes="pixels")  # type: ignore[arg-type]
@@ -241,21 +330,34 @@ def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(t
 def test_an_ssd_file_is_recognised_in_either_order_of_its_outputs(tmp_path: Path) -> None:
     scores, boxes = ssd_answer()
     for outputs in ({"a": scores, "b": boxes}, {"a": boxes, "b": scores}):
-        (car,) = OnnxDetector(network(tmp_path / "s.onnx", [1, 30, 30, 3], outputs)).detect(plain(40, 60))
+        (car,) = OnnxDetector(network(tmp_path / "s.onnx", [1, 30, 30, 3], outputs)).detect(
+            plain(40, 60)
+        )
         assert car.label == "car"
         assert car.score == pytest.approx(0.72)
         assert car.box == pytest.approx((30, 10, 60, 30))
 
 
 def test_a_fastestdet_file_is_recognised_and_its_box_cut_at_the_edge(tmp_path: Path) -> None:
-    detector = OnnxDetector(network(tmp_path / "f.onnx", ["batch", 3, 64, 64], {"out": fastestdet_answer()}))
+    detector = OnnxDetector(
+        network(tmp_path / "f.onnx", ["batch", 3, 64, 64], {"out": fastestdet_answer()})
+    )
     (car,) = detector.detect(plain(40, 80))
     assert isinstance(detector.layout, FastestDet)
     assert car.score == pytest.approx(0.9**0.6 * 0.8**0.4)
-    assert car.box == pytest.approx((80 * (2.5 / 4 - 0.25), 40 * (1.5 / 4 - 0.125), 80 * (2.5 / 4 + 0.25), 40 * (1.5 / 4 + 0.125)))
+    assert car.box == pytest.approx(
+        (
+            80 * (2.5 / 4 - 0.25),
+            40 * (1.5 / 4 - 0.125),
+            80 * (2.5 / 4 + 0.25),
+            40 * (1.5 / 4 + 0.125),
+        )
+    )
     answer = fastestdet_answer()
     answer[0, 3, 1, 2] = 30.0  # as wide as the picture
-    (wide,) = OnnxDetector(network(tmp_path / "w.onnx", [1, 3, 64, 64], {"out": answer})).detect(plain(40, 80))
+    (wide,) = OnnxDetector(network(tmp_path / "w.onnx", [1, 3, 64, 64], {"out": answer})).detect(
+        plain(40, 80)
+    )
     assert wide.box is not None
     assert wide.box[2] == 80
 
@@ -270,10 +372,18 @@ def test_thresholds_are_settings_and_part_of_the_identity(tmp_path: Path) -> Non
         OnnxDetector(path, threshold=65)
 
 
-def test_a_file_that_is_no_detector_is_told_with_what_it_has_and_what_is_known(tmp_path: Path) -> None:
-    path = network(tmp_path / "other.onnx", [1, 3, 64, 64], {"cls": np.zeros((1, 9, 2), dtype=np.float32)})
+def test_a_file_that_is_no_detector_is_told_with_what_it_has_and_what_is_known(
+    tmp_path: Path,
+) -> None:
+    path = network(
+        tmp_path / "other.onnx", [1, 3, 64, 64], {"cls": np.zeros((1, 9, 2), dtype=np.float32)}
+    )
     with pytest.raises(
-        ModelError, match=r"picture 1×3×64×64 and the outputs cls 1×9×2\. Known are YOLOX .*SSD .*FastestDet .*module:function"
+        ModelError,
+        match=(
+            r"picture 1×3×64×64 and the outputs cls 1×9×2\. Known are YOLOX .*SSD .*FastestDet"
+            r" .*module:function"
+        ),
     ):
         OnnxDetector(path)
     (tmp_path / "broken.onnx").write_bytes(b"no network")
@@ -284,12 +394,20 @@ def test_a_file_that_is_no_detector_is_told_with_what_it_has_and_what_is_known(t
 
 
 def test_scores_that_are_no_numbers_are_told(tmp_path: Path) -> None:
-    detector = OnnxDetector(network(tmp_path / "n.onnx", [1, 3, 64, 64], {"out": np.full((1, 85, 4, 4), np.nan, dtype=np.float32)}))
+    detector = OnnxDetector(
+        network(
+            tmp_path / "n.onnx",
+            [1, 3, 64, 64],
+            {"out": np.full((1, 85, 4, 4), np.nan, dtype=np.float32)},
+        )
+    )
     with pytest.raises(ModelError, match="scores that are no numbers"):
         detector.detect(plain())
 
 
-def test_without_the_library_it_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelError, match=r'pip install "fairprobe\[scenes\]"'):
@@ -311,13 +429,18 @@ def test_another_process_opens_the_file_again_and_notices_another_one(tmp_path: 
 def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colours(name: str) -> None:
     folder = assets() / "vision"
     detector = open_detector(str(folder / f"{name}.onnx"))
-    bus, street = (np.asarray(Image.open(folder / file).convert("RGB")) for file in ("bus.jpg", "mmdet_demo.jpg"))
+    bus, street = (
+        np.asarray(Image.open(folder / file).convert("RGB"))
+        for file in ("bus.jpg", "mmdet_demo.jpg")
+    )
     found = detector.detect(bus)
     assert counted(found)["person"] >= 2
     assert counted(found)["bus"] == 1
     (place,) = [one.box for one in found if one.label == "bus"]
     assert place == pytest.approx((17, 230, 805, 750), abs=90)
-    cars = [counted(detector.detect(picture))["car"] for picture in (street, street[:, :, ::-1].copy())]
+    cars = [
+        counted(detector.detect(picture))["car"] for picture in (street, street[:, :, ::-1].copy())
+    ]
     assert cars[0] >= 5
     assert cars[1] < cars[0]  # a car is less of a car with red and blue exchanged
 
@@ -331,7 +454,9 @@ def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> No
         picture = np.asarray(Image.open(folder / file).convert("RGB"))
         wanted, found = raw.detect(picture), decoded.detect(picture)
         assert len(wanted) >= 3
-        assert [(one.label, one.score) for one in found] == [(one.label, one.score) for one in wanted]
+        assert [(one.label, one.score) for one in found] == [
+            (one.label, one.score) for one in wanted
+        ]
         for one, other in zip(found, wanted, strict=True):
             assert one.box == pytest.approx(other.box, abs=0.01)
 
@@ -341,7 +466,7 @@ def test_a_real_detector_of_another_kind_is_refused() -> None:
         OnnxDetector(assets() / "vision" / "yunet_n_640_640.onnx")
 
 
-# -- transformers -------------------------------------------------------------------------------------------------------
+# -- transformers ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -352,12 +477,31 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
 
     tf.utils.logging.disable_progress_bar()
-    names: dict[str, Any] = {"id2label": {0: "N/A", 1: "Person", 2: "motorbike"}, "label2id": {"N/A": 0, "Person": 1, "motorbike": 2}}
-    backbone = tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1], out_features=["stage4"])
+    names: dict[str, Any] = {
+        "id2label": {0: "N/A", 1: "Person", 2: "motorbike"},
+        "label2id": {"N/A": 0, "Person": 1, "motorbike": 2},
+    }
+    backbone = tf.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1], out_features=["stage4"]
+    )
     small = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    about = tf.DetrConfig(use_timm_backbone=False, backbone_config=backbone, d_model=16, num_queries=30, **small, **heads, **names)
-    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "patch_size": 16}
+    about = tf.DetrConfig(
+        use_timm_backbone=False,
+        backbone_config=backbone,
+        d_model=16,
+        num_queries=30,
+        **small,
+        **heads,
+        **names,
+    )
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "patch_size": 16,
+    }
     tokens = tf.YolosConfig(**sizes, image_size=[64, 96], num_detection_tokens=30, **names)
     size = {"shortest_edge": 64, "longest_edge": 96}
     found = {}
@@ -368,7 +512,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             ("yolos", tf.YolosForObjectDetection(tokens), YolosImageProcessorPil(size=size)),
         ):
             found[name] = tmp_path_factory.mktemp(name)
-            torch.nn.init.constant_(model.get_parameter(f"{HEADS[name]}.bias")[1:3], 2.0)  # rather than no object at all
+            torch.nn.init.constant_(
+                model.get_parameter(f"{HEADS[name]}.bias")[1:3], 2.0
+            )  # rather than no object at all
             model.save_pretrained(found[name])
             processor.save_pretrained(found[name])
     return found
@@ -378,13 +524,19 @@ HEADS = {"detr": "class_labels_classifier", "yolos": "class_labels_classifier.la
 
 
 def expected(folder: Path, image: Picture) -> list[tuple[str, float, list[float]]]:
-    """From the network's raw answer: the likeliest class but the last ("nothing"), and centre and size as shares of the picture."""
+    """From the network's raw answer: the likeliest class but the last ("nothing"), and centre and
+    size as shares of the picture.
+    """
     tf: Any = pytest.importorskip("transformers")
     processor = tf.AutoImageProcessor.from_pretrained(folder)
     with torch.inference_mode():
-        raw = tf.AutoModelForObjectDetection.from_pretrained(folder)(**processor(images=image, return_tensors="pt"))
+        raw = tf.AutoModelForObjectDetection.from_pretrained(folder)(
+            **processor(images=image, return_tensors="pt")
+        )
     found = []
-    for logits, (x, y, w, h) in zip(raw.logits[0].double().softmax(-1).tolist(), raw.pred_boxes[0].tolist(), strict=True):
+    for logits, (x, y, w, h) in zip(
+        raw.logits[0].double().softmax(-1).tolist(), raw.pred_boxes[0].tolist(), strict=True
+    ):
         best = int(np.argmax(logits[:3]))
         box = [90 * (x - w / 2), 60 * (y - h / 2), 90 * (x + w / 2), 60 * (y + h / 2)]
         found.append((("nothing", "person", "motorcycle")[best], logits[best], box))
@@ -409,28 +561,36 @@ def test_a_transformers_detector_is_read_from_a_folder(name: str, folders: dict[
     assert detector.identity != everything.identity
 
 
-def test_a_transformers_folder_that_is_no_trained_detector_is_told(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_transformers_folder_that_is_no_trained_detector_is_told(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     from safetensors.numpy import load_file, save_file
 
-    with pytest.raises(ModelError, match=r"transformers cannot open the detector .*Expected a folder with config\.json"):
+    with pytest.raises(
+        ModelError,
+        match=r"transformers cannot open the detector .*Expected a folder with config\.json",
+    ):
         DetrDetector(str(tmp_path))
     for path in folders["detr"].glob("*.json"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     weights = load_file(folders["detr"] / "model.safetensors")
     kept = {name: value for name, value in weights.items() if "class_labels" not in name}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"lacks weights of its detector \(class_labels_classifier"):
+    with pytest.raises(
+        ModelError, match=r"lacks weights of its detector \(class_labels_classifier"
+    ):
         DetrDetector(str(tmp_path))
 
 
-# -- functions ----------------------------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 CODE = """
 calls = []
 
 def brightness(image):
     calls.append(image.shape)
-    return [("Pedestrian", image.mean() / 255), {"label": "motor bike", "score": 0.5, "box": (0, 0, 10.5, 20)}, ("cat", 1, [1, 2, 3, 4])]
+    return [("Pedestrian", image.mean() / 255), {"label": "motor bike", "score": 0.5, "box": (0, 0,
+    10.5, 20)}, ("cat", 1, [1, 2, 3, 4])]
 
 def fails(image):
     return [("cat", 1 / image.min())]
@@ -446,7 +606,9 @@ def two(image, more):
 """
 
 
-def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_in_a_file_is_a_detector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "my_recogniser.py"
     path.write_text(CODE)
     image = plain(colour=(255, 255, 255))
@@ -463,11 +625,18 @@ def test_a_function_in_a_file_is_a_detector(tmp_path: Path, monkeypatch: pytest.
     assert isinstance(open_detector("my_recogniser:brightness"), OwnDetector)
 
 
-def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_gives(tmp_path: Path) -> None:
+def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_gives(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "my_recogniser.py"
     known = {}
     for version, code in enumerate(
-        (CODE, CODE + "brightness.identity = 'May'\n", CODE + "brightness.identity = 'June'\n", CODE + "brightness.identity = 'June'#\n")
+        (
+            CODE,
+            CODE + "brightness.identity = 'May'\n",
+            CODE + "brightness.identity = 'June'\n",
+            CODE + "brightness.identity = 'June'#\n",
+        )
     ):
         path.write_text(code)
         known[version] = open_detector(f"{path}:brightness").identity
@@ -480,7 +649,9 @@ def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_giv
 
 
 def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: Path) -> None:
-    """Neither trained on in place, nor loaded anew under the same name, nor behind a method, a partial or a default."""
+    """Neither trained on in place, nor loaded anew under the same name, nor behind a method, a
+    partial or a default.
+    """
     network = torch.nn.Linear(1, 1)
 
     class Wrapped:
@@ -489,7 +660,16 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
 
         def __call__(self, image: Picture) -> list[tuple[str, float]]:
             with torch.inference_mode():
-                return [("cat", float(self.network(torch.tensor([[image.mean() / 255]], dtype=torch.float32)).sigmoid()))]
+                return [
+                    (
+                        "cat",
+                        float(
+                            self.network(
+                                torch.tensor([[image.mean() / 255]], dtype=torch.float32)
+                            ).sigmoid()
+                        ),
+                    )
+                ]
 
         def see(self, image: Picture) -> list[tuple[str, float]]:
             return self(image)
@@ -501,10 +681,15 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
         return wrapped(image)
 
     held = Wrapped()
-    detectors = [FunctionDetector(one) for one in (held, held.see, enclosed, default, partial(default, wrapped=held))]
+    detectors = [
+        FunctionDetector(one)
+        for one in (held, held.see, enclosed, default, partial(default, wrapped=held))
+    ]
 
     def scores() -> list[float]:
-        answers = [dict(ask(one, [(0, plain(4, 4, (200, 0, 0)))], cache=tmp_path))[0] for one in detectors]
+        answers = [
+            dict(ask(one, [(0, plain(4, 4, (200, 0, 0)))], cache=tmp_path))[0] for one in detectors
+        ]
         return [answer[0].score for answer in answers if not isinstance(answer, Failure)]
 
     seen = []
@@ -521,7 +706,12 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
 def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> None:
     path = tmp_path / "my_recogniser.py"
     path.write_text(CODE)
-    with np.errstate(divide="raise"), pytest.raises(ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:9"):
+    with (
+        np.errstate(divide="raise"),
+        pytest.raises(
+            ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:9"
+        ),
+    ):
         open_detector(f"{path}:fails").detect(plain())
     with pytest.raises(ModelError, match="answered a str; expected a list of"):
         open_detector(f"{path}:nonsense").detect(plain())
@@ -532,13 +722,15 @@ def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> No
 
 
 def test_what_names_no_detector_is_told() -> None:
-    with pytest.raises(SettingError, match=r"'gogle' names no detector\. Did you mean 'google'\? Known: file\.onnx"):
+    with pytest.raises(
+        SettingError, match=r"'gogle' names no detector\. Did you mean 'google'\? Known: file\.onnx"
+    ):
         open_detector("gogle")
     with pytest.raises(ModelError, match="function of a picture; got one of type int"):
         FunctionDetector(3)  # type: ignore[arg-type]
 
 
-# -- asking -------------------------------------------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------------------
 
 
 class Scripted(Detector):
@@ -566,7 +758,9 @@ def pictures(count: int) -> Iterator[tuple[int, Picture]]:
 
 def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_kept() -> None:
     told: list[tuple[int, int]] = []
-    detector = Scripted(Scripted.CAT, ZeroDivisionError("by nothing\nat all"), SystemExit(3), ModelError("Broken."))
+    detector = Scripted(
+        Scripted.CAT, ZeroDivisionError("by nothing\nat all"), SystemExit(3), ModelError("Broken.")
+    )
     answers = list(ask(detector, pictures(5), progress=lambda *step: told.append(step)))
     assert answers == [
         (0, Scripted.CAT),
@@ -607,10 +801,17 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
     assert dict(ask(Scripted((odd,)), pictures(1))) == {0: Scripted.CAT}
 
 
-def test_waiting_doubles_with_a_chance_by_seed_and_heeds_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_doubles_with_a_chance_by_seed_and_heeds_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", lambda seconds: slept.append(seconds) if seconds else None)
-    detector = Scripted(TryAgainError("busy"), TryAgainError("busy", 0.01), TryAgainError("busy", 5), TryAgainError("busy", 3600))
+    detector = Scripted(
+        TryAgainError("busy"),
+        TryAgainError("busy", 0.01),
+        TryAgainError("busy", 5),
+        TryAgainError("busy", 3600),
+    )
     assert dict(ask(detector, pictures(1), pause=0.1, seed=3)) == {0: Scripted.CAT}
     chances = np.random.default_rng(3).uniform(0.5, 1.0, 2)
     assert slept == pytest.approx([0.1 * chances[0], 0.2 * chances[1], 5, 60])
@@ -625,25 +826,39 @@ def test_requests_keep_to_the_rate() -> None:
 def test_a_detector_that_hangs_is_given_up_and_the_rest_goes_on() -> None:
     for_ever = threading.Event()
     answers = ask(Scripted(for_ever.wait), pictures(2), timeout=0.5)
-    assert [found for _, found in answers] == [Failure("scripted did not answer within 0.5 seconds."), Scripted.CAT]
+    assert [found for _, found in answers] == [
+        Failure("scripted did not answer within 0.5 seconds."),
+        Scripted.CAT,
+    ]
     for_ever.set()
 
 
 def test_one_that_never_answers_is_not_asked_for_ever(tmp_path: Path) -> None:
     list(ask(Scripted(), [(0, plain())], cache=tmp_path))
     detector = Scripted(*[TryAgainError("busy")] * 100)
-    found = [answer for _, answer in ask(detector, [*pictures(IN_VAIN + 2), (99, plain())], retries=1, pause=0.0, cache=tmp_path)]
+    found = [
+        answer
+        for _, answer in ask(
+            detector, [*pictures(IN_VAIN + 2), (99, plain())], retries=1, pause=0.0, cache=tmp_path
+        )
+    ]
     assert len(detector.asked_at) == 2 * IN_VAIN
     assert found[IN_VAIN - 1] == Failure("scripted gave no answer, asked 2 times: busy.")
-    assert found[IN_VAIN] == Failure(f"scripted was not asked, since the {IN_VAIN} pictures before got no answer from it either.")
+    assert found[IN_VAIN] == Failure(
+        f"scripted was not asked, since the {IN_VAIN} pictures before got no answer from it either."
+    )
     assert found[-1] == Scripted.CAT  # known from before
 
 
-def test_kept_answers_are_not_asked_for_and_belong_to_one_identity_and_picture(tmp_path: Path) -> None:
+def test_kept_answers_are_not_asked_for_and_belong_to_one_identity_and_picture(
+    tmp_path: Path,
+) -> None:
     first = Scripted()
     list(ask(first, pictures(3), cache=tmp_path / "new" / "cache"))
     second = Scripted()
-    assert dict(ask(second, pictures(4), cache=tmp_path / "new" / "cache")) == dict.fromkeys(range(4), Scripted.CAT)
+    assert dict(ask(second, pictures(4), cache=tmp_path / "new" / "cache")) == dict.fromkeys(
+        range(4), Scripted.CAT
+    )
     assert (len(first.asked_at), len(second.asked_at)) == (3, 1)
     other = Scripted()
     other.identity = "scripted 2"
@@ -703,11 +918,22 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
     assert not image.any()
     (kept,) = tmp_path.rglob("*.json")
     kept.write_text(kept.read_text().replace("cat", "dog"))
-    assert dict(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path)) == {0: (Detection("dog", 0.5),)}
+    assert dict(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path)) == {
+        0: (Detection("dog", 0.5),)
+    }
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": math.inf}, {"retries": -1}, {"rate": 0}, {"rate": math.nan}, {"pause": -1}]
+    "wrong",
+    [
+        {"timeout": 0},
+        {"timeout": math.nan},
+        {"timeout": math.inf},
+        {"retries": -1},
+        {"rate": 0},
+        {"rate": math.nan},
+        {"pause": -1},
+    ],
 )
 def test_settings_that_mean_nothing_are_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=r"greater than 0|not be negative"):

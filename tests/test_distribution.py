@@ -11,10 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.distribution import ClassRange, between, clusters, distributions, id_counts, inserted_count, is_ood
+from fairprobe.scenes.distribution import (
+    ClassRange,
+    between,
+    clusters,
+    distributions,
+    id_counts,
+    inserted_count,
+    is_ood,
+)
 
 LABELS = ("car", "person")
-COUNTS = [Counter(car=10), Counter(person=9), Counter(car=11, person=1), Counter(person=8), Counter(), Counter(car=1)]
+COUNTS = [
+    Counter(car=10),
+    Counter(person=9),
+    Counter(car=11, person=1),
+    Counter(person=8),
+    Counter(),
+    Counter(car=1),
+]
 
 
 def test_pictures_with_similar_counts_share_a_cluster_numbered_by_first_appearance() -> None:
@@ -38,10 +53,15 @@ def test_classes_that_are_not_asked_for_do_not_move_a_picture() -> None:
         ([Counter(car=3)], [0]),
         ([Counter(car=2)] * 5, [0] * 5),  # constant: k-means would warn
         ([Counter(car=2), Counter(car=9)], [0, 1]),  # fewer pictures than clusters
-        ([Counter(car=2), Counter(car=9), Counter(car=2), Counter(car=2)], [0, 1, 0, 0]),  # fewer different ones
+        (
+            [Counter(car=2), Counter(car=9), Counter(car=2), Counter(car=2)],
+            [0, 1, 0, 0],
+        ),  # fewer different ones
     ],
 )
-def test_fewer_different_pictures_than_clusters_give_fewer_clusters(counts: list[Counter[str]], expected: list[int]) -> None:
+def test_fewer_different_pictures_than_clusters_give_fewer_clusters(
+    counts: list[Counter[str]], expected: list[int]
+) -> None:
     assert clusters(counts, LABELS).tolist() == expected
 
 
@@ -52,7 +72,9 @@ def test_no_labels_make_one_cluster_and_no_clusters_are_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12), st.integers(1, 5))
-def test_every_picture_has_a_cluster_and_none_is_empty(pairs: list[tuple[int, int]], k: int) -> None:
+def test_every_picture_has_a_cluster_and_none_is_empty(
+    pairs: list[tuple[int, int]], k: int
+) -> None:
     found = clusters([Counter(car=a, person=b) for a, b in pairs], LABELS, k=k)
     different = len(set(pairs))
     assert len(found) == len(pairs)
@@ -60,12 +82,23 @@ def test_every_picture_has_a_cluster_and_none_is_empty(pairs: list[tuple[int, in
 
 
 def test_a_distribution_holds_the_least_and_the_greatest_count_and_all_orientations() -> None:
-    angles: list[dict[str, list[float]]] = [{"car": [10.0, 190.0]}, {}, {"car": [175.0]}, {"person": [90.0]}, {}, {}]
+    angles: list[dict[str, list[float]]] = [
+        {"car": [10.0, 190.0]},
+        {},
+        {"car": [175.0]},
+        {"person": [90.0]},
+        {},
+        {},
+    ]
     first, second, third = distributions(np.array([0, 1, 0, 1, 2, 2]), COUNTS, angles, LABELS)
     assert first == {"car": ClassRange(10, 11, (10.0, 175.0)), "person": ClassRange(0, 1)}
     assert second == {"car": ClassRange(0, 0), "person": ClassRange(8, 9, (90.0,))}
     assert third == {"car": ClassRange(0, 1), "person": ClassRange(0, 0)}
-    assert json.loads(json.dumps(first["car"].to_dict())) == {"least": 10, "most": 11, "angles": [10.0, 175.0]}
+    assert json.loads(json.dumps(first["car"].to_dict())) == {
+        "least": 10,
+        "most": 11,
+        "angles": [10.0, 175.0],
+    }
 
 
 def test_distributions_refuse_lists_of_different_lengths() -> None:
@@ -89,7 +122,9 @@ def test_distributions_refuse_lists_of_different_lengths() -> None:
         (3, (90.0, 45.0), True),  # one odd object is enough
     ],
 )
-def test_an_image_is_unusual_by_count_or_by_orientation(count: int, angles: tuple[float, ...], expected: bool) -> None:
+def test_an_image_is_unusual_by_count_or_by_orientation(
+    count: int, angles: tuple[float, ...], expected: bool
+) -> None:
     assert is_ood(ClassRange(2, 4, (0.0, 90.0)), count, angles) is expected
 
 
@@ -99,7 +134,9 @@ def test_the_tolerance_is_a_setting_and_without_known_angles_every_angle_is_unus
 
 
 @given(st.floats(-720, 720), st.floats(-720, 720))
-def test_the_angle_between_axes_is_symmetric_and_at_most_a_right_angle(one: float, other: float) -> None:
+def test_the_angle_between_axes_is_symmetric_and_at_most_a_right_angle(
+    one: float, other: float
+) -> None:
     assert between(one, other) == pytest.approx(between(other, one), abs=1e-9)
     assert 0 <= between(one, other) <= 90
     assert between(one + 180, other) == pytest.approx(between(one, other), abs=1e-9)
@@ -121,7 +158,11 @@ def test_the_baseline_inserts_only_within_the_range() -> None:
 
 
 @given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.sampled_from(["car", "dog"]))
-def test_unusual_insertions_are_unusual_and_usual_ones_are_not(a: int, b: int, count: int, label: str) -> None:
+def test_unusual_insertions_are_unusual_and_usual_ones_are_not(
+    a: int, b: int, count: int, label: str
+) -> None:
     usual = ClassRange(min(a, b), max(a, b))
     assert is_ood(usual, count + inserted_count(usual, count, label))
-    assert not any(is_ood(usual, count + number) or number < 1 for number in id_counts(usual, count))
+    assert not any(
+        is_ood(usual, count + number) or number < 1 for number in id_counts(usual, count)
+    )

@@ -12,11 +12,20 @@ from torch import Tensor
 
 from fairprobe.errors import DataError, SettingError
 from fairprobe.scenes.drawn import HEIGHTS, LABELS, STUFF, DrawnScenes, draw_scene
-from fairprobe.scenes.drawn_detector import DetectorTraining, DrawnDetector, Network, _target, drawn_detector
+from fairprobe.scenes.drawn_detector import (
+    DetectorTraining,
+    DrawnDetector,
+    Network,
+    _target,
+    drawn_detector,
+)
 from fairprobe.scenes.perspective import perspective_of
 from fairprobe.scenes.sprites import DRAWERS, figure
 
-SCENES = [draw_scene(np.random.default_rng([5, number]), name=f"street-{number:04d}") for number in range(16)]
+SCENES = [
+    draw_scene(np.random.default_rng([5, number]), name=f"street-{number:04d}")
+    for number in range(16)
+]
 
 
 def test_every_object_is_as_high_as_its_row_says() -> None:
@@ -70,7 +79,9 @@ def test_a_figure_has_just_the_height_asked_for(label: str) -> None:
 def test_the_perspective_found_is_the_one_it_was_drawn_with() -> None:
     far_off = []
     for seed in range(20):
-        scene = draw_scene(np.random.default_rng([9, seed]), counts={"person": 4, "car": 3, "truck": 1})
+        scene = draw_scene(
+            np.random.default_rng([9, seed]), counts={"person": 4, "car": 3, "truck": 1}
+        )
         found = perspective_of(scene)
         rows = range(int(scene.horizon + 0.1 * scene.size[0]), scene.size[0])
         true = np.array([scene.true_height(row) for row in rows])
@@ -78,7 +89,7 @@ def test_the_perspective_found_is_the_one_it_was_drawn_with() -> None:
     assert max(far_off) < 0.1, far_off
 
 
-# -- the recogniser -----------------------------------------------------------------------------------------------------
+# -- the recogniser --------------------------------------------------------------------------------
 
 
 class Knowing(Network):
@@ -99,21 +110,39 @@ def test_what_it_learns_is_what_it_answers() -> None:
         matched = [
             one
             for one in scene.instances
-            if any(label == one.label and box is not None and np.abs(np.subtract(box, one.box)).max() < 1 for label, box in found)
+            if any(
+                label == one.label
+                and box is not None
+                and np.abs(np.subtract(box, one.box)).max() < 1
+                for label, box in found
+            )
         ]
-        assert len(matched) >= len(scene.instances) - 1  # two of one class in one place of the map are seen as one
+        assert (
+            len(matched) >= len(scene.instances) - 1
+        )  # two of one class in one place of the map are seen as one
 
 
 def test_a_recogniser_is_trained_once_and_alike(tmp_path: Path) -> None:
     little = DetectorTraining(scenes=3, epochs=1)
     told: list[tuple[int, int]] = []
-    first = drawn_detector(training=little, folder=tmp_path / "cache", progress=lambda done, of: told.append((done, of)))
+    first = drawn_detector(
+        training=little,
+        folder=tmp_path / "cache",
+        progress=lambda done, of: told.append((done, of)),
+    )
     assert told == [(1, 1)]
-    again = drawn_detector(training=little, folder=tmp_path / "cache", progress=lambda done, of: told.append((done, of)))
+    again = drawn_detector(
+        training=little,
+        folder=tmp_path / "cache",
+        progress=lambda done, of: told.append((done, of)),
+    )
     assert told == [(1, 1)]
     anew = drawn_detector(training=little, folder=tmp_path / "other")
     assert first.identity == again.identity == anew.identity
-    assert first.identity != drawn_detector(seed=1, training=little, folder=tmp_path / "cache").identity
+    assert (
+        first.identity
+        != drawn_detector(seed=1, training=little, folder=tmp_path / "cache").identity
+    )
     assert first.detect(SCENES[0].image) == again.detect(SCENES[0].image)
     (damaged,) = (tmp_path / "other").iterdir()
     damaged.write_bytes(b"half a file")
@@ -122,4 +151,6 @@ def test_a_recogniser_is_trained_once_and_alike(tmp_path: Path) -> None:
 
 def test_a_trained_recogniser_can_be_sent_to_another_process() -> None:
     detector = DrawnDetector(Network())
-    assert pickle.loads(pickle.dumps(detector)).detect(SCENES[0].image[:100, :101]) == detector.detect(SCENES[0].image[:100, :101])
+    assert pickle.loads(pickle.dumps(detector)).detect(
+        SCENES[0].image[:100, :101]
+    ) == detector.detect(SCENES[0].image[:100, :101])

@@ -1,4 +1,6 @@
-"""Models behind an address, against a real server that speaks well and misbehaves in every way we know."""
+"""Models behind an address, against a real server that speaks well and misbehaves in every way we
+know.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.seen.append((self.path, dict(self.headers), body))
         MANNERS[self.path.split("?")[0]](self, body.get("instances", []))
 
-    def answer(self, content: bytes, *, code: int = 200, length: int | None = None, **headers: str) -> None:
+    def answer(
+        self, content: bytes, *, code: int = 200, length: int | None = None, **headers: str
+    ) -> None:
         self.send_response(code)
         self.send_header("Content-Length", str(len(content) if length is None else length))
         for name, value in headers.items():
@@ -110,17 +114,26 @@ def redirects(to: str) -> Handle:
 
 
 def needs_token(handler: Handler, rows: list[Any]) -> None:
-    if handler.headers.get("Authorization") != f"Bearer {SECRET}" and handler.headers.get("X-Api-Key") != SECRET:
+    if (
+        handler.headers.get("Authorization") != f"Bearer {SECRET}"
+        and handler.headers.get("X-Api-Key") != SECRET
+    ):
         handler.answer(b"who are you?", code=401)
     else:
         good(handler, rows)
 
 
 def in_http(seconds: float) -> str:
-    return email.utils.format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True)
+    return email.utils.format_datetime(
+        datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True
+    )
 
 
-good = says(lambda rows: {"predictions": [row["age"] / 100 if isinstance(row, dict) else row[0] for row in rows]})
+good = says(
+    lambda rows: {
+        "predictions": [row["age"] / 100 if isinstance(row, dict) else row[0] for row in rows]
+    }
+)
 late = says(lambda rows: {"predictions": [row["age"] and 0.5 for row in rows]})
 PAGE = b"<!DOCTYPE html><html><body>Sign in</body></html>"
 MANNERS: dict[str, Handle] = {
@@ -130,11 +143,15 @@ MANNERS: dict[str, Handle] = {
     "/probabilities": says(lambda rows: {"probabilities": [[0.2, 0.3, 0.5] for _ in rows]}),
     "/scores": says(lambda rows: {"scores": [[0.2, 0.8] for _ in rows]}),
     "/named": says(lambda rows: {"predictions": [{"yes": 0.7, "no": 0.3} for _ in rows]}),
-    "/numbered": says(lambda rows: {"predictions": [{"10": 0.1, "2": 0.3, "0": 0.6} for _ in rows]}),
+    "/numbered": says(
+        lambda rows: {"predictions": [{"10": 0.1, "2": 0.3, "0": 0.6} for _ in rows]}
+    ),
     "/once-500": first_then(sends(b"oops", code=500), good),
     "/once-503": first_then(sends(b"", code=503, Retry_After="0.2"), good),
     "/once-429": first_then(sends(b"", code=429, Retry_After="0.3"), good),
-    "/once-429-date": first_then(lambda handler, rows: handler.answer(b"", code=429, Retry_After=in_http(1.2)), good),
+    "/once-429-date": first_then(
+        lambda handler, rows: handler.answer(b"", code=429, Retry_After=in_http(1.2)), good
+    ),
     "/once-dropped": first_then(drops, good),
     "/once-slow": first_then(hangs, good),
     "/once-short": first_then(sends(b'{"predic', length=100), good),
@@ -161,7 +178,11 @@ MANNERS: dict[str, Handle] = {
     "/mixed": says(lambda rows: {"predictions": [0.1, [0.2, 0.8], 0.3]}),
     "/hollow": says(lambda rows: {"predictions": [[], [], []]}),
     "/logits": says(lambda rows: {"predictions": [-3.2, 0.4, 8.1]}),
-    "/other-names": says(lambda rows: {"predictions": [{"no": 0.1, "yes": 0.9}, {"no": 1.0}, {"no": 0.5, "yes": 0.5}]}),
+    "/other-names": says(
+        lambda rows: {
+            "predictions": [{"no": 0.1, "yes": 0.9}, {"no": 1.0}, {"no": 0.5, "yes": 0.5}]
+        }
+    ),
     "/other-field": says(lambda rows: {"result": [0.1, 0.2, 0.3]}),
     "/error-field": says(lambda rows: {"error": "model not loaded"}),
     "/number": says(lambda rows: {"predictions": 0.3}),
@@ -177,7 +198,9 @@ MANNERS: dict[str, Handle] = {
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
     with Server() as server:
-        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
+        thread = threading.Thread(
+            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
+        )
         thread.start()
         yield server
         server.shutdown()
@@ -194,10 +217,12 @@ def server(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 def ask(server: Server, path: str, **settings: Any) -> Any:
     timeout = 0.5 if path.split("?")[0] in ("/hangs", "/drips", "/once-slow") else 10.0
-    return Endpoint(server.address + path, **{"timeout": timeout, "retries": 1, "pause": 0.01, **settings})
+    return Endpoint(
+        server.address + path, **{"timeout": timeout, "retries": 1, "pause": 0.01, **settings}
+    )
 
 
-# -- speaking well ------------------------------------------------------------------------------------------------------
+# -- speaking well ---------------------------------------------------------------------------------
 
 
 def test_records_carry_the_tables_words_and_gaps_are_null(server: Server) -> None:
@@ -205,16 +230,28 @@ def test_records_carry_the_tables_words_and_gaps_are_null(server: Server) -> Non
     assert (opened.takes, opened.network, opened.name) == ("words", None, f"{server.address}/good")
     np.testing.assert_allclose(opened.ask(FRAME), [0.3, 0.4, 0.5])
     assert server.seen[0][2] == {
-        "instances": [{"age": 30, "sex": "f", "gain": 1.5}, {"age": 40, "sex": "m", "gain": None}, {"age": 50, "sex": None, "gain": 0.0}]
+        "instances": [
+            {"age": 30, "sex": "f", "gain": 1.5},
+            {"age": 40, "sex": "m", "gain": None},
+            {"age": 50, "sex": None, "gain": 0.0},
+        ]
     }
 
 
 def test_values_of_every_kind_become_json(server: Server) -> None:
     frame = pd.DataFrame(
-        {"age": [np.float32(30)], "flag": [True], "day": [pd.Timestamp("2024-05-01")], "kind": pd.Categorical(["x"]), "n": [np.int64(3)]}
+        {
+            "age": [np.float32(30)],
+            "flag": [True],
+            "day": [pd.Timestamp("2024-05-01")],
+            "kind": pd.Categorical(["x"]),
+            "n": [np.int64(3)],
+        }
     )
     ask(server, "/good")(frame)
-    assert server.seen[0][2]["instances"] == [{"age": 30.0, "flag": True, "day": "2024-05-01T00:00:00", "kind": "x", "n": 3}]
+    assert server.seen[0][2]["instances"] == [
+        {"age": 30.0, "flag": True, "day": "2024-05-01T00:00:00", "kind": "x", "n": 3}
+    ]
 
 
 def test_rows_are_lists_of_numbers(server: Server) -> None:
@@ -226,13 +263,20 @@ def test_rows_are_lists_of_numbers(server: Server) -> None:
 
 def test_many_rows_go_in_batches_and_come_back_in_order(server: Server) -> None:
     rows = np.linspace(0, 1, 1030, dtype=np.float32)[:, None]
-    np.testing.assert_allclose(ask(server, "/good", form="rows", batch=200)(rows), rows[:, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        ask(server, "/good", form="rows", batch=200)(rows), rows[:, 0], atol=1e-6
+    )
     assert [len(body["instances"]) for _, _, body in server.seen] == [200] * 5 + [30]
 
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("/bare", 0.5), ("/probabilities", [0.2, 0.3, 0.5]), ("/named", [0.3, 0.7]), ("/numbered", [0.6, 0.3, 0.1])],
+    [
+        ("/bare", 0.5),
+        ("/probabilities", [0.2, 0.3, 0.5]),
+        ("/named", [0.3, 0.7]),
+        ("/numbered", [0.6, 0.3, 0.1]),
+    ],
 )
 def test_every_form_of_answer_is_understood(path: str, expected: Any, server: Server) -> None:
     np.testing.assert_allclose(ask(server, path)(FRAME), [expected] * 3)
@@ -247,18 +291,37 @@ def test_the_classes_names_are_kept_and_no_rows_need_no_request(server: Server) 
 
 
 def test_the_fields_may_have_other_names(server: Server) -> None:
-    with pytest.raises(ModelError, match="0 predictions to 3 rows"):  # the server of the tests only knows "instances"
+    with pytest.raises(
+        ModelError, match="0 predictions to 3 rows"
+    ):  # the server of the tests only knows "instances"
         ask(server, "/scores", rows_field="inputs", answer_field="scores")(FRAME)
     assert list(server.seen[0][2]) == ["inputs"]
-    np.testing.assert_allclose(ask(server, "/scores", answer_field="scores")(FRAME), [[0.2, 0.8]] * 3)
+    np.testing.assert_allclose(
+        ask(server, "/scores", answer_field="scores")(FRAME), [[0.2, 0.8]] * 3
+    )
 
 
-@pytest.mark.parametrize("path", ["/once-500", "/once-503", "/once-429", "/once-429-date", "/once-dropped", "/once-slow", "/once-short"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/once-500",
+        "/once-503",
+        "/once-429",
+        "/once-429-date",
+        "/once-dropped",
+        "/once-slow",
+        "/once-short",
+    ],
+)
 def test_what_may_pass_is_tried_again(path: str, server: Server) -> None:
     started = time.monotonic()
     np.testing.assert_allclose(ask(server, path)(FRAME), [0.3, 0.4, 0.5])
     assert len(server.seen) == 2
-    assert time.monotonic() - started >= {"/once-429": 0.3, "/once-503": 0.2, "/once-429-date": 0.1}.get(path, 0)
+    assert time.monotonic() - started >= {
+        "/once-429": 0.3,
+        "/once-503": 0.2,
+        "/once-429-date": 0.1,
+    }.get(path, 0)
 
 
 def test_requests_keep_to_the_rate(server: Server) -> None:
@@ -271,7 +334,7 @@ def test_a_redirection_on_the_same_server_keeps_the_rows(server: Server) -> None
     np.testing.assert_allclose(ask(server, "/moved")(FRAME), [0.3, 0.4, 0.5])
 
 
-# -- misbehaving --------------------------------------------------------------------------------------------------------
+# -- misbehaving -----------------------------------------------------------------------------------
 
 MISBEHAVIOUR: list[tuple[str, str]] = [
     ("/html", "answered with a web page .*Sign in"),
@@ -310,7 +373,9 @@ MISBEHAVIOUR: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("path", "told"), MISBEHAVIOUR, ids=[path for path, _ in MISBEHAVIOUR])
-def test_a_server_that_misbehaves_is_told_in_a_sentence(path: str, told: str, server: Server) -> None:
+def test_a_server_that_misbehaves_is_told_in_a_sentence(
+    path: str, told: str, server: Server
+) -> None:
     with pytest.raises(ModelError, match=told) as caught:
         ask(server, f"{path}?view=hidden")(FRAME)
     message = str(caught.value)
@@ -341,7 +406,9 @@ def test_nobody_at_the_address_and_no_such_host(server: Server) -> None:
         Endpoint("http://no-such-host.invalid/x", retries=0)(FRAME)
 
 
-def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_nobody_signed_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("no_proxy", "*")
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
@@ -370,7 +437,9 @@ def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path, monkeyp
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files[1], files[0])
         server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
+        thread = threading.Thread(
+            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
+        )
         thread.start()
         with pytest.raises(ModelError, match="certificate that cannot be trusted"):
             Endpoint(server.address.replace("http", "https") + "/good", timeout=2, retries=3)(FRAME)
@@ -379,11 +448,13 @@ def test_a_certificate_that_nobody_signed_is_not_trusted(tmp_path: Path, monkeyp
     assert server.seen == []
 
 
-# -- tokens and settings ------------------------------------------------------------------------------------------------
+# -- tokens and settings ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("header", [None, "X-Api-Key"])
-def test_a_token_comes_from_the_environment_and_is_never_shown(header: str | None, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_comes_from_the_environment_and_is_never_shown(
+    header: str | None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TOKEN, SECRET)
     np.testing.assert_allclose(ask(server, "/token", header=header)(FRAME), [0.3, 0.4, 0.5])
     monkeypatch.setenv(TOKEN, "wrong-" + SECRET)
@@ -392,14 +463,18 @@ def test_a_token_comes_from_the_environment_and_is_never_shown(header: str | Non
     assert SECRET not in str(caught.value)
 
 
-def test_a_token_that_cannot_be_sent_is_not_shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_cannot_be_sent_is_not_shown(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TOKEN, f"{SECRET}\r\nX: y")
     with pytest.raises(SettingError, match="cannot be sent") as caught:
         ask(server, "/good")(FRAME)
     assert SECRET not in str(caught.value)
 
 
-def test_a_token_never_goes_over_plain_http_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_never_goes_over_plain_http_to_another_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(TOKEN, SECRET)
     assert Endpoint("http://example.com/x")._token() == {}
     assert "not sent over plain http" in Endpoint("http://example.com/x")._about_token()
@@ -424,7 +499,9 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("url", "settings", "told"), BAD_SETTINGS)
-def test_settings_that_make_no_sense_are_refused(url: str, settings: dict[str, Any], told: str) -> None:
+def test_settings_that_make_no_sense_are_refused(
+    url: str, settings: dict[str, Any], told: str
+) -> None:
     with pytest.raises(SettingError, match=told) as caught:
         open_endpoint(url, **settings)
     assert "pass@" not in str(caught.value)
@@ -438,9 +515,13 @@ def test_values_that_json_cannot_hold_are_named(server: Server) -> None:
     assert server.seen == []
 
 
-@pytest.mark.parametrize("query", ["api_key=1", "version=2&subscription-key=abc", "access_token=x", "sig=9", "code="])
+@pytest.mark.parametrize(
+    "query", ["api_key=1", "version=2&subscription-key=abc", "access_token=x", "sig=9", "code="]
+)
 def test_an_address_with_a_secret_in_it_is_refused_for_it_would_be_written_down(query: str) -> None:
-    with pytest.raises(SettingError, match=r"looks like a secret.*FAIRPROBE_ENDPOINT_TOKEN") as caught:
+    with pytest.raises(
+        SettingError, match=r"looks like a secret.*FAIRPROBE_ENDPOINT_TOKEN"
+    ) as caught:
         open_endpoint(f"https://example.org/predict?{query}")
     assert "abc" not in str(caught.value)
 

@@ -1,4 +1,6 @@
-"""The job runner with real processes, real kills and a real Ray: nothing is lost, nothing is done twice, nobody is left behind."""
+"""The job runner with real processes, real kills and a real Ray: nothing is lost, nothing is done
+twice, nobody is left behind.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,23 @@ class Lab:
     def __init__(self, place: Path) -> None:
         self.folder, self.diary = place / "experiment", place / "diary"
 
-    def job(self, name: str, work: str, *, inputs: tuple[str, ...] = (), weight: float = 1.0, **settings: Any) -> Job:
+    def job(
+        self,
+        name: str,
+        work: str,
+        *,
+        inputs: tuple[str, ...] = (),
+        weight: float = 1.0,
+        **settings: Any,
+    ) -> Job:
         settings["diary"] = str(self.diary)
-        return Job(id=name, work=f"tests.experiment_work:{work}", settings=settings, inputs=inputs, weight=weight)
+        return Job(
+            id=name,
+            work=f"tests.experiment_work:{work}",
+            settings=settings,
+            inputs=inputs,
+            weight=weight,
+        )
 
     def run(self, *stages: list[Job], **options: Any) -> Outcome:
         return run(stages, self.folder, **options)
@@ -71,15 +87,22 @@ def soon(is_so: Callable[[], bool], what: str) -> None:
 
 
 def squares_and_sum(lab: Lab) -> list[list[Job]]:
-    return [[lab.job(f"square-{x}", "square", x=x) for x in (2, 3)], [lab.job("sum", "add", inputs=("square-3", "square-2"))]]
+    return [
+        [lab.job(f"square-{x}", "square", x=x) for x in (2, 3)],
+        [lab.job("sum", "add", inputs=("square-3", "square-2"))],
+    ]
 
 
-# -- doing jobs ------------------------------------------------------------------------------------------------------------------
+# -- doing jobs ------------------------------------------------------------------------------------
 
 
 def test_results_and_records_are_there_and_in_order(lab: Lab) -> None:
     outcome = lab.run(*squares_and_sum(lab), workers=2)
-    assert outcome.results == {"square-2": {"y": 4}, "square-3": {"y": 9}, "sum": {"sum": 13, "from": ["square-3", "square-2"]}}
+    assert outcome.results == {
+        "square-2": {"y": 4},
+        "square-3": {"y": 9},
+        "sum": {"sum": 13, "from": ["square-3", "square-2"]},
+    }
     assert list(outcome.results) == ["square-2", "square-3", "sum"]
     assert outcome.failures == {}
     assert lab.files() == {"square-2.json", "square-3.json", "sum.json"}
@@ -100,7 +123,10 @@ def test_results_and_records_are_there_and_in_order(lab: Lab) -> None:
 
 
 def test_heavy_jobs_start_first_but_never_before_an_earlier_stage(lab: Lab) -> None:
-    first = [lab.job(f"a{x}", "square", x=x, weight=weight) for x, weight in ((1, 1.0), (2, 5.0), (3, 2.0))]
+    first = [
+        lab.job(f"a{x}", "square", x=x, weight=weight)
+        for x, weight in ((1, 1.0), (2, 5.0), (3, 2.0))
+    ]
     lab.run(first, [lab.job("b", "square", x=4, weight=100.0)])
     assert lab.calls() == ["square-2", "square-3", "square-1", "square-4"]
 
@@ -119,7 +145,9 @@ def test_progress_is_told_at_the_start_at_each_end_and_while_waiting(lab: Lab) -
     assert sum(now.running == ("c",) for now in steps) >= 4
 
 
-def test_workers_use_one_thread_and_the_driver_keeps_its_own(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_use_one_thread_and_the_driver_keeps_its_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     before = dict(os.environ)
@@ -130,10 +158,12 @@ def test_workers_use_one_thread_and_the_driver_keeps_its_own(lab: Lab, monkeypat
     assert dict(os.environ) == before
 
 
-# -- mistakes in the plan --------------------------------------------------------------------------------------------------------
+# -- mistakes in the plan --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../a", "a b", ".a", "a.", "-a", "é", "a\n", "a" * 201])
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "../a", "a b", ".a", "a.", "-a", "é", "a\n", "a" * 201]
+)
 def test_an_id_that_is_no_file_name_is_refused(name: str) -> None:
     with pytest.raises(SettingError, match="does not do as a file name"):
         Job(id=name, work="a:b", settings={})
@@ -185,7 +215,7 @@ def test_a_folder_that_cannot_be_used_is_said_in_words(lab: Lab) -> None:
     assert lab.calls() == []
 
 
-# -- going on --------------------------------------------------------------------------------------------------------------------
+# -- going on --------------------------------------------------------------------------------------
 
 
 def test_what_is_done_is_not_done_again(lab: Lab) -> None:
@@ -208,7 +238,11 @@ def test_changed_settings_are_done_again_and_so_is_whatever_needs_them(lab: Lab)
 
 
 def test_a_job_done_again_with_the_same_result_still_renews_what_needs_it(lab: Lab) -> None:
-    stages = [[lab.job("a", "same")], [lab.job("b", "add", inputs=("a",))], [lab.job("c", "add"), lab.job("d", "sleep", seconds=0)]]
+    stages = [
+        [lab.job("a", "same")],
+        [lab.job("b", "add", inputs=("a",))],
+        [lab.job("c", "add"), lab.job("d", "sleep", seconds=0)],
+    ]
     lab.run(*stages)
     lab.record("a").unlink()
     lab.diary.unlink()
@@ -228,7 +262,9 @@ def test_a_job_done_again_with_the_same_result_still_renews_what_needs_it(lab: L
     ],
     ids=["half", "empty", "something else", "NaN", "another version", "other work"],
 )
-def test_a_record_that_is_not_this_jobs_is_done_again(lab: Lab, damage: Callable[[str], str]) -> None:
+def test_a_record_that_is_not_this_jobs_is_done_again(
+    lab: Lab, damage: Callable[[str], str]
+) -> None:
     stage = [lab.job("a", "square", x=2)]
     lab.run(stage)
     text = lab.record("a").read_text(encoding="utf-8")
@@ -239,7 +275,7 @@ def test_a_record_that_is_not_this_jobs_is_done_again(lab: Lab, damage: Callable
     assert json.loads(lab.record("a").read_text(encoding="utf-8"))["result"] == {"y": 4}
 
 
-# -- failures --------------------------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 
 def failing(lab: Lab) -> list[list[Job]]:
@@ -273,23 +309,35 @@ def test_a_failure_is_told_and_the_rest_goes_on_and_a_later_run_tries_again(lab:
 
 
 def test_a_result_that_is_no_json_is_a_failure_that_says_so(lab: Lab) -> None:
-    outcome = lab.run([lab.job(what, "give", what=what) for what in ("nan", "object", "list", "tuple")])
+    outcome = lab.run(
+        [lab.job(what, "give", what=what) for what in ("nan", "object", "list", "tuple")]
+    )
     assert outcome.results == {"tuple": {"pair": [1, 2]}}
-    for what, why in (("nan", "Out of range float"), ("object", "PosixPath is not JSON"), ("list", "returned a list")):
+    for what, why in (
+        ("nan", "Out of range float"),
+        ("object", "PosixPath is not JSON"),
+        ("list", "returned a list"),
+    ):
         assert "no JSON" in outcome.failures[what]
         assert why in outcome.failures[what]
 
 
 def test_work_that_is_not_there_or_leaves_is_a_failure(lab: Lab) -> None:
-    jobs = [lab.job("gone", "nothing_of_that_name"), lab.job("exit", "leave"), Job(id="no-module", work="nowhere:f", settings={})]
+    jobs = [
+        lab.job("gone", "nothing_of_that_name"),
+        lab.job("exit", "leave"),
+        Job(id="no-module", work="nowhere:f", settings={}),
+    ]
     outcome = lab.run([*jobs, lab.job("good", "square", x=1)])
-    assert outcome.failures["gone"].startswith("AttributeError: module 'tests.experiment_work' has no attribute")
+    assert outcome.failures["gone"].startswith(
+        "AttributeError: module 'tests.experiment_work' has no attribute"
+    )
     assert outcome.failures["exit"] == "SystemExit: I am leaving"
     assert outcome.failures["no-module"] == "ModuleNotFoundError: No module named 'nowhere'"
     assert outcome.results == {"good": {"y": 1}}
 
 
-# -- death -----------------------------------------------------------------------------------------------------------------------
+# -- death -----------------------------------------------------------------------------------------
 
 
 def test_a_worker_that_is_killed_costs_one_try_of_one_job(lab: Lab) -> None:
@@ -301,7 +349,10 @@ def test_a_worker_that_is_killed_costs_one_try_of_one_job(lab: Lab) -> None:
             lab.diary.with_name("allowed").touch()
             os.kill(killed[0], signal.SIGKILL)
 
-    jobs = [lab.job("slow", "sleep_until_allowed", weight=9.0), *(lab.job(f"a{x}", "square", x=x) for x in range(6))]
+    jobs = [
+        lab.job("slow", "sleep_until_allowed", weight=9.0),
+        *(lab.job(f"a{x}", "square", x=x) for x in range(6)),
+    ]
     outcome = lab.run(jobs, workers=2, progress=kill_the_sleeper)
     assert outcome.failures == {}
     assert outcome.results["slow"] == {"slept": True}
@@ -312,11 +363,20 @@ def test_a_worker_that_is_killed_costs_one_try_of_one_job(lab: Lab) -> None:
 
 
 def test_a_job_that_always_kills_its_process_is_given_up_after_three_tries(lab: Lab) -> None:
-    jobs = [lab.job("deadly", "die", times=99, weight=9.0), *(lab.job(f"a{x}", "square", x=x) for x in range(4))]
+    jobs = [
+        lab.job("deadly", "die", times=99, weight=9.0),
+        *(lab.job(f"a{x}", "square", x=x) for x in range(4)),
+    ]
     outcome = lab.run(jobs, workers=2)
     assert outcome.failures == {"deadly": DIED}
     assert len(outcome.results) == 4
-    assert Counter(lab.calls()) == {"die": 3, "square-0": 1, "square-1": 1, "square-2": 1, "square-3": 1}
+    assert Counter(lab.calls()) == {
+        "die": 3,
+        "square-0": 1,
+        "square-1": 1,
+        "square-2": 1,
+        "square-3": 1,
+    }
 
 
 def test_a_worker_that_dies_while_it_has_nothing_to_do_harms_nobody(lab: Lab) -> None:
@@ -328,14 +388,19 @@ def test_a_worker_that_dies_while_it_has_nothing_to_do_harms_nobody(lab: Lab) ->
             os.kill(killed[0], signal.SIGKILL)
             lab.diary.with_name("allowed").touch()
 
-    stages = [[lab.job("slow", "sleep_until_allowed"), lab.job("quick", "square", x=1)], [lab.job(f"a{x}", "square", x=2) for x in (1, 2)]]
+    stages = [
+        [lab.job("slow", "sleep_until_allowed"), lab.job("quick", "square", x=1)],
+        [lab.job(f"a{x}", "square", x=2) for x in (1, 2)],
+    ]
     outcome = lab.run(*stages, workers=2, progress=kill_the_idle)
     assert len(outcome.results) == 4
     assert len(killed) == 1
 
 
 def alive(session: int) -> list[int]:
-    """The processes of a session that live; one that has ended and waits to be buried (Z) does not."""
+    """The processes of a session that live; one that has ended and waits to be buried (Z) does
+    not.
+    """
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -350,11 +415,19 @@ def alive(session: int) -> list[int]:
 @pytest.fixture
 def driver(lab: Lab) -> Iterator[subprocess.Popen[str]]:
     """A driver in a session of its own, in the middle of its second stage."""
-    # Whoever runs the tests in the background of a shell has interrupts ignored, and so would the driver.
+    # Whoever runs the tests in the background of a shell has interrupts ignored, and so would the
+    # driver.
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heard}; import sys; from tests.experiment_work import drive; drive(*sys.argv[1:])"
     command = [sys.executable, "-c", code, str(lab.folder), str(lab.diary)]
-    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         soon(lambda: len(lab.pids("sleep")) == 2, "the driver is in its second stage")
         yield process
@@ -374,7 +447,9 @@ def finish(lab: Lab) -> None:
     assert Counter(lab.calls()) == {"square-1": 1, "square-2": 1, "sleep": 4}
 
 
-def test_a_driver_that_is_killed_leaves_no_orphans_and_no_half_files(lab: Lab, driver: subprocess.Popen[str]) -> None:
+def test_a_driver_that_is_killed_leaves_no_orphans_and_no_half_files(
+    lab: Lab, driver: subprocess.Popen[str]
+) -> None:
     assert len(alive(driver.pid)) >= 3
     driver.send_signal(signal.SIGKILL)
     driver.wait(timeout=PATIENCE)
@@ -382,8 +457,12 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_no_half_files(lab: Lab, d
     finish(lab)
 
 
-@pytest.mark.parametrize("whole_group", [False, True], ids=["the driver alone", "everybody, as a terminal does"])
-def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(lab: Lab, driver: subprocess.Popen[str], whole_group: bool) -> None:
+@pytest.mark.parametrize(
+    "whole_group", [False, True], ids=["the driver alone", "everybody, as a terminal does"]
+)
+def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(
+    lab: Lab, driver: subprocess.Popen[str], whole_group: bool
+) -> None:
     start = time.monotonic()
     if whole_group:
         os.killpg(driver.pid, signal.SIGINT)
@@ -402,19 +481,28 @@ def test_whoever_watches_may_stop_it(lab: Lab) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lab.run([lab.job("quick", "square", x=1, weight=2.0), lab.job("slow", "sleep_until_allowed")], progress=stop)
+        lab.run(
+            [lab.job("quick", "square", x=1, weight=2.0), lab.job("slow", "sleep_until_allowed")],
+            progress=stop,
+        )
     assert lab.files() == {"quick.json"}
     (pid,) = lab.pids("sleep")
     assert not Path(f"/proc/{pid}").exists()
 
 
-# -- Ray -------------------------------------------------------------------------------------------------------------------------
+# -- Ray -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     module = pytest.importorskip("ray")
-    module.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    module.init(
+        address="local",
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     try:
         yield module
     finally:
@@ -430,12 +518,17 @@ def test_an_address_that_nobody_answers_is_said_in_words_and_soon(lab: Lab) -> N
     assert time.monotonic() - start < 20
 
 
-def test_an_address_where_something_else_answers_is_said_in_words_and_soon(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_where_something_else_answers_is_said_in_words_and_soon(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("ray")
     monkeypatch.setattr(cluster, "LONGEST_JOIN", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as something:
         address = f"127.0.0.1:{something.getsockname()[1]}"
-        with pytest.raises(SettingError, match=f"Cannot join the Ray cluster at '{address}' \\(no answer in 3 seconds"):
+        with pytest.raises(
+            SettingError,
+            match=f"Cannot join the Ray cluster at '{address}' \\(no answer in 3 seconds",
+        ):
             lab.run([lab.job("a", "square", x=1)], cluster=address)
 
 
@@ -445,7 +538,9 @@ def test_missing_ray_is_said_with_the_remedy(lab: Lab, monkeypatch: pytest.Monke
         lab.run([lab.job("a", "square", x=1)], cluster="local")
 
 
-def test_ray_gives_the_results_of_local_processes_and_goes_on_from_them(tmp_path: Path, ray: Any) -> None:
+def test_ray_gives_the_results_of_local_processes_and_goes_on_from_them(
+    tmp_path: Path, ray: Any
+) -> None:
     here, there = Lab(tmp_path / "here"), Lab(tmp_path / "there")
     for lab in (here, there):
         lab.folder.parent.mkdir()
@@ -468,10 +563,16 @@ def test_ray_workers_use_one_thread(lab: Lab, ray: Any) -> None:
     assert set(result["environment"].values()) == {"1"}
 
 
-def test_ray_tries_again_when_a_worker_dies_and_gives_up_after_three(lab: Lab, tmp_path: Path, ray: Any) -> None:
+def test_ray_tries_again_when_a_worker_dies_and_gives_up_after_three(
+    lab: Lab, tmp_path: Path, ray: Any
+) -> None:
     other = Lab(tmp_path / "other")
     other.folder.parent.mkdir()
-    jobs = [lab.job("once", "die", times=1), other.job("always", "die", times=99), lab.job("good", "square", x=1)]
+    jobs = [
+        lab.job("once", "die", times=1),
+        other.job("always", "die", times=99),
+        lab.job("good", "square", x=1),
+    ]
     outcome = lab.run(jobs, cluster="local")
     assert outcome.results == {"once": {"alive": True}, "good": {"y": 1}}
     assert outcome.failures == {"always": DIED}
@@ -490,13 +591,21 @@ def test_ray_ends_running_jobs_when_it_is_stopped(lab: Lab, ray: Any) -> None:
     assert lab.files() == set()
 
 
-def test_without_ray_the_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r'pip install "fairprobe\[cluster\]"'):
-        run([[Job(id="a", work="tests.experiment_work:square", settings={})]], tmp_path, cluster="local")
+        run(
+            [[Job(id="a", work="tests.experiment_work:square", settings={})]],
+            tmp_path,
+            cluster="local",
+        )
 
 
-def test_a_token_that_lies_here_is_tried_first_unless_the_mode_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_lies_here_is_tried_first_unless_the_mode_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)

@@ -1,4 +1,6 @@
-"""An experiment's table beside the paper's: the paper's numbers, plain data, Markdown, CSV and the page."""
+"""An experiment's table beside the paper's: the paper's numbers, plain data, Markdown, CSV and the
+page.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,30 @@ import pytest
 
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.experiments import paper
-from fairprobe.experiments.tables import COLUMNS, Bars, Cell, Lines, Measure, Table, compared, csv_text, markdown, write
+from fairprobe.experiments.tables import (
+    COLUMNS,
+    Bars,
+    Cell,
+    Lines,
+    Measure,
+    Table,
+    compared,
+    csv_text,
+    markdown,
+    write,
+)
 from fairprobe.report.experiment import mean_and_spread, number, p_value, render_experiment, times
 from fairprobe.report.experiment_plots import Bar, Group, Series
 from tests.helpers import assets
 
-EVIL = "<script>alert(1)</script> \"q\" 's' & &amp; $x^2$ \\1 @0@ #010101 {{ 7 * 7 }} | `a` *b* _c_ [d](e) ![f](g) --> 東京\n# h"
-IDIS, GSR = Measure("idis", "Instances found", "count", "From 1,000 seeds."), Measure("gsr", "Success rate", "share")
+EVIL = (
+    "<script>alert(1)</script> \"q\" 's' & &amp; $x^2$ \\1 @0@ #010101 {{ 7 * 7 }} | `a` *b* _c_"
+    " [d](e) ![f](g) --> 東京\n# h"
+)
+IDIS, GSR = (
+    Measure("idis", "Instances found", "count", "From 1,000 seeds."),
+    Measure("gsr", "Success rate", "share"),
+)
 LONG = "failed: the network gives everybody the same answer, so there is nothing to find"
 
 
@@ -38,9 +57,21 @@ def example(**changes: Any) -> dict[str, Any]:
         Cell("adult", "gender", "neuronfair", "", "gsr", (0.2788, 0.2819, 0.285), 0.2819),
     )
     lines = Lines(
-        "GD", [Series("ADF", [0.01, 0.02], [1.4, None]), Series("EIDIG", [0.02], [1.2], [1.1], [1.3])], "radius", "diversity", "number", 1.0
+        "GD",
+        [Series("ADF", [0.01, 0.02], [1.4, None]), Series("EIDIG", [0.02], [1.2], [1.1], [1.3])],
+        "radius",
+        "diversity",
+        "number",
+        1.0,
     )
-    bars = Bars("Neurons", [Group("ADF", [Bar("ours", 0.5, "", 0.4, 0.6), Bar("paper", None)])], "share", "share", 1.0, "All of them: 1.")
+    bars = Bars(
+        "Neurons",
+        [Group("ADF", [Bar("ours", 0.5, "", 0.4, 0.6), Bar("paper", None)])],
+        "share",
+        "share",
+        1.0,
+        "All of them: 1.",
+    )
     settings: dict[str, Any] = {
         "title": "Table 4",
         "measures": (IDIS, GSR),
@@ -60,14 +91,20 @@ def example(**changes: Any) -> dict[str, Any]:
     return Table(**{**settings, **changes}).to_document()
 
 
-def cell_of(document: dict[str, Any], dataset: str, method: str, variant: str = "", measure: str = "idis") -> dict[str, Any]:
+def cell_of(
+    document: dict[str, Any], dataset: str, method: str, variant: str = "", measure: str = "idis"
+) -> dict[str, Any]:
     asked = (dataset, method, variant, measure)
-    (cell,) = (cell for cell in document["cells"] if (cell["dataset"], cell["method"], cell["variant"], cell["measure"]) == asked)
+    (cell,) = (
+        cell
+        for cell in document["cells"]
+        if (cell["dataset"], cell["method"], cell["variant"], cell["measure"]) == asked
+    )
     found: dict[str, Any] = cell
     return found
 
 
-# -- the paper ---------------------------------------------------------------------------------------------------------
+# -- the paper -------------------------------------------------------------------------------------
 
 
 def test_a_number_of_the_paper() -> None:
@@ -97,8 +134,17 @@ def test_what_the_paper_does_not_have_is_an_error() -> None:
 
 def test_shares_are_shares_and_each_number_stands_once() -> None:
     rows = paper.figures()
-    assert all(0 <= row.value <= 1 for row in rows if row.measure in ("gsr", "accuracy", "dm_rs", "dm_rs_sigma", "auc", "auc_sigma"))
-    assert len({(row.table, row.dataset, row.sensitive, row.phase, row.method, row.measure) for row in rows}) == len(rows)
+    assert all(
+        0 <= row.value <= 1
+        for row in rows
+        if row.measure in ("gsr", "accuracy", "dm_rs", "dm_rs_sigma", "auc", "auc_sigma")
+    )
+    assert len(
+        {
+            (row.table, row.dataset, row.sensitive, row.phase, row.method, row.measure)
+            for row in rows
+        }
+    ) == len(rows)
 
 
 def wide(name: str) -> list[dict[str, str]]:
@@ -111,15 +157,21 @@ def wide(name: str) -> list[dict[str, str]]:
 METHODS = ("aequitas", "symbgen", "adf", "eidig", "neuronfair")
 
 
-@pytest.mark.parametrize(("table", "name"), [("table4", "table4_total_idis"), ("table5", "table5_symbgen_500s")])
+@pytest.mark.parametrize(
+    ("table", "name"), [("table4", "table4_total_idis"), ("table5", "table5_symbgen_500s")]
+)
 def test_tables_4_and_5_are_the_transcript(table: str, name: str) -> None:
     compared_numbers = 0
     for row in wide(name):
         for column, value in row.items():
             if column.endswith("_idis"):
-                assert paper.figure(table, row["dataset"], row["sensitive"], column.removesuffix("_idis"), "idis") == float(value)
+                assert paper.figure(
+                    table, row["dataset"], row["sensitive"], column.removesuffix("_idis"), "idis"
+                ) == float(value)
             elif column.endswith("_gsr_pct"):
-                share = paper.figure(table, row["dataset"], row["sensitive"], column.removesuffix("_gsr_pct"), "gsr")
+                share = paper.figure(
+                    table, row["dataset"], row["sensitive"], column.removesuffix("_gsr_pct"), "gsr"
+                )
                 assert share == pytest.approx(float(value) / 100, rel=1e-12)
             else:
                 continue
@@ -132,10 +184,14 @@ def test_tables_6_and_8_are_the_transcript() -> None:
     for row in phases:
         measure = {"global": "idis", "local": "idis_per_seed"}[row["phase"]]
         for method in METHODS:
-            assert paper.figure("table6", row["dataset"], row["sensitive"], method, measure, phase=row["phase"]) == float(row[method])
+            assert paper.figure(
+                "table6", row["dataset"], row["sensitive"], method, measure, phase=row["phase"]
+            ) == float(row[method])
     for row in times_taken:
         for method in METHODS:
-            assert paper.figure("table8", row["dataset"], row["sensitive"], method, "seconds_per_1000") == float(row[method])
+            assert paper.figure(
+                "table8", row["dataset"], row["sensitive"], method, "seconds_per_1000"
+            ) == float(row[method])
     assert len(paper.figures("table6")) == len(METHODS) * len(phases)
     assert len(paper.figures("table8")) == len(METHODS) * len(times_taken)
 
@@ -145,30 +201,46 @@ def test_tables_7_and_9_are_the_transcript() -> None:
     for row in wide("table7_9_repair"):
         place, of_auc = (row["dataset"], row["sensitive"]), row["metric"] == "auc"
         for method in ("before", *METHODS):
-            value = paper.figure(*(("table9", *place, method, "auc") if of_auc else ("table7", *place, method, "dm_rs")))
+            value = paper.figure(
+                *(
+                    ("table9", *place, method, "auc")
+                    if of_auc
+                    else ("table7", *place, method, "dm_rs")
+                )
+            )
             assert value == pytest.approx(float(row[method]) / (1 if of_auc else 100), rel=1e-12)
         seen += 6
         if row["sigma"]:
-            assert paper.figure("table9", *place, "", "auc_sigma" if of_auc else "dm_rs_sigma") == float(row["sigma"])
+            assert paper.figure(
+                "table9", *place, "", "auc_sigma" if of_auc else "dm_rs_sigma"
+            ) == float(row["sigma"])
             assert paper.figure("table9", *place, "", "spearman") == float(row["spearman"])
             seen += 2 if of_auc else 1
     assert seen == len(paper.figures("table7")) + len(paper.figures("table9"))
 
 
 def test_the_unit_of_sigma_is_that_of_shares() -> None:
-    values = [row.value for row in paper.figures("table7") if (row.dataset, row.sensitive) == ("adult", "gender")]
-    assert paper.figure("table9", "adult", "gender", "", "dm_rs_sigma") == pytest.approx(np.std(values, ddof=1), abs=5e-5)
+    values = [
+        row.value
+        for row in paper.figures("table7")
+        if (row.dataset, row.sensitive) == ("adult", "gender")
+    ]
+    assert paper.figure("table9", "adult", "gender", "", "dm_rs_sigma") == pytest.approx(
+        np.std(values, ddof=1), abs=5e-5
+    )
 
 
 def test_tables_1_and_3_are_the_transcript() -> None:
     for row in wide("table1_3_subjects"):
         assert paper.figure("table1", row["dataset"], "", "", "records") == float(row["records"])
-        assert paper.figure("table1", row["dataset"], "", "", "dimensions") == np.prod([int(part) for part in row["dimensions"].split("x")])
+        assert paper.figure("table1", row["dataset"], "", "", "dimensions") == np.prod(
+            [int(part) for part in row["dimensions"].split("x")]
+        )
         accuracy = paper.figure("table3", row["dataset"], "", row["classifier"].lower(), "accuracy")
         assert accuracy == pytest.approx(float(row["accuracy_pct"].split()[0]) / 100, rel=1e-12)
 
 
-# -- plain data --------------------------------------------------------------------------------------------------------
+# -- plain data ------------------------------------------------------------------------------------
 
 
 def test_a_cell_worked_out_by_hand() -> None:
@@ -190,7 +262,13 @@ def test_the_reference_is_not_compared_with_itself_nor_with_what_has_too_few_rep
 def test_no_repeats_one_repeat_and_a_paper_that_says_zero() -> None:
     document = example()
     none, one = cell_of(document, "meps", "neuronfair"), cell_of(document, "compas", "adf")
-    assert (none["mean"], none["sd"], none["low"], none["ratio"], none["failed"]) == (None, None, None, None, "not fetched")
+    assert (none["mean"], none["sd"], none["low"], none["ratio"], none["failed"]) == (
+        None,
+        None,
+        None,
+        None,
+        "not fetched",
+    )
     assert (one["mean"], one["sd"], one["low"], one["ratio"]) == (5, None, None, None)
 
 
@@ -209,7 +287,10 @@ def test_the_document_is_json() -> None:
 
 def test_a_variant_can_be_the_reference() -> None:
     cells = [Cell("a", "b", "m", variant, "idis", (1.0, 2.0)) for variant in ("walk", "paper")]
-    assert [cell.against for cell in compared(cells, "m", variant="walk")] == [None, ("m (walk)", 1.0)]
+    assert [cell.against for cell in compared(cells, "m", variant="walk")] == [
+        None,
+        ("m (walk)", 1.0),
+    ]
 
 
 def test_mistakes_of_whoever_fills_the_table() -> None:
@@ -220,7 +301,7 @@ def test_mistakes_of_whoever_fills_the_table() -> None:
         Table("t", [GSR], [cell])
 
 
-# -- numbers in words --------------------------------------------------------------------------------------------------
+# -- numbers in words ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -259,23 +340,31 @@ def test_spread_shares_unit_and_places() -> None:
 
 
 def test_ratios_and_p_values() -> None:
-    assert [times(ratio).replace("\u00a0", " ") for ratio in (1.064, 0, 0.00012, 23.44, 1234.5)] == [
+    assert [
+        times(ratio).replace("\u00a0", " ") for ratio in (1.064, 0, 0.00012, 23.44, 1234.5)
+    ] == [
         "× 1.06",
         "× 0",
         "× 0.00012",
         "× 23.4",
         "× 1,234",
     ]
-    assert [p_value(p).replace("\u00a0", " ") for p in (0.0, 0.043, 0.5)] == ["p < 0.001", "p = 0.043", "p = 0.50"]
+    assert [p_value(p).replace("\u00a0", " ") for p in (0.0, 0.043, 0.5)] == [
+        "p < 0.001",
+        "p = 0.043",
+        "p = 0.50",
+    ]
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------------------
+# -- CSV -------------------------------------------------------------------------------------------
 
 
 def test_the_csv_gives_the_same_numbers_back() -> None:
     document = example()
     table = pd.read_csv(
-        StringIO(csv_text(document)), keep_default_na=False, na_values={name: [""] for name in ("mean", "sd", "low", "paper", "p_value")}
+        StringIO(csv_text(document)),
+        keep_default_na=False,
+        na_values={name: [""] for name in ("mean", "sd", "low", "paper", "p_value")},
     )
     assert tuple(table.columns) == COLUMNS
     for name in ("mean", "sd", "low", "paper", "p_value"):
@@ -285,7 +374,7 @@ def test_the_csv_gives_the_same_numbers_back() -> None:
     assert list(table["failed"])[3] == LONG
 
 
-# -- Markdown ----------------------------------------------------------------------------------------------------------
+# -- Markdown --------------------------------------------------------------------------------------
 
 
 def test_the_markdown_of_an_experiment() -> None:
@@ -294,7 +383,10 @@ def test_the_markdown_of_an_experiment() -> None:
     assert lines[0] == "# Table 4"
     assert "| data set | attribute | NeuronFair | NeuronFair (walk) | ADF |" in lines
     assert "| :--- | :--- | ---: | ---: | ---: |" in lines
-    cells = "122,370 ± 1,204 (paper 115,000, × 1.06) | 100.0 ± 10.3 | 40,010 ± 10 (paper 33,365, × 1.20)"
+    cells = (
+        "122,370 ± 1,204 (paper 115,000, × 1.06) | 100.0 ± 10.3 | 40,010 ± 10 (paper 33,365, ×"
+        " 1.20)"
+    )
     assert f"| Adult | gender | {cells} |" in lines
     assert "| COMPAS | race | failed <sup>1</sup> (paper 11,232) | not run | 5 (paper 0) |" in lines
     assert "| MEPS | gender | not fetched (paper 130,898) | not run | 3 <sup>2</sup> |" in lines
@@ -314,8 +406,21 @@ def test_the_markdown_of_an_experiment() -> None:
 
 
 def test_markdown_takes_no_text_for_markup() -> None:
-    cells = (Cell(EVIL, EVIL, EVIL, EVIL, "idis", (1.0,), 2.0, EVIL), Cell("a", "b", EVIL, EVIL, "idis", (), None, EVIL * 3))
-    text = markdown(example(cells=cells, title=EVIL, intro=EVIL, notes=[EVIL], about={EVIL: EVIL}, citation=EVIL, figures=()))
+    cells = (
+        Cell(EVIL, EVIL, EVIL, EVIL, "idis", (1.0,), 2.0, EVIL),
+        Cell("a", "b", EVIL, EVIL, "idis", (), None, EVIL * 3),
+    )
+    text = markdown(
+        example(
+            cells=cells,
+            title=EVIL,
+            intro=EVIL,
+            notes=[EVIL],
+            about={EVIL: EVIL},
+            citation=EVIL,
+            figures=(),
+        )
+    )
     assert "\n# h" not in text
     assert "<script" not in text.replace("\\<script", "")
     assert r"\`a\` \*b\* \_c\_ \[d\](e)" in text
@@ -324,14 +429,18 @@ def test_markdown_takes_no_text_for_markup() -> None:
 
 
 def test_a_wrapped_line_begins_no_list() -> None:
-    text = markdown(example(notes=["# a", "1. b", "word " * 23 + "- and + or 1. then # end"], figures=()))
+    text = markdown(
+        example(notes=["# a", "1. b", "word " * 23 + "- and + or 1. then # end"], figures=())
+    )
     assert r"- \# a" in text
     assert r"- 1\. b" in text
     assert r"\- and \+ or 1\. then \# end" in text.replace("\n  ", " ")
 
 
 def test_a_table_of_one_number_and_nothing_else() -> None:
-    document = Table("One", [Measure("s", "Seconds", "seconds")], [Cell("mine", "sex", "adf", "", "s", (2.0,))]).to_document()
+    document = Table(
+        "One", [Measure("s", "Seconds", "seconds")], [Cell("mine", "sex", "adf", "", "s", (2.0,))]
+    ).to_document()
     assert "| mine | sex | 2.00 s |" in markdown(document)
     assert "t-test" not in markdown(document)
     assert "t-test" not in render_experiment(document)
@@ -343,7 +452,7 @@ def test_a_table_of_nothing() -> None:
     Page(render_experiment(document))
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 
 VOID = {"meta", "link"}
 
@@ -440,28 +549,48 @@ def test_the_page_escapes_whatever_it_is_given() -> None:
     )
     measures = [Measure("idis", EVIL, "count", EVIL)]
     about = {EVIL: EVIL, "versions": EVIL}
-    document = example(title=EVIL, intro=EVIL, notes=[EVIL], citation=EVIL, cells=cells, figures=figures, measures=measures, about=about)
+    document = example(
+        title=EVIL,
+        intro=EVIL,
+        notes=[EVIL],
+        citation=EVIL,
+        cells=cells,
+        figures=figures,
+        measures=measures,
+        about=about,
+    )
     page = Page(render_experiment(document))
     assert "script" not in page.tags
     assert page.text.count("alert(1)") > 20
 
 
 def test_figures_of_nothing() -> None:
-    empty = (Lines("a", [], "x", "y"), Bars("b", [], "z"), Lines("c", [Series("n", [1.0], [None], [None], [None])], "x", "y"))
+    empty = (
+        Lines("a", [], "x", "y"),
+        Bars("b", [], "z"),
+        Lines("c", [Series("n", [1.0], [None], [None], [None])], "x", "y"),
+    )
     Page(render_experiment(example(figures=empty)))
     assert "| z |" in markdown(example(figures=empty))
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def test_four_files_are_written(tmp_path: Path) -> None:
     document = example()
     paths = write(document, tmp_path / "new" / "folder", "table4")
-    assert [path.name for path in paths] == ["table4.md", "table4.csv", "table4.html", "table4.json"]
+    assert [path.name for path in paths] == [
+        "table4.md",
+        "table4.csv",
+        "table4.html",
+        "table4.json",
+    ]
     assert json.loads(paths[3].read_text(encoding="utf-8")) == document
     assert paths[0].read_text(encoding="utf-8") == markdown(document)
-    assert sorted(path.name for path in paths[0].parent.iterdir()) == sorted(path.name for path in paths)
+    assert sorted(path.name for path in paths[0].parent.iterdir()) == sorted(
+        path.name for path in paths
+    )
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Findings: the columns that are promised, the file they live in, and what happens when that file is not what it should be."""
+"""Findings: the columns that are promised, the file they live in, and what happens when that file
+is not what it should be.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,17 @@ from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from tests.helpers import everybody, planted, tiny_domain
 
 
-def find(domain: Domain, *, seed: int = 0, save_to: Path | None = None, bias: float = 2.0) -> Findings:
+def find(
+    domain: Domain, *, seed: int = 0, save_to: Path | None = None, bias: float = 2.0
+) -> Findings:
     rng = np.random.default_rng(seed)
     model = TorchModel(planted(domain, bias=bias))
     x = domain.sample(300, rng=np.random.default_rng(0))
     method = NeuronFair(layer=neuron_bias(domain, model, x).most_biased)
     seeds = choose_seeds(domain, x, 30, rng=rng)
-    return search(domain, model, method, seeds, Budget(local_iterations=30), rng=rng, save_to=save_to)
+    return search(
+        domain, model, method, seeds, Budget(local_iterations=30), rng=rng, save_to=save_to
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,29 +71,48 @@ def found(domain: Domain) -> Findings:
     return findings
 
 
-# -- columns -------------------------------------------------------------------------------------------------------------
+# -- columns ---------------------------------------------------------------------------------------
 
 COLUMNS = ["gender", "income", "age", "race", "children", "race_other", "gender_other"]
 BESIDE = ["label", "label_other", "probability", "probability_other", "gap", "phase", "origin"]
 
 
-def test_the_columns_are_the_attributes_the_counterparts_values_and_the_provenance(found: Findings) -> None:
+def test_the_columns_are_the_attributes_the_counterparts_values_and_the_provenance(
+    found: Findings,
+) -> None:
     assert list(found.to_pandas().columns) == COLUMNS + BESIDE
     assert list(PROVENANCE) == BESIDE
 
 
 def test_codes_of_whole_attributes_are_integers_and_of_real_ones_floats(found: Findings) -> None:
     kinds = {name: str(kind) for name, kind in found.to_pandas().dtypes.items()}
-    whole = ["gender", "age", "race", "children", "race_other", "gender_other", "label", "label_other", "origin"]
+    whole = [
+        "gender",
+        "age",
+        "race",
+        "children",
+        "race_other",
+        "gender_other",
+        "label",
+        "label_other",
+        "origin",
+    ]
     assert all(kinds[name].startswith("int") for name in whole), kinds
-    assert all(kinds[name] == "float32" for name in ("income", "probability", "probability_other", "gap")), kinds
+    assert all(
+        kinds[name] == "float32" for name in ("income", "probability", "probability_other", "gap")
+    ), kinds
 
 
 def test_no_cell_is_empty_and_every_number_is_what_its_name_says(found: Findings) -> None:
     frame = found.to_pandas()
     assert not frame.isna().any().any()
     assert set(frame["phase"].astype(str)) == {"global", "local"}
-    assert frame[["probability", "probability_other", "gap"]].apply(lambda column: column.between(0, 1)).all().all()
+    assert (
+        frame[["probability", "probability_other", "gap"]]
+        .apply(lambda column: column.between(0, 1))
+        .all()
+        .all()
+    )
     assert frame["probability"].min() >= 0.5  # of the predicted class, of two
     assert frame["origin"].between(0, 29).all()
 
@@ -95,7 +120,9 @@ def test_no_cell_is_empty_and_every_number_is_what_its_name_says(found: Findings
 def test_x_and_x_other_are_the_rows_of_the_table(found: Findings, domain: Domain) -> None:
     frame = found.to_pandas()
     np.testing.assert_array_equal(found.x, frame[list(domain.names)].to_numpy(dtype=np.float32))
-    other = frame[["gender_other", "income", "age", "race_other", "children"]].to_numpy(dtype=np.float32)
+    other = frame[["gender_other", "income", "age", "race_other", "children"]].to_numpy(
+        dtype=np.float32
+    )
     np.testing.assert_array_equal(found.x_other, other)
     assert found.x.dtype == found.x_other.dtype == np.float32
 
@@ -110,7 +137,11 @@ def test_the_counts_of_the_phases_add_up(found: Findings) -> None:
 @pytest.mark.parametrize("name", [*PROVENANCE, "gender_other"])
 def test_an_attribute_may_not_be_called_like_a_column_of_the_findings(name: str) -> None:
     clash = Domain(
-        (Attribute(name=name, low=0, high=3), Attribute(name="gender", low=0, high=1), Attribute(name="age", low=0, high=3)),
+        (
+            Attribute(name=name, low=0, high=3),
+            Attribute(name="gender", low=0, high=1),
+            Attribute(name="age", low=0, high=3),
+        ),
         sensitive=("gender",),
     )
     with pytest.raises(DomainError, match=rf"cannot be called '{name}'.*Rename it"):
@@ -119,13 +150,20 @@ def test_an_attribute_may_not_be_called_like_a_column_of_the_findings(name: str)
 
 def test_other_names_are_allowed(domain: Domain) -> None:
     check_names(domain)
-    check_names(Domain((Attribute(name="age_other", low=0, high=3), Attribute(name="gender", low=0, high=1)), sensitive=("gender",)))
+    check_names(
+        Domain(
+            (Attribute(name="age_other", low=0, high=3), Attribute(name="gender", low=0, high=1)),
+            sensitive=("gender",),
+        )
+    )
 
 
-# -- files ---------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
-def test_a_saved_file_gives_back_the_same_findings(found: Findings, domain: Domain, tmp_path: Path) -> None:
+def test_a_saved_file_gives_back_the_same_findings(
+    found: Findings, domain: Domain, tmp_path: Path
+) -> None:
     path = found.save(tmp_path / "findings.parquet")
     again = Findings.load(path, domain)
     assert again.table is None
@@ -133,7 +171,10 @@ def test_a_saved_file_gives_back_the_same_findings(found: Findings, domain: Doma
     pd.testing.assert_frame_equal(again.to_pandas(), found.to_pandas())
     np.testing.assert_array_equal(again.x, found.x)
     np.testing.assert_array_equal(again.x_other, found.x_other)
-    assert (again.count("global"), again.count("local")) == (found.count("global"), found.count("local"))
+    assert (again.count("global"), again.count("local")) == (
+        found.count("global"),
+        found.count("local"),
+    )
     assert again.generation == found.generation
 
 
@@ -143,7 +184,9 @@ def test_a_saved_file_can_be_read_without_fairprobe(found: Findings, tmp_path: P
     pd.testing.assert_frame_equal(frame, found.to_pandas())
 
 
-def test_saving_takes_a_string_and_replaces_a_file_that_is_there(found: Findings, domain: Domain, tmp_path: Path) -> None:
+def test_saving_takes_a_string_and_replaces_a_file_that_is_there(
+    found: Findings, domain: Domain, tmp_path: Path
+) -> None:
     path = tmp_path / "findings.parquet"
     path.write_text("older")
     assert found.save(str(path)) == path
@@ -151,12 +194,16 @@ def test_saving_takes_a_string_and_replaces_a_file_that_is_there(found: Findings
     assert [file.name for file in tmp_path.iterdir()] == ["findings.parquet"]
 
 
-def test_findings_on_disk_can_be_saved_elsewhere_and_over_themselves(found: Findings, domain: Domain, tmp_path: Path) -> None:
+def test_findings_on_disk_can_be_saved_elsewhere_and_over_themselves(
+    found: Findings, domain: Domain, tmp_path: Path
+) -> None:
     on_disk = Findings.load(found.save(tmp_path / "a.parquet"), domain)
     on_disk.save(tmp_path / "b.parquet")
     on_disk.save(tmp_path / "a.parquet")
     for name in ("a.parquet", "b.parquet"):
-        pd.testing.assert_frame_equal(Findings.load(tmp_path / name, domain).to_pandas(), found.to_pandas())
+        pd.testing.assert_frame_equal(
+            Findings.load(tmp_path / name, domain).to_pandas(), found.to_pandas()
+        )
 
 
 def test_a_file_is_readable_by_others_as_other_files_are(found: Findings, tmp_path: Path) -> None:
@@ -168,11 +215,17 @@ def test_a_file_is_readable_by_others_as_other_files_are(found: Findings, tmp_pa
 def test_batches_together_are_the_whole_and_none_is_too_large(
     found: Findings, domain: Domain, tmp_path: Path, where: str, size: int
 ) -> None:
-    findings = found if where == "memory" else Findings.load(found.save(tmp_path / "f.parquet"), domain)
+    findings = (
+        found if where == "memory" else Findings.load(found.save(tmp_path / "f.parquet"), domain)
+    )
     batches = list(findings.batches(size))
     assert max(batch.num_rows for batch in batches) <= size
-    np.testing.assert_array_equal(np.concatenate([findings.rows(batch) for batch in batches]), found.x)
-    np.testing.assert_array_equal(np.concatenate([findings.rows(batch, other=True) for batch in batches]), found.x_other)
+    np.testing.assert_array_equal(
+        np.concatenate([findings.rows(batch) for batch in batches]), found.x
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([findings.rows(batch, other=True) for batch in batches]), found.x_other
+    )
 
 
 def test_no_findings_are_saved_and_loaded_like_any(domain: Domain, tmp_path: Path) -> None:
@@ -186,7 +239,7 @@ def test_no_findings_are_saved_and_loaded_like_any(domain: Domain, tmp_path: Pat
         assert len(findings.merge(none)) == 0
 
 
-# -- merging -------------------------------------------------------------------------------------------------------------
+# -- merging ---------------------------------------------------------------------------------------
 
 
 def people(findings: Findings) -> list[tuple[float, ...]]:
@@ -199,7 +252,14 @@ def test_merged_findings_hold_everybody_of_both_once_and_the_first_as_they_were(
     model = TorchModel(planted(domain))
     method = NeuronFair(layer=neuron_bias(domain, model, x).most_biased)
     one, two = (
-        search(domain, model, method, x[part], Budget(global_iterations=1, local_iterations=1), rng=np.random.default_rng(0))
+        search(
+            domain,
+            model,
+            method,
+            x[part],
+            Budget(global_iterations=1, local_iterations=1),
+            rng=np.random.default_rng(0),
+        )
         for part in (np.s_[:160], np.s_[140:])
     )
     assert set(people(one)) & set(people(two))
@@ -214,10 +274,14 @@ def test_merging_with_itself_changes_nothing(found: Findings) -> None:
     pd.testing.assert_frame_equal(found.merge(found).to_pandas(), found.to_pandas())
 
 
-def test_findings_on_disk_merge_as_those_in_memory_and_can_be_saved(found: Findings, domain: Domain, tmp_path: Path) -> None:
+def test_findings_on_disk_merge_as_those_in_memory_and_can_be_saved(
+    found: Findings, domain: Domain, tmp_path: Path
+) -> None:
     more = find(domain, seed=1)
     in_memory = found.merge(more)
-    on_disk = Findings.load(found.save(tmp_path / "a.parquet"), domain).merge(Findings.load(more.save(tmp_path / "b.parquet"), domain))
+    on_disk = Findings.load(found.save(tmp_path / "a.parquet"), domain).merge(
+        Findings.load(more.save(tmp_path / "b.parquet"), domain)
+    )
     pd.testing.assert_frame_equal(on_disk.to_pandas(), in_memory.to_pandas())
     again = Findings.load(on_disk.save(tmp_path / "both.parquet"), domain)
     assert len(again) == len(in_memory) > len(found)
@@ -231,14 +295,16 @@ def test_merged_findings_are_no_more_than_were_tried(found: Findings, domain: Do
     assert both.generation.tried > found.generation.tried
 
 
-def test_findings_of_another_domain_or_other_sensitive_attributes_are_not_merged(found: Findings, domain: Domain) -> None:
+def test_findings_of_another_domain_or_other_sensitive_attributes_are_not_merged(
+    found: Findings, domain: Domain
+) -> None:
     with pytest.raises(DomainError, match="cannot be merged"):
         found.merge(find(tiny_domain()))
     with pytest.raises(DomainError, match="cannot be merged"):
         found.merge(replace(found, domain=domain.with_sensitive("gender")))
 
 
-# -- files that are not what they should be ------------------------------------------------------------------------------
+# -- files that are not what they should be --------------------------------------------------------
 
 
 def truncate(path: Path) -> None:
@@ -247,7 +313,9 @@ def truncate(path: Path) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table, about: str | None) -> None:
-    pq.write_table(table if about is None else table.replace_schema_metadata({"fairprobe": about}), path)
+    pq.write_table(
+        table if about is None else table.replace_schema_metadata({"fairprobe": about}), path
+    )
 
 
 def make_a_folder(path: Path) -> None:
@@ -261,16 +329,22 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "text": lambda path: path.write_text("a,b\n1,2\n"),
     "missing": Path.unlink,
     "a folder": make_a_folder,
-    "a table of somebody else": lambda path: write_parquet(path, pa.table({"age": [1], "label": [0]}), None),
+    "a table of somebody else": lambda path: write_parquet(
+        path, pa.table({"age": [1], "label": [0]}), None
+    ),
     "a table without columns": lambda path: write_parquet(path, pa.table({}), None),
     "our note is no JSON": lambda path: write_parquet(path, pa.table({"age": [1]}), "{half"),
     "our note is another JSON": lambda path: write_parquet(path, pa.table({"age": [1]}), "[1, 2]"),
-    "written by another version": lambda path: write_parquet(path, pa.table({"age": [1]}), json.dumps({"generation": {"speed": 3}})),
+    "written by another version": lambda path: write_parquet(
+        path, pa.table({"age": [1]}), json.dumps({"generation": {"speed": 3}})
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_file_that_holds_no_findings_is_refused_by_name(found: Findings, domain: Domain, tmp_path: Path, damage: str) -> None:
+def test_a_file_that_holds_no_findings_is_refused_by_name(
+    found: Findings, domain: Domain, tmp_path: Path, damage: str
+) -> None:
     path = found.save(tmp_path / "findings.parquet")
     DAMAGE[damage](path)
     with pytest.raises(StorageError, match=r"findings\.parquet"):
@@ -278,10 +352,14 @@ def test_a_file_that_holds_no_findings_is_refused_by_name(found: Findings, domai
 
 
 @pytest.mark.parametrize("place", ["the start", "the middle"])
-def test_a_file_damaged_inside_is_never_taken_for_findings(found: Findings, domain: Domain, tmp_path: Path, place: str) -> None:
+def test_a_file_damaged_inside_is_never_taken_for_findings(
+    found: Findings, domain: Domain, tmp_path: Path, place: str
+) -> None:
     path = found.save(tmp_path / "findings.parquet")
     content = path.read_bytes()
-    path.write_bytes(content[100:] if place == "the start" else content[:200] + b"\xff" * 60 + content[260:])
+    path.write_bytes(
+        content[100:] if place == "the start" else content[:200] + b"\xff" * 60 + content[260:]
+    )
     with pytest.raises(StorageError, match=r"findings\.parquet"):
         Findings.load(path, domain).to_pandas()
 
@@ -289,12 +367,21 @@ def test_a_file_damaged_inside_is_never_taken_for_findings(found: Findings, doma
 WRONG_DOMAINS: dict[str, Callable[[Domain], Domain]] = {
     "other attributes": lambda domain: tiny_domain(),
     "another sensitive attribute": lambda domain: domain.with_sensitive("gender"),
-    "the sensitive attributes in another order": lambda domain: domain.with_sensitive(("gender", "race")),
-    "the attributes in another order": lambda domain: Domain(domain.attributes[::-1], sensitive=domain.sensitive),
+    "the sensitive attributes in another order": lambda domain: domain.with_sensitive(
+        ("gender", "race")
+    ),
+    "the attributes in another order": lambda domain: Domain(
+        domain.attributes[::-1], sensitive=domain.sensitive
+    ),
     "one attribute less": lambda domain: Domain(domain.attributes[:-1], sensitive=domain.sensitive),
     "another kind": lambda domain: Domain(
         tuple(
-            replace(attribute, kind="integer", grain=1.0) if attribute.name == "income" else attribute for attribute in domain.attributes
+            (
+                replace(attribute, kind="integer", grain=1.0)
+                if attribute.name == "income"
+                else attribute
+            )
+            for attribute in domain.attributes
         ),
         sensitive=domain.sensitive,
     ),
@@ -306,11 +393,13 @@ def test_findings_are_not_loaded_with_a_domain_that_does_not_describe_them(
     found: Findings, domain: Domain, tmp_path: Path, wrong: str
 ) -> None:
     path = found.save(tmp_path / "findings.parquet")
-    with pytest.raises(StorageError, match=r"findings\.parquet.*Give the domain they were found in"):
+    with pytest.raises(
+        StorageError, match=r"findings\.parquet.*Give the domain they were found in"
+    ):
         Findings.load(path, WRONG_DOMAINS[wrong](domain))
 
 
-# -- a disk that is full, a place that cannot be written -----------------------------------------------------------------
+# -- a disk that is full, a place that cannot be written -------------------------------------------
 
 
 def full(*_: Any, **__: Any) -> Any:
@@ -330,7 +419,9 @@ def test_saving_to_a_full_disk_says_so_leaves_nothing_and_keeps_the_findings(
     assert found.save(tmp_path / "findings.parquet").exists()
 
 
-def test_a_failed_save_leaves_the_older_file_as_it_was(found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_leaves_the_older_file_as_it_was(
+    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "findings.parquet"
     path.write_text("older")
     monkeypatch.setattr(pq.ParquetWriter, "write_batch", full)
@@ -340,7 +431,9 @@ def test_a_failed_save_leaves_the_older_file_as_it_was(found: Findings, tmp_path
     assert [file.name for file in tmp_path.iterdir()] == ["findings.parquet"]
 
 
-def test_an_interrupted_save_leaves_nothing_half_written(found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_save_leaves_nothing_half_written(
+    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -351,7 +444,9 @@ def test_an_interrupted_save_leaves_nothing_half_written(found: Findings, tmp_pa
 
 
 @pytest.mark.parametrize("place", ["not there/f.parquet", "file/f.parquet"])
-def test_a_place_that_cannot_be_written_is_named(found: Findings, tmp_path: Path, place: str) -> None:
+def test_a_place_that_cannot_be_written_is_named(
+    found: Findings, tmp_path: Path, place: str
+) -> None:
     (tmp_path / "file").write_text("a file, no folder")
     with pytest.raises(StorageError, match=r"Cannot write .*f\.parquet.*another place"):
         found.save(tmp_path / place)
@@ -409,7 +504,11 @@ def test_a_disk_that_fills_up_in_the_middle_of_many_batches_keeps_everything(
     monkeypatch.setattr(pq.ParquetWriter, "write_batch", sometimes)
     on_disk = find(domain, save_to=tmp_path / "f.parquet")
     assert on_disk.path is not None  # one batch is all there is
-    many = replace(expected, table=pa.Table.from_batches(expected.table.to_batches(max_chunksize=20))) if expected.table else expected
+    many = (
+        replace(expected, table=pa.Table.from_batches(expected.table.to_batches(max_chunksize=20)))
+        if expected.table
+        else expected
+    )
     calls.clear()
     with pytest.raises(StorageError, match="No space left"):
         many.save(tmp_path / "g.parquet")

@@ -1,4 +1,6 @@
-"""The gate: verdicts at and around every threshold, what is missing, what changed, and one decision for everybody who asks."""
+"""The gate: verdicts at and around every threshold, what is missing, what changed, and one decision
+for everybody who asks.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def toy(*sensitive: str, name: str = "toy", n: int = 400) -> Dataset:
     x = domain.sample(n, rng=np.random.default_rng(5))
     x[:, 2] = np.where(np.arange(n) % 100 == 0, 2, x[:, 2] % 2)
     y = (x[:, 0] > CUT).astype(np.int64)
-    return Dataset(name=name, domain=domain, x=x, y=y, label="job", classes=("refused", "hired"), favourable=1)
+    return Dataset(
+        name=name, domain=domain, x=x, y=y, label="job", classes=("refused", "hired"), favourable=1
+    )
 
 
 @cache
@@ -79,29 +83,38 @@ def entries(name: str, body: Document) -> list[Document]:
         "ifr_b": lambda: [fairness["individual"]["b"]],
         "ifr_p": lambda: [fairness["individual"]["p"]],
         "demographic_parity": lambda: [table["dp"] for table in fairness["group"]["tables"]],
-        "equalised_odds": lambda: [each for table in fairness["group"]["tables"] for each in table["eo"]],
-        "impact_ratio": lambda: [row["impact_ratio"] for table in fairness["group"]["tables"] for row in table["rows"]],
+        "equalised_odds": lambda: [
+            each for table in fairness["group"]["tables"] for each in table["eo"]
+        ],
+        "impact_ratio": lambda: [
+            row["impact_ratio"] for table in fairness["group"]["tables"] for row in table["rows"]
+        ],
         "accuracy": lambda: [fairness["quality"]["accuracy"]],
     }
     return places[name]()
 
 
-def with_interval(name: str, low: float | None, estimate: float | None, high: float | None) -> Document:
+def with_interval(
+    name: str, low: float | None, estimate: float | None, high: float | None
+) -> Document:
     body = document()
     for entry in entries(name, body):
         entry.update(estimate=estimate, low=low, high=high)
     return body
 
 
-def ruled(body: Document | Audit | Path, limits: dict[str, float], **options: Any) -> tuple[Ruling, ...]:
+def ruled(
+    body: Document | Audit | Path, limits: dict[str, float], **options: Any
+) -> tuple[Ruling, ...]:
     return check(body, Policy(limits=limits, **options)).rulings
 
 
 INTERVALS = [name for name in MEASURES if name not in ("auc", "idis")]
 
-# -- thresholds ----------------------------------------------------------------------------------------------------------
+# -- thresholds ------------------------------------------------------------------------------------
 
-# Where an interval lies by a limit of 0.5, for a measure that must be at most that; mirrored for one that must be at least that.
+# Where an interval lies by a limit of 0.5, for a measure that must be at most that; mirrored for
+# one that must be at least that.
 CASES = {
     "far inside": (0.1, 0.2, 0.3, "pass"),
     "just inside": (0.3, 0.4, 0.499999, "pass"),
@@ -117,10 +130,18 @@ CASES = {
 
 # By "more", DM-RS is looked at again by its own rules: see test_gate_more.py.
 @pytest.mark.parametrize(
-    ("name", "uncertain"), [(name, how) for name in INTERVALS for how in ("fail", "pass", "more") if (name, how) != ("dm_rs", "more")]
+    ("name", "uncertain"),
+    [
+        (name, how)
+        for name in INTERVALS
+        for how in ("fail", "pass", "more")
+        if (name, how) != ("dm_rs", "more")
+    ],
 )
 @pytest.mark.parametrize("case", CASES)
-def test_an_interval_passes_fails_or_is_uncertain_by_where_its_limit_lies(name: str, case: str, uncertain: Any) -> None:
+def test_an_interval_passes_fails_or_is_uncertain_by_where_its_limit_lies(
+    name: str, case: str, uncertain: Any
+) -> None:
     low, estimate, high, outcome = CASES[case]
     if MEASURES[name].direction == "at least":
         low, estimate, high = 1 - high, 1 - estimate, 1 - low
@@ -128,39 +149,74 @@ def test_an_interval_passes_fails_or_is_uncertain_by_where_its_limit_lies(name: 
     decided = outcome if outcome != "uncertain" else "pass" if uncertain == "pass" else "fail"
     assert rulings
     for ruling in rulings:
-        assert (ruling.outcome, ruling.decided, ruling.estimate, ruling.low, ruling.high) == (outcome, decided, estimate, low, high)
-        assert (ruling.name, ruling.limit, ruling.direction) == (name, 0.5, MEASURES[name].direction)
+        assert (ruling.outcome, ruling.decided, ruling.estimate, ruling.low, ruling.high) == (
+            outcome,
+            decided,
+            estimate,
+            low,
+            high,
+        )
+        assert (ruling.name, ruling.limit, ruling.direction) == (
+            name,
+            0.5,
+            MEASURES[name].direction,
+        )
 
 
-@pytest.mark.parametrize(("name", "values"), [("auc", (0.4999, 0.5, 0.5001)), ("idis", (999, 1000, 1001))])
-def test_a_number_without_interval_is_compared_as_it_is(name: str, values: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    ("name", "values"), [("auc", (0.4999, 0.5, 0.5001)), ("idis", (999, 1000, 1001))]
+)
+def test_a_number_without_interval_is_compared_as_it_is(
+    name: str, values: tuple[float, float, float]
+) -> None:
     body = document()
     for value, expected in zip(values, ("pass", "pass", "fail"), strict=True):
         body["interpretation"]["auc"] = body["generation"]["idis"] = value
         (ruling,) = ruled(body, {name: values[1]})
-        assert (ruling.outcome, ruling.estimate, ruling.low, ruling.high) == (expected, value, None, None)
+        assert (ruling.outcome, ruling.estimate, ruling.low, ruling.high) == (
+            expected,
+            value,
+            None,
+            None,
+        )
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.sampled_from(["at most", "at least"]))
-def test_a_side_is_good_or_bad_only_if_every_point_of_the_interval_is(numbers: list[float], direction: Any) -> None:
+def test_a_side_is_good_or_bad_only_if_every_point_of_the_interval_is(
+    numbers: list[float], direction: Any
+) -> None:
     limit, *ends = numbers
     low, high = sorted(ends)
-    points = [low, *(point for point in (limit, np.nextafter(limit, 0), np.nextafter(limit, 1)) if low <= point <= high), high]
+    points = [
+        low,
+        *(
+            point
+            for point in (limit, np.nextafter(limit, 0), np.nextafter(limit, 1))
+            if low <= point <= high
+        ),
+        high,
+    ]
     good = [point <= limit if direction == "at most" else point >= limit for point in points]
-    assert side(low, high, limit, direction) == ("pass" if all(good) else "uncertain" if any(good) else "fail")
+    assert side(low, high, limit, direction) == (
+        "pass" if all(good) else "uncertain" if any(good) else "fail"
+    )
 
 
 def test_the_reason_names_the_number_its_interval_and_the_limit() -> None:
     (ruling,) = ruled(with_interval("people", 0.04, 0.05, 0.0612345), {"people": 0.01})
-    told = "Share of the people in the data affected by gender is 5 % (95 % interval 4 % to 6.123 %); it must be at most 1 %."
+    told = (
+        "Share of the people in the data affected by gender is 5 % (95 % interval 4 % to 6.123 %);"
+        " it must be at most 1 %."
+    )
     assert ruling.why == told
     (ruling,) = ruled(with_interval("people", 0.0, 0.0, 0.02), {"people": 0.01})
     assert ruling.why.endswith(
-        "the limit, at most 1 %, lies within. By the policy that is a fail. More people are needed to tell, not more samples."
+        "the limit, at most 1 %, lies within. By the policy that is a fail. More people are needed"
+        " to tell, not more samples."
     )
 
 
-# -- tables and groups ---------------------------------------------------------------------------------------------------
+# -- tables and groups -----------------------------------------------------------------------------
 
 
 def test_every_table_class_and_group_is_ruled_on_but_small_and_empty_groups_are_not() -> None:
@@ -169,8 +225,15 @@ def test_every_table_class_and_group_is_ruled_on_but_small_and_empty_groups_are_
     whats = [ruling.what for ruling in ruled(body, {name: LOOSEST[name] for name in names})]
     tables = ("gender", "race", "gender and race")
     assert whats[:3] == [f"demographic parity difference by {table}" for table in tables]
-    assert whats[3:9] == [f"equalised odds difference by {table} given {label}" for table in tables for label in ("refused", "hired")]
-    assert whats[9:13] == [f"impact ratio of {who}" for who in ("female by gender", "male by gender", "a by race", "b by race")]
+    assert whats[3:9] == [
+        f"equalised odds difference by {table} given {label}"
+        for table in tables
+        for label in ("refused", "hired")
+    ]
+    assert whats[9:13] == [
+        f"impact ratio of {who}"
+        for who in ("female by gender", "male by gender", "a by race", "b by race")
+    ]
     assert {name.split(" by ")[0] for name in whats[13:]} == {
         f"impact ratio of {gender}, {race}" for gender in ("female", "male") for race in "ab"
     }
@@ -178,21 +241,31 @@ def test_every_table_class_and_group_is_ruled_on_but_small_and_empty_groups_are_
 
 def test_one_bad_group_fails_the_whole() -> None:
     body = with_interval("impact_ratio", 0.9, 0.95, 1.0)
-    body["fairness"]["group"]["tables"][0]["rows"][0]["impact_ratio"].update(low=0.5, estimate=0.6, high=0.7)
+    body["fairness"]["group"]["tables"][0]["rows"][0]["impact_ratio"].update(
+        low=0.5, estimate=0.6, high=0.7
+    )
     verdict = check(body, Policy(limits={"impact_ratio": 0.8}))
-    assert (verdict.passed, verdict.exit_code, verdict.headline) == (False, 1, "FAILED: 1 of 2 rules")
+    assert (verdict.passed, verdict.exit_code, verdict.headline) == (
+        False,
+        1,
+        "FAILED: 1 of 2 rules",
+    )
     assert [ruling.what for ruling in verdict.failed] == ["impact ratio of female by gender"]
 
 
-# -- what is missing -----------------------------------------------------------------------------------------------------
+# -- what is missing -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("uncertain", ["fail", "pass", "more"])
 @pytest.mark.parametrize("name", INTERVALS)
 @pytest.mark.parametrize("nothing", [(None, None, None), (0.5, None, None), (nan, nan, nan)])
-def test_a_number_that_is_not_there_fails_whatever_the_policy_says_of_doubt(name: str, nothing: Any, uncertain: Any) -> None:
+def test_a_number_that_is_not_there_fails_whatever_the_policy_says_of_doubt(
+    name: str, nothing: Any, uncertain: Any
+) -> None:
     low, estimate, high = nothing[1], nothing[0], nothing[2]
-    rulings = ruled(with_interval(name, low, estimate, high), {name: LOOSEST[name]}, uncertain=uncertain)
+    rulings = ruled(
+        with_interval(name, low, estimate, high), {name: LOOSEST[name]}, uncertain=uncertain
+    )
     assert rulings
     for ruling in rulings:
         assert (ruling.outcome, ruling.decided, ruling.estimate) == ("fail", "fail", None)
@@ -211,7 +284,14 @@ def test_a_share_of_nobody_is_missing(name: str) -> None:
 def test_a_black_box_has_no_auc_and_is_told_what_to_do() -> None:
     data = toy()
     network = TorchModel(planted(data.domain, bias=4, cut=CUT))
-    audit = fp.audit(data, Model(network.probabilities), "gender", budget=fp.Budget(seeds=5), method="random", samples=500)
+    audit = fp.audit(
+        data,
+        Model(network.probabilities),
+        "gender",
+        budget=fp.Budget(seeds=5),
+        method="random",
+        samples=500,
+    )
     (ruling,) = ruled(audit, {"auc": 1.0}, uncertain="pass")
     assert ruling.decided == "fail"
     assert "take auc out of the policy" in ruling.why
@@ -235,8 +315,13 @@ def test_where_all_groups_are_small_or_empty_impact_ratios_are_missing() -> None
     assert "merge groups" in ruling.why
 
 
-@pytest.mark.parametrize(("stopped", "decided"), [("complete", "pass"), ("seconds", "pass"), ("interrupted", "fail"), ("wanted", "fail")])
-def test_a_search_that_was_cut_short_proves_nothing_by_finding_little(stopped: str, decided: str) -> None:
+@pytest.mark.parametrize(
+    ("stopped", "decided"),
+    [("complete", "pass"), ("seconds", "pass"), ("interrupted", "fail"), ("wanted", "fail")],
+)
+def test_a_search_that_was_cut_short_proves_nothing_by_finding_little(
+    stopped: str, decided: str
+) -> None:
     body = document()
     body["generation"].update(stopped=stopped, idis=10)
     (ruling,) = ruled(body, {"idis": 10}, uncertain="pass")
@@ -269,16 +354,21 @@ def test_what_is_no_run_is_refused(run: Any) -> None:
         check(run, Policy(limits={"dm_rs": 1}))
 
 
-# -- changes against a baseline ------------------------------------------------------------------------------------------
+# -- changes against a baseline --------------------------------------------------------------------
 
 
 def test_newcombes_interval_is_the_one_worked_out_by_hand() -> None:
-    # 56 of 70 less 48 of 80. Wilson: 0.8 (0.6918 to 0.8775) and 0.6 (0.4905 to 0.7003), rounded. So from 0.2 − √(0.1082² + 0.1003²) to
-    # 0.2 + √(0.0775² + 0.1095²): 0.0525 to 0.3342. From limits that are not rounded it is Newcombe's own example, 0.0524 to 0.3339.
+    # 56 of 70 less 48 of 80. Wilson: 0.8 (0.6918 to 0.8775) and 0.6 (0.4905 to 0.7003), rounded. So
+    # from 0.2 − √(0.1082² + 0.1003²) to 0.2 + √(0.0775² + 0.1095²): 0.0525 to 0.3342. From limits
+    # that are not rounded it is Newcombe's own example, 0.0524 to 0.3339.
     rough = newcombe((0.8, 0.6918, 0.8775), (0.6, 0.4905, 0.7003))
-    assert rough == pytest.approx((0.2, 0.2 - sqrt(0.1082**2 + 0.1003**2), 0.2 + sqrt(0.0775**2 + 0.1095**2)), abs=1e-9)
+    assert rough == pytest.approx(
+        (0.2, 0.2 - sqrt(0.1082**2 + 0.1003**2), 0.2 + sqrt(0.0775**2 + 0.1095**2)), abs=1e-9
+    )
     wilson = [binomtest(hits, n).proportion_ci(method="wilson") for hits, n in ((56, 70), (48, 80))]
-    change, low, high = newcombe((0.8, wilson[0].low, wilson[0].high), (0.6, wilson[1].low, wilson[1].high))
+    change, low, high = newcombe(
+        (0.8, wilson[0].low, wilson[0].high), (0.6, wilson[1].low, wilson[1].high)
+    )
     assert change == 0.2
     assert (round(low, 4), round(high, 4)) == (0.0524, 0.3339)
 
@@ -291,9 +381,16 @@ def test_a_three_four_five_triangle_adds_squares() -> None:
 def test_a_change_is_ruled_on_in_the_direction_that_is_worse(name: str) -> None:
     worse = 1 if MEASURES[name].direction == "at most" else -1
     before = with_interval(name, 0.5, 0.5, 0.5)
-    for change, margin, outcome in ((0.1, 0.1, "pass"), (0.1, 0.0999, "fail"), (-0.1, 0.0, "pass"), (0.0, 0.0, "pass")):
+    for change, margin, outcome in (
+        (0.1, 0.1, "pass"),
+        (0.1, 0.0999, "fail"),
+        (-0.1, 0.0, "pass"),
+        (0.0, 0.0, "pass"),
+    ):
         now = 0.5 + worse * change
-        rulings = check(with_interval(name, now, now, now), Policy(baseline={name: margin}), baseline=before).rulings
+        rulings = check(
+            with_interval(name, now, now, now), Policy(baseline={name: margin}), baseline=before
+        ).rulings
         assert rulings
         for ruling in rulings:
             assert ruling.outcome == outcome, (change, margin)
@@ -301,10 +398,16 @@ def test_a_change_is_ruled_on_in_the_direction_that_is_worse(name: str) -> None:
             assert ruling.estimate == pytest.approx(worse * change)
 
 
-@pytest.mark.parametrize(("uncertain", "decided"), [("fail", "fail"), ("pass", "pass"), ("more", "fail")])
+@pytest.mark.parametrize(
+    ("uncertain", "decided"), [("fail", "fail"), ("pass", "pass"), ("more", "fail")]
+)
 def test_a_change_within_the_noise_of_both_runs_is_uncertain(uncertain: Any, decided: str) -> None:
     policy = Policy(baseline={"people": 0.01}, uncertain=uncertain)
-    (ruling,) = check(with_interval("people", 0.04, 0.05, 0.06), policy, baseline=with_interval("people", 0.04, 0.05, 0.06)).rulings
+    (ruling,) = check(
+        with_interval("people", 0.04, 0.05, 0.06),
+        policy,
+        baseline=with_interval("people", 0.04, 0.05, 0.06),
+    ).rulings
     assert (ruling.outcome, ruling.decided) == ("uncertain", decided)
     assert (ruling.low, ruling.high) == pytest.approx((-0.01 * sqrt(2), 0.01 * sqrt(2)))
 
@@ -314,14 +417,20 @@ def test_numbers_without_interval_change_plainly_and_decimals_do_not_trip() -> N
     now["interpretation"]["auc"], before["interpretation"]["auc"] = 0.8, 0.7
     now["generation"]["idis"], before["generation"]["idis"] = 120, 100
     assert 0.8 - 0.7 > 0.1
-    for margins, passed in (({"auc": 0.1, "idis": 20}, True), ({"auc": 0.0999}, False), ({"idis": 19}, False)):
+    for margins, passed in (
+        ({"auc": 0.1, "idis": 20}, True),
+        ({"auc": 0.0999}, False),
+        ({"idis": 19}, False),
+    ):
         assert check(now, Policy(baseline=margins), baseline=before).passed == passed
 
 
 def test_a_baseline_that_lacks_the_number_fails() -> None:
     before = document()
     before["interpretation"] = None
-    (ruling,) = check(document(), Policy(baseline={"auc": 1.0}, uncertain="pass"), baseline=before).rulings
+    (ruling,) = check(
+        document(), Policy(baseline={"auc": 1.0}, uncertain="pass"), baseline=before
+    ).rulings
     assert ruling.decided == "fail"
     assert "the baseline does not have it" in ruling.why
 
@@ -338,14 +447,24 @@ def test_a_group_that_was_small_in_the_baseline_is_compared_all_the_same() -> No
     before = document()
     for row in before["fairness"]["group"]["tables"][0]["rows"]:
         row["is_small"] = True
-    assert all(ruling.estimate == 0 for ruling in check(document(), Policy(baseline={"impact_ratio": 1}), baseline=before).rulings)
+    assert all(
+        ruling.estimate == 0
+        for ruling in check(
+            document(), Policy(baseline={"impact_ratio": 1}), baseline=before
+        ).rulings
+    )
 
 
 @pytest.mark.parametrize(
     ("key", "value", "named"),
-    [("dataset", "adult", "data set is 'adult'"), ("sensitive", ["race"], "sensitive attributes is 'race'")],
+    [
+        ("dataset", "adult", "data set is 'adult'"),
+        ("sensitive", ["race"], "sensitive attributes is 'race'"),
+    ],
 )
-def test_a_baseline_about_something_else_is_refused_by_name(key: str, value: Any, named: str) -> None:
+def test_a_baseline_about_something_else_is_refused_by_name(
+    key: str, value: Any, named: str
+) -> None:
     before = document() | {key: value}
     with pytest.raises(SettingError, match=named):
         check(document(), Policy(baseline={"dm_rs": 1}), baseline=before)
@@ -364,10 +483,12 @@ def test_the_policys_own_baseline_lies_beside_the_policy(tmp_path: Path) -> None
     fp.save(audit_of(), tmp_path / "runs" / "main")
     (tmp_path / "fairness.toml").write_text('[baseline]\nrun = "runs/main"\naccuracy = 0.5\n')
     (ruling,) = fp.check(audit_of(bias=8), tmp_path / "fairness.toml").rulings
-    assert ruling.estimate == pytest.approx(audit_of(bias=8).accuracy.estimate - audit_of().accuracy.estimate)
+    assert ruling.estimate == pytest.approx(
+        audit_of(bias=8).accuracy.estimate - audit_of().accuracy.estimate
+    )
 
 
-# -- one decision for all ------------------------------------------------------------------------------------------------
+# -- one decision for all --------------------------------------------------------------------------
 
 
 def decisions(run: Path, policy: Path) -> tuple[bool, bool, bool]:
@@ -384,16 +505,30 @@ def decisions(run: Path, policy: Path) -> tuple[bool, bool, bool]:
 
 @given(
     name=st.sampled_from(INTERVALS),
-    ends=st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0]), min_size=3, max_size=3).map(sorted),
-    limits=st.dictionaries(st.sampled_from([name for name in MEASURES if name != "idis"]), st.sampled_from([0.0, 0.5, 1.0]), min_size=1),
+    ends=st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0]), min_size=3, max_size=3).map(
+        sorted
+    ),
+    limits=st.dictionaries(
+        st.sampled_from([name for name in MEASURES if name != "idis"]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+        min_size=1,
+    ),
     uncertain=st.sampled_from(["fail", "pass"]),
 )
 def test_python_the_command_line_and_pytest_never_disagree(
-    tmp_path_factory: pytest.TempPathFactory, name: str, ends: list[float], limits: dict[str, float], uncertain: str
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    ends: list[float],
+    limits: dict[str, float],
+    uncertain: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
     (folder / "audit.json").write_text(json.dumps(with_interval(name, *ends)))
-    lines = [f'uncertain = "{uncertain}"', "[limits]", *(f"{key} = {value}" for key, value in limits.items())]
+    lines = [
+        f'uncertain = "{uncertain}"',
+        "[limits]",
+        *(f"{key} = {value}" for key, value in limits.items()),
+    ]
     (folder / "fairness.toml").write_text("\n".join(lines))
     assert len(set(decisions(folder, folder / "fairness.toml"))) == 1
 
@@ -402,9 +537,18 @@ def test_an_audit_its_folder_and_its_document_are_ruled_alike(tmp_path: Path) ->
     fp.save(audit_of(), tmp_path / "run")
     policy = Policy(limits={name: 0.5 for name in MEASURES if name != "idis"} | {"idis": 5})
     verdict = check(audit_of(), policy)
-    assert check(tmp_path / "run", policy).rulings == check(str(tmp_path / "run"), policy).rulings == verdict.rulings
+    assert (
+        check(tmp_path / "run", policy).rulings
+        == check(str(tmp_path / "run"), policy).rulings
+        == verdict.rulings
+    )
     assert check(audit_of().to_dict(), policy).rulings == verdict.rulings
-    assert (verdict.dataset, verdict.sensitive, verdict.run, verdict.policy) == ("toy", ("gender",), None, None)
+    assert (verdict.dataset, verdict.sensitive, verdict.run, verdict.policy) == (
+        "toy",
+        ("gender",),
+        None,
+        None,
+    )
     assert check(tmp_path / "run", policy).run == str(tmp_path / "run")
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False)) == verdict.to_dict()
     assert {"passed", "exit_code", "rulings"} < verdict.to_dict().keys()

@@ -1,4 +1,6 @@
-"""`uncertain = "more"`: sampling until it is decided, without being wrong more often for having looked often."""
+"""`uncertain = "more"`: sampling until it is decided, without being wrong more often for having
+looked often.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from tests.test_gate import CUT, audit_of, document, toy
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
-TOY_RATE = 4 / 31  # gender decides where skill + race lies in (CUT − 4, CUT): for each race, four of the 31 skills
+TOY_RATE = (
+    4 / 31
+)  # gender decides where skill + race lies in (CUT − 4, CUT): for each race, four of the 31 skills
 
 
 def flips(rate: float, seed: int = 0) -> More:
@@ -39,15 +43,21 @@ def flips(rate: float, seed: int = 0) -> More:
 
 def true_rate() -> float:
     domain = toy().domain
-    return float(judge(domain, TorchModel(planted(domain, bias=4, cut=CUT)), everybody(domain)).is_discriminatory.mean())
+    return float(
+        judge(
+            domain, TorchModel(planted(domain, bias=4, cut=CUT)), everybody(domain)
+        ).is_discriminatory.mean()
+    )
 
 
 def ruling_of(run: Audit | Path, limit: float, most_samples: int = 2_000_000) -> Ruling:
-    (ruling,) = check(run, Policy(limits={"dm_rs": limit}, uncertain="more", most_samples=most_samples)).rulings
+    (ruling,) = check(
+        run, Policy(limits={"dm_rs": limit}, uncertain="more", most_samples=most_samples)
+    ).rulings
     return ruling
 
 
-# -- looks ---------------------------------------------------------------------------------------------------------------
+# -- looks -----------------------------------------------------------------------------------------
 
 
 def test_the_confidences_of_all_looks_spend_no_more_than_the_first_promised() -> None:
@@ -86,7 +96,9 @@ def test_what_draws_must_draw_what_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("rate", [0.02, 0.0200001])
 def test_looking_again_and_again_is_wrong_in_at_most_one_of_twenty(rate: float) -> None:
-    """At the limit, or a hair above it, where it is hardest: 0.02 must never fail and what lies above must never pass."""
+    """At the limit, or a hair above it, where it is hardest: 0.02 must never fail and what lies
+    above must never pass.
+    """
     limit, runs, start, most = 0.02, 400, 1000, 16_000
     wrong = "fail" if rate <= limit else "pass"
     errors = naive = 0
@@ -100,8 +112,21 @@ def test_looking_again_and_again_is_wrong_in_at_most_one_of_twenty(rate: float) 
 
         decided, _ = until_decided(asked[0], limit, remembered, most)
         errors += side(decided.low, decided.high, limit, "at most") == wrong
-        sums = [Rate(sum(part.hits for part in asked[:k]), sum(part.samples for part in asked[:k])) for k in range(1, len(asked) + 1)]
-        naive += next((found for each in sums if (found := side(each.low, each.high, limit, "at most")) != "uncertain"), "") == wrong
+        sums = [
+            Rate(sum(part.hits for part in asked[:k]), sum(part.samples for part in asked[:k]))
+            for k in range(1, len(asked) + 1)
+        ]
+        naive += (
+            next(
+                (
+                    found
+                    for each in sums
+                    if (found := side(each.low, each.high, limit, "at most")) != "uncertain"
+                ),
+                "",
+            )
+            == wrong
+        )
     assert errors / runs <= 0.05
     assert naive > 2 * errors  # what the same looks cost when each pretends to be the only one
 
@@ -117,7 +142,7 @@ def test_rates_on_both_sides_are_told_apart(rate: float, outcome: str) -> None:
     assert found.count(outcome) >= 19  # one error in twenty is the promise
 
 
-# -- models --------------------------------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------------------
 
 
 def test_a_planted_model_is_decided_rightly_on_both_sides_of_its_rate() -> None:
@@ -160,7 +185,10 @@ def test_at_the_cap_it_fails_and_says_so() -> None:
     audit = audit_of()
     ruling = ruling_of(audit, true_rate(), most_samples=10_000)
     assert (ruling.outcome, ruling.decided) == ("uncertain", "fail")
-    assert "After 10,000 possible people in 4 looks it is not decided, and most_samples allows no more; that is a fail." in ruling.why
+    assert (
+        "After 10,000 possible people in 4 looks it is not decided, and most_samples allows no"
+        " more; that is a fail." in ruling.why
+    )
     ruling = ruling_of(audit, true_rate(), most_samples=100)
     assert "After 2,000 possible people in 1 look " in ruling.why
 
@@ -195,13 +223,19 @@ def german(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_folder_is_opened_again_and_the_command_line_decides_as_python_does(german: Path, tmp_path: Path) -> None:
+def test_a_folder_is_opened_again_and_the_command_line_decides_as_python_does(
+    german: Path, tmp_path: Path
+) -> None:
     first = read_document(german)["dm_rs"]
     assert 0 < first["hits"] < first["samples"]
     for factor in (0.9, 1.1):
         limit = factor * first["estimate"]
-        (tmp_path / "fairness.toml").write_text(f'uncertain = "more"\nmost_samples = 200_000\n[limits]\ndm_rs = {limit}\n')
+        (tmp_path / "fairness.toml").write_text(
+            f'uncertain = "more"\nmost_samples = 200_000\n[limits]\ndm_rs = {limit}\n'
+        )
         ruling = check(german, tmp_path / "fairness.toml").rulings[0]
         assert "looks" in ruling.why
-        done = CliRunner().invoke(app, ["check", str(german), "--policy", str(tmp_path / "fairness.toml")])
+        done = CliRunner().invoke(
+            app, ["check", str(german), "--policy", str(tmp_path / "fairness.toml")]
+        )
         assert done.exit_code == (0 if ruling.decided == "pass" else 1), done.output

@@ -37,18 +37,28 @@ def verdict_of() -> Verdict:
 def nasty(verdict: Verdict, text: str) -> Verdict:
     """The same verdict with this text wherever somebody else's words can stand."""
     rulings = tuple(replace(ruling, what=text, why=text) for ruling in verdict.rulings)
-    pair = {**verdict.pairs[0], "label": text, "shared": {text: text}, "sensitive": {text: [text, text]}}
-    return replace(verdict, rulings=rulings, dataset=text, model=text, sensitive=(text,), pairs=(pair,))
+    pair = {
+        **verdict.pairs[0],
+        "label": text,
+        "shared": {text: text},
+        "sensitive": {text: [text, text]},
+    }
+    return replace(
+        verdict, rulings=rulings, dataset=text, model=text, sensitive=(text,), pairs=(pair,)
+    )
 
 
-# -- JUnit ---------------------------------------------------------------------------------------------------------------
+# -- JUnit -----------------------------------------------------------------------------------------
 
 
 def test_junit_has_a_case_for_each_ruling_and_a_failure_for_each_that_failed() -> None:
     verdict = verdict_of()
     suite = ElementTree.fromstring(junit(verdict)).find("testsuite")
     assert suite is not None
-    assert (int(suite.attrib["tests"]), int(suite.attrib["failures"])) == (len(verdict.rulings), len(verdict.failed))
+    assert (int(suite.attrib["tests"]), int(suite.attrib["failures"])) == (
+        len(verdict.rulings),
+        len(verdict.failed),
+    )
     cases = suite.findall("testcase")
     assert len(cases) == len(verdict.rulings) > len(verdict.failed) > 0
     for case, ruling in zip(cases, verdict.rulings, strict=True):
@@ -68,14 +78,19 @@ def test_junit_is_xml_for_any_text(text: str) -> None:
     assert len(list(suite.iter("testcase"))) == len(verdict.rulings)
 
 
-# -- SARIF ---------------------------------------------------------------------------------------------------------------
+# -- SARIF -----------------------------------------------------------------------------------------
 
 
-def test_sarif_has_what_version_2_1_0_requires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sarif_has_what_version_2_1_0_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "ci" / "fair ness.toml"
     path.parent.mkdir()
-    path.write_text("# ours\n[limits]\nauc = 1.0\n  dm_rs=0.01\naccuracy = 0.1\nimpact_ratio = 0.8\n[baseline]\ndm_rs = 0.0\n")
+    path.write_text(
+        "# ours\n[limits]\nauc = 1.0\n  dm_rs=0.01\naccuracy = 0.1\nimpact_ratio ="
+        " 0.8\n[baseline]\ndm_rs = 0.0\n"
+    )
     verdict = check(document(), path, baseline=document())
     log = json.loads(sarif(verdict))
     assert log["version"] == "2.1.0"
@@ -89,7 +104,9 @@ def test_sarif_has_what_version_2_1_0_requires(tmp_path: Path, monkeypatch: pyte
         for key in ("shortDescription", "fullDescription", "help"):
             assert rule[key]["text"].endswith(".")
         assert rule["defaultConfiguration"]["level"] == "error"
-    assert [result["message"]["text"] for result in run["results"]] == [ruling.why for ruling in verdict.failed]
+    assert [result["message"]["text"] for result in run["results"]] == [
+        ruling.why for ruling in verdict.failed
+    ]
     lines = {"dm_rs": 4, "impact_ratio": 6, "baseline.dm_rs": 8}
     for result in run["results"]:
         assert result["level"] == "error"
@@ -104,7 +121,9 @@ def test_sarif_has_what_version_2_1_0_requires(tmp_path: Path, monkeypatch: pyte
 
 def test_the_same_broken_rule_is_the_same_alert_whatever_its_number() -> None:
     def fingerprints(body: dict[str, Any]) -> list[str]:
-        results = json.loads(sarif(check(body, Policy(limits={"dm_rs": 0.0, "impact_ratio": 1.0}))))["runs"][0]["results"]
+        results = json.loads(
+            sarif(check(body, Policy(limits={"dm_rs": 0.0, "impact_ratio": 1.0})))
+        )["runs"][0]["results"]
         return [result["partialFingerprints"]["ruling/v1"] for result in results]
 
     other = document()
@@ -121,7 +140,9 @@ def test_sarif_of_a_passing_run_has_rules_and_no_result() -> None:
 
 def test_without_a_policy_file_sarif_points_at_the_run(tmp_path: Path) -> None:
     fp.save(audit_of(), tmp_path / "run")
-    (result,) = json.loads(sarif(check(tmp_path / "run", Policy(limits={"dm_rs": 0.0}))))["runs"][0]["results"]
+    (result,) = json.loads(sarif(check(tmp_path / "run", Policy(limits={"dm_rs": 0.0}))))["runs"][
+        0
+    ]["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == (tmp_path / "run" / "audit.json").as_uri()
     assert urlparse(uri).scheme == "file"
@@ -134,13 +155,15 @@ def test_sarif_is_json_for_any_text(text: str) -> None:
     assert len(run["results"]) == len(verdict.failed)
 
 
-# -- Markdown ------------------------------------------------------------------------------------------------------------
+# -- Markdown --------------------------------------------------------------------------------------
 
 
 def test_the_comment_shows_the_verdict_what_failed_and_two_people() -> None:
     verdict = verdict_of()
     text = markdown(verdict)
-    assert text.startswith(f"### ❌ Fairness: FAILED: {len(verdict.failed)} of {len(verdict.rulings)} rules\n")
+    assert text.startswith(
+        f"### ❌ Fairness: FAILED: {len(verdict.failed)} of {len(verdict.rulings)} rules\n"
+    )
     shown, folded = text.split("<details>", 1)
     assert shown.count("| ❌ fail") == len(verdict.failed)
     assert folded.count("| ✅ pass") == len(verdict.rulings) - len(verdict.failed)
@@ -168,22 +191,31 @@ def test_no_name_breaks_a_table_or_becomes_a_tag(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[<\[`]", own)
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 
 def test_numbers_are_told_by_their_unit() -> None:
-    assert [told(0.0123456, "share"), told(0.8, "number"), told(1234, "count")] == ["1.235 %", "0.8", "1,234"]
-    changed = [told(value, unit, is_change=True) for value, unit in ((0.002, "share"), (-0.1, "number"), (20, "count"), (-0.0, "share"))]  # type: ignore[arg-type]
+    assert [told(0.0123456, "share"), told(0.8, "number"), told(1234, "count")] == [
+        "1.235 %",
+        "0.8",
+        "1,234",
+    ]
+    changed = [
+        told(value, unit, is_change=True)  # type: ignore[arg-type]
+        for value, unit in ((0.002, "share"), (-0.1, "number"), (20, "count"), (-0.0, "share"))
+    ]
     assert changed == ["+0.2 points", "-0.1", "+20", "+0 points"]
 
 
 def test_a_pair_is_told_as_who_what_changes_and_from_which_answer_to_which() -> None:
     pair = document()["pairs"][0]
-    (mine, other) = pair["sensitive"]["gender"]
-    assert difference(pair).startswith(f"Changing only gender from {mine} to {other} changes the answer from “{pair['label']}” (")
+    mine, other = pair["sensitive"]["gender"]
+    assert difference(pair).startswith(
+        f"Changing only gender from {mine} to {other} changes the answer from “{pair['label']}” ("
+    )
 
 
-# -- the command line ----------------------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -207,14 +239,18 @@ def ask(*words: str | Path) -> tuple[int, str, str]:
 
 
 def test_a_pass_is_0_with_a_table_and_a_line(saved: Path, tmp_path: Path) -> None:
-    code, out, err = ask("check", saved, "--policy", policy_file(tmp_path, "[limits]\naccuracy = 0.1\nauc = 1"))
+    code, out, err = ask(
+        "check", saved, "--policy", policy_file(tmp_path, "[limits]\naccuracy = 0.1\nauc = 1")
+    )
     assert (code, err) == (0, "")
     assert "PASSED: 2 rules" in out
     assert "at least 10 %" in " ".join(out.split())
 
 
 def test_a_fail_is_1_and_says_why(saved: Path, tmp_path: Path) -> None:
-    code, out, _ = ask("check", saved, "--policy", policy_file(tmp_path, "[limits]\ndm_rs = 0.01\nauc = 1"))
+    code, out, _ = ask(
+        "check", saved, "--policy", policy_file(tmp_path, "[limits]\ndm_rs = 0.01\nauc = 1")
+    )
     assert code == 1
     assert "FAILED: 1 of 2 rules" in out
     assert "it must be at most 1 %" in " ".join(out.split())
@@ -223,21 +259,31 @@ def test_a_fail_is_1_and_says_why(saved: Path, tmp_path: Path) -> None:
 def test_quiet_prints_nothing_and_json_nothing_else(saved: Path, tmp_path: Path) -> None:
     good, bad = "[limits]\nauc = 1", "[limits]\ndm_rs = 0.01"
     assert ask("check", saved, "--policy", policy_file(tmp_path, good), "-q") == (0, "", "")
-    assert ask("check", saved, "--policy", policy_file(tmp_path, bad), "-q") == (1, "", "FAILED: 1 of 1 rule")
+    assert ask("check", saved, "--policy", policy_file(tmp_path, bad), "-q") == (
+        1,
+        "",
+        "FAILED: 1 of 1 rule",
+    )
     code, out, err = ask("check", saved, "--policy", tmp_path / "fairness.toml", "--json")
     assert (code, err) == (1, "FAILED: 1 of 1 rule")
     assert json.loads(out) == check(saved, tmp_path / "fairness.toml").to_dict()
 
 
 @pytest.mark.parametrize("limit", [0.01, 0.9])
-def test_files_are_written_whether_it_passes_or_fails(saved: Path, tmp_path: Path, limit: float) -> None:
+def test_files_are_written_whether_it_passes_or_fails(
+    saved: Path, tmp_path: Path, limit: float
+) -> None:
     policy = policy_file(tmp_path, f"[limits]\ndm_rs = {limit}")
     files = {name: tmp_path / f"out.{name}" for name in ("junit", "sarif", "markdown")}
     options = [word for name, path in files.items() for word in (f"--{name}", path)]
     assert ask("check", saved, "--policy", policy, *options, "-q")[0] == (1 if limit == 0.01 else 0)
     verdict = check(saved, policy)
     written = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
-    assert written == {"junit": junit(verdict), "sarif": sarif(verdict), "markdown": markdown(verdict)}
+    assert written == {
+        "junit": junit(verdict),
+        "sarif": sarif(verdict),
+        "markdown": markdown(verdict),
+    }
 
 
 def test_a_baseline_can_be_named_on_the_command_line(saved: Path, tmp_path: Path) -> None:
@@ -262,14 +308,20 @@ def test_bad_input_is_2_and_a_sentence(saved: Path, tmp_path: Path) -> None:
         assert said in err
 
 
-# -- the documentation ---------------------------------------------------------------------------------------------------
+# -- the documentation -----------------------------------------------------------------------------
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / "gate.md").read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(
+        rf"```{language}\n(.*?)```",
+        (ROOT / "docs" / "gate.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
 
 
-def test_the_policies_of_the_documentation_can_be_read_and_name_every_measure(tmp_path: Path) -> None:
+def test_the_policies_of_the_documentation_can_be_read_and_name_every_measure(
+    tmp_path: Path,
+) -> None:
     policies = [read_policy(policy_file(tmp_path, text)) for text in blocks("toml")]
     assert set(policies[0].limits) == set(MEASURES)
     text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
@@ -281,7 +333,9 @@ def test_the_workflow_of_the_documentation_is_the_file_and_its_options_exist() -
     (shown,) = blocks("yaml")
     assert shown == (ROOT / "docs" / "examples" / "fairness.yml").read_text(encoding="utf-8")
     for command in ("audit", "check"):
-        (line,) = re.findall(rf"run: >\n {{10}}fairprobe {command} ((?:.+\n {{10}}(?=\S))*.+)", shown)  # folded lines must begin alike
+        (line,) = re.findall(
+            rf"run: >\n {{10}}fairprobe {command} ((?:.+\n {{10}}(?=\S))*.+)", shown
+        )  # folded lines must begin alike
         options = re.findall(r"--[a-z-]+", line)
         assert len(options) >= 4
         help_text = ask(command, "--help")[1]

@@ -50,12 +50,19 @@ def test_a_file_says_all_that_python_can_say(tmp_path: Path) -> None:
     assert (policy.limits["idis"], policy.limits["ifr_p"]) == (1000, 0.9)
     assert policy.margins == {"dm_rs": 0.002, "idis": 50}
     assert policy.baseline_run == tmp_path / "runs" / "main"
-    assert policy == Policy(policy.limits, "more", 1_000_000, {"run": "runs/main", "dm_rs": 0.002, "idis": 50})
+    assert policy == Policy(
+        policy.limits, "more", 1_000_000, {"run": "runs/main", "dm_rs": 0.002, "idis": 50}
+    )
 
 
 def test_what_is_not_said_is_careful() -> None:
     policy = fp.Policy(limits={"dm_rs": 0.01})
-    assert (policy.uncertain, policy.most_samples, policy.baseline_run, policy.margins) == ("fail", 2_000_000, None, {})
+    assert (policy.uncertain, policy.most_samples, policy.baseline_run, policy.margins) == (
+        "fail",
+        2_000_000,
+        None,
+        {},
+    )
 
 
 def test_a_policy_does_not_change_with_what_it_was_made_of() -> None:
@@ -91,9 +98,13 @@ WRONG = {
     "[baseline]\nrun = 3\ndm_rs = 0.1": "baseline.run must be the folder of a run; it is 3",
     "limits = 0.1": "limits must be a table of measures and numbers; it is 0.1",
     "baseline = 'runs/main'": "baseline must be a table",
-    "uncertain = 'maybe'\n[limits]\ndm_rs = 0.1": "uncertain must be 'fail', 'pass' or 'more'; it is 'maybe'",
+    "uncertain = 'maybe'\n[limits]\ndm_rs = 0.1": (
+        "uncertain must be 'fail', 'pass' or 'more'; it is 'maybe'"
+    ),
     "uncertain = ['fail']\n[limits]\ndm_rs = 0.1": "uncertain must be",
-    "most_samples = 0\n[limits]\ndm_rs = 0.1": "most_samples must be a whole number of at least 1; it is 0",
+    "most_samples = 0\n[limits]\ndm_rs = 0.1": (
+        "most_samples must be a whole number of at least 1; it is 0"
+    ),
     "most_samples = 1e6\n[limits]\ndm_rs = 0.1": "most_samples must be a whole number",
     "most_samples = true\n[limits]\ndm_rs = 0.1": "most_samples must be a whole number",
     "dm_rs = 0.1": r"dm_rs stands outside of a section. Put it below the line \[limits\]",
@@ -105,7 +116,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_every_mistake_in_a_file_is_a_sentence_that_names_the_file_and_the_key(tmp_path: Path, text: str) -> None:
+def test_every_mistake_in_a_file_is_a_sentence_that_names_the_file_and_the_key(
+    tmp_path: Path, text: str
+) -> None:
     path = written(tmp_path, text)
     with pytest.raises(SettingError, match=WRONG[text]) as caught:
         read_policy(path)
@@ -114,7 +127,10 @@ def test_every_mistake_in_a_file_is_a_sentence_that_names_the_file_and_the_key(t
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
-    for path, told in ((tmp_path / "none.toml", "There is no policy"), (tmp_path, "cannot be read")):
+    for path, told in (
+        (tmp_path / "none.toml", "There is no policy"),
+        (tmp_path, "cannot be read"),
+    ):
         with pytest.raises(SettingError, match=told) as caught:
             read_policy(path)
         assert str(path) in str(caught.value)

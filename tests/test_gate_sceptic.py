@@ -1,4 +1,6 @@
-"""The gate under suspicion: rulings worked out again by plain code, promises simulated, mistakes made on purpose."""
+"""The gate under suspicion: rulings worked out again by plain code, promises simulated, mistakes
+made on purpose.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ COMPARED = ("german", "german by two", "three answers")
 KINDS = (*COMPARED, "black box", "no favourable")
 
 
-# -- real runs -----------------------------------------------------------------------------------------------------------
+# -- real runs -------------------------------------------------------------------------------------
 
 
 def network(data: Dataset, seed: int = 0) -> TorchModel:
@@ -79,9 +81,15 @@ def grades(*, has_favourable: bool) -> Dataset:
             "score": rng.integers(0, 20, 600),
         }
     )
-    table["grade"] = np.array(["low", "mid", "top"])[np.digitize(table["score"] + rng.integers(-3, 4, 600), [6, 13])]
+    table["grade"] = np.array(["low", "mid", "top"])[
+        np.digitize(table["score"] + rng.integers(-3, 4, 600), [6, 13])
+    ]
     return fp.datasets.open_table(
-        table, label="grade", sensitive=["sex", "region"], favourable="top" if has_favourable else None, name="grades"
+        table,
+        label="grade",
+        sensitive=["sex", "region"],
+        favourable="top" if has_favourable else None,
+        name="grades",
     )
 
 
@@ -103,7 +111,9 @@ def real(kind: str, seed: int = 0) -> Audit:
         return fp.audit(data, network(data, seed), ["gender", "age"], **options)
     if kind == "black box":
         return fp.audit(data, Model(network(data, seed).probabilities), "gender", **options)
-    return fp.audit(grades(has_favourable=kind == "three answers"), grade, ["sex", "region"], **options)
+    return fp.audit(
+        grades(has_favourable=kind == "three answers"), grade, ["sex", "region"], **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +125,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: folder / kind for kind in KINDS}
 
 
-# -- each ruling again, from the document, by plain code -----------------------------------------------------------------
+# -- each ruling again, from the document, by plain code -------------------------------------------
 
 
 def numbers(name: str, body: Document) -> list[tuple[str, tuple[float, float, float] | None]]:
-    """(whose, (estimate, low, high)) of all that a limit is held against; None where there is nothing to hold it against."""
+    """(whose, (estimate, low, high)) of all that a limit is held against; None where there is
+    nothing to hold it against.
+    """
     held_out = body["fairness"]
     if name == "auc":
         inside = body["interpretation"]
@@ -140,12 +152,21 @@ def numbers(name: str, body: Document) -> list[tuple[str, tuple[float, float, fl
                 rows = [row for row in table["rows"] if not row["is_small"] and not row["is_empty"]]
                 entries += [(f"{by} {row['name']}", row["impact_ratio"]) for row in rows]
     else:
-        place = {"ifr_b": held_out["individual"]["b"], "ifr_p": held_out["individual"]["p"], "accuracy": held_out["quality"]["accuracy"]}
+        place = {
+            "ifr_b": held_out["individual"]["b"],
+            "ifr_p": held_out["individual"]["p"],
+            "accuracy": held_out["quality"]["accuracy"],
+        }
         entries.append(("", place[name] if name in place else body[name]))
-    return [(whose, None if e["low"] is None else (e["estimate"], e["low"], e["high"])) for whose, e in entries]
+    return [
+        (whose, None if e["low"] is None else (e["estimate"], e["low"], e["high"]))
+        for whose, e in entries
+    ]
 
 
-def ruled(ends: tuple[float, float, float] | None, limit: float, *, at_least: bool, doubt: str) -> tuple[str, str]:
+def ruled(
+    ends: tuple[float, float, float] | None, limit: float, *, at_least: bool, doubt: str
+) -> tuple[str, str]:
     """(outcome, decided)"""
     if ends is None:
         return "fail", "fail"
@@ -165,7 +186,9 @@ def expected(body: Document, limits: dict[str, float], doubt: str) -> list[tuple
     ]
 
 
-def expected_changes(body: Document, before: Document, margins: dict[str, float], doubt: str) -> list[tuple[str, str, str]]:
+def expected_changes(
+    body: Document, before: Document, margins: dict[str, float], doubt: str
+) -> list[tuple[str, str, str]]:
     found = []
     for name, margin in margins.items():
         old = dict(numbers(name, before))
@@ -175,9 +198,18 @@ def expected_changes(body: Document, before: Document, margins: dict[str, float]
             if now is not None and was is not None:
                 d = now[0] - was[0]
                 low = d - sqrt((now[0] - now[1]) ** 2 + (was[2] - was[0]) ** 2)
-                ends = (d, round(low, 12), round(d + sqrt((now[2] - now[0]) ** 2 + (was[0] - was[1]) ** 2), 12))
+                ends = (
+                    d,
+                    round(low, 12),
+                    round(d + sqrt((now[2] - now[0]) ** 2 + (was[0] - was[1]) ** 2), 12),
+                )
             at_least = name in AT_LEAST
-            found.append((f"baseline.{name}", *ruled(ends, -margin if at_least else margin, at_least=at_least, doubt=doubt)))
+            found.append(
+                (
+                    f"baseline.{name}",
+                    *ruled(ends, -margin if at_least else margin, at_least=at_least, doubt=doubt),
+                )
+            )
     return found
 
 
@@ -190,9 +222,15 @@ def policies(draw: st.DrawFn, body: Document) -> dict[str, float]:
     """Limits anywhere, and exactly at the ends of the run's own intervals."""
     limits: dict[str, float] = {}
     for name in draw(st.lists(st.sampled_from([*SHARES, "idis"]), min_size=1, unique=True)):
-        own = [end for _, ends in numbers(name, body) if ends is not None for end in ends if end <= 1]
+        own = [
+            end for _, ends in numbers(name, body) if ends is not None for end in ends if end <= 1
+        ]
         if name == "idis":
-            limits[name] = body["generation"]["idis"] + draw(st.integers(-1, 1)) if body["generation"]["idis"] else 0
+            limits[name] = (
+                body["generation"]["idis"] + draw(st.integers(-1, 1))
+                if body["generation"]["idis"]
+                else 0
+            )
         else:
             limits[name] = draw(st.sampled_from([0.0, 1.0, 0.5, *own]) | st.floats(0, 1))
     return limits
@@ -208,14 +246,24 @@ def test_every_ruling_is_what_plain_code_makes_of_the_document_whoever_asks(
     body = json.loads((run / "audit.json").read_text())
     limits, doubt = data.draw(policies(body)), data.draw(st.sampled_from(["fail", "pass"]))
     path = runs[kind] / "fairness.toml"
-    path.write_text("\n".join([f'uncertain = "{doubt}"', "[limits]", *(f"{name} = {limit!r}" for name, limit in limits.items())]))
+    path.write_text(
+        "\n".join(
+            [
+                f'uncertain = "{doubt}"',
+                "[limits]",
+                *(f"{name} = {limit!r}" for name, limit in limits.items()),
+            ]
+        )
+    )
     wanted = expected(body, limits, doubt)
     passes = all(decided == "pass" for *_, decided in wanted)
     assert told_by(fp.check(run, path).rulings) == wanted
     done = CliRunner().invoke(app, ["check", str(run), "--policy", str(path), "--json"])
     assert done.exit_code == (0 if passes else 1)
     answer = json.loads(done.stdout)
-    assert [(each["name"], each["outcome"], each["decided"]) for each in answer["rulings"]] == wanted
+    assert [
+        (each["name"], each["outcome"], each["decided"]) for each in answer["rulings"]
+    ] == wanted
     assert answer["passed"] == passes
     if passes:
         fairness.assert_policy(run, path)
@@ -227,16 +275,20 @@ def test_every_ruling_is_what_plain_code_makes_of_the_document_whoever_asks(
 @settings(max_examples=20)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", COMPARED)
-def test_every_change_is_what_plain_code_makes_of_two_documents(runs: dict[str, Path], kind: str, data: st.DataObject) -> None:
+def test_every_change_is_what_plain_code_makes_of_two_documents(
+    runs: dict[str, Path], kind: str, data: st.DataObject
+) -> None:
     body, before = (json.loads((runs[kind] / seed / "audit.json").read_text()) for seed in "01")
     names = data.draw(st.lists(st.sampled_from(SHARES), min_size=1, unique=True))
     margins = {name: data.draw(st.floats(0, 1)) for name in names}
     doubt: Any = data.draw(st.sampled_from(["fail", "pass"]))
-    found = fp.check(runs[kind] / "0", Policy(baseline=margins, uncertain=doubt), baseline=runs[kind] / "1").rulings
+    found = fp.check(
+        runs[kind] / "0", Policy(baseline=margins, uncertain=doubt), baseline=runs[kind] / "1"
+    ).rulings
     assert told_by(found) == expected_changes(body, before, margins, doubt)
 
 
-# -- more ----------------------------------------------------------------------------------------------------------------
+# -- more ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.0, 1.0001, 1.05])
@@ -262,7 +314,9 @@ def test_more_is_wrong_in_at_most_one_of_twenty_around_the_limit(factor: float) 
 def test_where_there_is_only_one_look_it_has_the_whole_confidence_of_the_run() -> None:
     """Otherwise "more" would refuse, for want of samples, what "fail" lets pass."""
     body = document()
-    body["dm_rs"].update(hits=200, samples=2000, estimate=0.1, low=Rate(200, 2000).low, high=Rate(200, 2000).high)
+    body["dm_rs"].update(
+        hits=200, samples=2000, estimate=0.1, low=Rate(200, 2000).low, high=Rate(200, 2000).high
+    )
     limits = {"dm_rs": Rate(200, 2000).high}
     for uncertain in ("fail", "more"):
         assert check(body, Policy(limits=limits, uncertain=uncertain, most_samples=2000)).passed
@@ -281,23 +335,29 @@ def test_parts_of_an_audit_are_measured_with_its_own_random_numbers() -> None:
     children = np.random.default_rng(5).spawn(4)
     mine = streams(5)
     assert list(mine) == ["ablation", "domain", "seeds", "search"]
-    assert [generator.integers(10**9) for generator in mine.values()] == [child.integers(10**9) for child in children]
+    assert [generator.integers(10**9) for generator in mine.values()] == [
+        child.integers(10**9) for child in children
+    ]
     audit = real("german", 1)
     body = possible_people(*prepared(audit.data, audit.model, "gender"), samples=400, seed=1)
     assert body["dm_rs"]["hits"] == audit.dm_rs.hits
     assert body["model"]["network"] == audit.to_dict()["model"]["network"] == "dense 8"
 
 
-# -- baselines and searches that are not alike ---------------------------------------------------------------------------
+# -- baselines and searches that are not alike -----------------------------------------------------
 
 
 def test_a_baseline_with_another_favourable_answer_is_refused() -> None:
     before = document()
     before["fairness"]["positive"] = 0
-    with pytest.raises(SettingError, match="its favourable answer is 'refused', that of the run 'hired'"):
+    with pytest.raises(
+        SettingError, match="its favourable answer is 'refused', that of the run 'hired'"
+    ):
         check(document(), Policy(baseline={"impact_ratio": 0.1}), baseline=before)
     before["fairness"].update(positive=None, group=None)
-    (ruling,) = check(document(), Policy(baseline={"demographic_parity": 1.0}), baseline=before).rulings
+    (ruling,) = check(
+        document(), Policy(baseline={"demographic_parity": 1.0}), baseline=before
+    ).rulings
     assert ruling.decided == "fail"
 
 
@@ -329,13 +389,26 @@ def test_a_search_that_tried_nobody_proves_nothing() -> None:
     assert "tried nobody" in ruling.why
 
 
-# -- models of which a good number says little ---------------------------------------------------------------------------
+# -- models of which a good number says little -----------------------------------------------------
 
 
 def test_that_a_model_says_the_same_to_everybody_is_said_with_every_number_it_makes_good() -> None:
     data = toy()
-    audit = fp.audit(data, lambda x: np.full(len(x), 0.9), "gender", budget=fp.Budget(seeds=5), samples=300)
-    verdict = check(audit, Policy(limits={"dm_rs": 0.05, "people": 0.05, "demographic_parity": 0.1, "idis": 0, "accuracy": 0.1}))
+    audit = fp.audit(
+        data, lambda x: np.full(len(x), 0.9), "gender", budget=fp.Budget(seeds=5), samples=300
+    )
+    verdict = check(
+        audit,
+        Policy(
+            limits={
+                "dm_rs": 0.05,
+                "people": 0.05,
+                "demographic_parity": 0.1,
+                "idis": 0,
+                "accuracy": 0.1,
+            }
+        ),
+    )
     assert verdict.passed
     for ruling in verdict.rulings:
         assert ("gives everybody the same answer" in ruling.why) == (ruling.name != "accuracy")
@@ -346,7 +419,7 @@ def test_a_difference_in_which_very_small_groups_count_as_much_says_so() -> None
     assert ["very few people" in ruling.why for ruling in rulings] == [False, True, True]
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 
 def test_a_number_never_looks_like_the_limit_that_it_misses() -> None:
@@ -361,8 +434,12 @@ def test_a_number_never_looks_like_the_limit_that_it_misses() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_what_is_shown_lies_on_the_side_of_the_limit_where_the_number_lies(value: float, limit: float) -> None:
-    shown, mark = (float(told(number, "share", limit=limit).removesuffix(" %")) for number in (value, limit))
+def test_what_is_shown_lies_on_the_side_of_the_limit_where_the_number_lies(
+    value: float, limit: float
+) -> None:
+    shown, mark = (
+        float(told(number, "share", limit=limit).removesuffix(" %")) for number in (value, limit)
+    )
     if abs(value - limit) > 1e-10:
         assert (shown > mark) == (value > limit)
 
@@ -376,7 +453,9 @@ def test_what_does_not_change_in_a_pair_is_told_as_shared_and_commas_do_not_misl
         "probability": 0.6,
         "probability_other": 0.7,
     }
-    assert difference(pair).startswith("Changing only age from young to old changes the answer from “bad” (60%)")
+    assert difference(pair).startswith(
+        "Changing only age from young to old changes the answer from “bad” (60%)"
+    )
     assert shared(pair) == "gender Male; savings unknown, or none; job clerk"
     pair["shared"] = {f"a{place}": place for place in range(100)}
     assert shared(pair).endswith("a28 28; and 71 attributes more")
@@ -395,22 +474,36 @@ def test_sentences_are_sentences() -> None:
 def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() -> None:
     by = ["gender", "age", "foreign-worker"]
     data = fp.datasets.german()
-    body = fp.audit(data, network(data), by, method="random", budget=fp.Budget(seeds=5, local_iterations=5), samples=100).to_dict()
+    body = fp.audit(
+        data,
+        network(data),
+        by,
+        method="random",
+        budget=fp.Budget(seeds=5, local_iterations=5),
+        samples=100,
+    ).to_dict()
     assert len(body["fairness"]["group"]["tables"]) == 7
     assert verdict(body).startswith("Changing nothing but gender, age and foreign-worker changes")
     small = [note for note in notes(body) if note.startswith("Small groups by")]
-    assert [note.split(",")[0] for note in small] == [f"Small groups by {part}" for part in ("age", " and ".join(by))]
+    assert [note.split(",")[0] for note in small] == [
+        f"Small groups by {part}" for part in ("age", " and ".join(by))
+    ]
     assert re.search(r"held out: (“\w+, \d+–\d+, (yes|no)”(, | and )){6}\d+ more;", small[-1])
-    assert "by gender, age and foreign-worker" in check(body, Policy(limits={"dm_rs": 0.0})).rulings[0].what
+    assert (
+        "by gender, age and foreign-worker"
+        in check(body, Policy(limits={"dm_rs": 0.0})).rulings[0].what
+    )
 
 
-# -- policies ------------------------------------------------------------------------------------------------------------
+# -- policies --------------------------------------------------------------------------------------
 
 
 def test_numbers_of_numpy_are_numbers_and_can_be_written() -> None:
     limits: dict[str, Any] = {"dm_rs": np.float32(0.5), "idis": np.int64(3)}
     policy = Policy(limits=limits, baseline={"auc": np.float64(0.25)})
-    assert json.dumps([policy.limits, policy.margins]) == '[{"dm_rs": 0.5, "idis": 3}, {"auc": 0.25}]'
+    assert (
+        json.dumps([policy.limits, policy.margins]) == '[{"dm_rs": 0.5, "idis": 3}, {"auc": 0.25}]'
+    )
     for wrong in (np.bool_(True), np.float32("nan")):
         with pytest.raises(SettingError, match="number from 0 to 1"):
             Policy(limits={"dm_rs": wrong})  # type: ignore[dict-item]
@@ -424,18 +517,30 @@ def test_a_huge_number_and_a_mark_of_windows_at_the_start_are_no_traceback(tmp_p
         read_policy(tmp_path / "share.toml")
     (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbf[limits]\r\nauc = 0.0\r\n")
     found = check(document(), tmp_path / "bom.toml")
-    assert json.loads(sarif(found))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 2
+    assert (
+        json.loads(sarif(found))["runs"][0]["results"][0]["locations"][0]["physicalLocation"][
+            "region"
+        ]["startLine"]
+        == 2
+    )
 
 
-# -- what is written -----------------------------------------------------------------------------------------------------
+# -- what is written -------------------------------------------------------------------------------
 
 
 def many(rulings: int, text: str = "impact ratio of somebody by something") -> Verdict:
     one = check(document(), Policy(limits={"dm_rs": 0.0}))
-    return replace(one, rulings=tuple(replace(one.rulings[0], what=f"{text} {number}", why=text) for number in range(rulings)))
+    return replace(
+        one,
+        rulings=tuple(
+            replace(one.rulings[0], what=f"{text} {number}", why=text) for number in range(rulings)
+        ),
+    )
 
 
-@pytest.mark.parametrize(("rulings", "text"), [(2000, "impact ratio"), (300, "[x]" * 300), (5, "|" * 50_000)])
+@pytest.mark.parametrize(
+    ("rulings", "text"), [(2000, "impact ratio"), (300, "[x]" * 300), (5, "|" * 50_000)]
+)
 def test_a_comment_is_never_longer_than_a_code_host_takes(rulings: int, text: str) -> None:
     written = markdown(many(rulings, text))
     assert len(written) < 65_536
@@ -445,26 +550,35 @@ def test_a_comment_is_never_longer_than_a_code_host_takes(rulings: int, text: st
 
 
 def test_the_counts_of_junit_add_up() -> None:
-    found = check(real("german by two"), Policy(limits=dict.fromkeys(("dm_rs", *GROUPS, "accuracy"), 0.5)))
+    found = check(
+        real("german by two"), Policy(limits=dict.fromkeys(("dm_rs", *GROUPS, "accuracy"), 0.5))
+    )
     root = ElementTree.fromstring(junit(found))
     cases = root.findall("./testsuite/testcase")
     failures = root.findall("./testsuite/testcase/failure")
     for element in (root, root[0]):
-        assert (int(element.attrib["tests"]), int(element.attrib["failures"])) == (len(cases), len(failures))
+        assert (int(element.attrib["tests"]), int(element.attrib["failures"])) == (
+            len(cases),
+            len(failures),
+        )
     assert len(cases) == len(found.rulings) > len(failures) == len(found.failed) > 0
 
 
-def test_sarif_names_a_file_of_a_repository_from_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sarif_names_a_file_of_a_repository_from_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "ci").mkdir()
     (tmp_path / "fairness.toml").write_text("[limits]\ndm_rs = 0.0\n")
     for here, policy in (("ci", "../fairness.toml"), (".", "fairness.toml")):
         monkeypatch.chdir(tmp_path / here)
         (result,) = json.loads(sarif(check(document(), Path(policy))))["runs"][0]["results"]
-        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fairness.toml"
+        assert (
+            result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fairness.toml"
+        )
 
 
-# -- the command line ----------------------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -474,7 +588,10 @@ def given_model(tmp_path: Path) -> list[str]:
     table = pd.DataFrame({"sex": rng.choice(["f", "m"], 300), "skill": rng.integers(0, 31, 300)})
     table["job"] = np.where(table["skill"] > 15, "hired", "refused")
     table.to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "mine.py").write_text("import numpy as np\n\n\ndef model(x):\n    return 1 / (1 + np.exp(x[:, 1] + 4 * x[:, 0] - 17.3))\n")
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\n\ndef model(x):\n    return 1 / (1 + np.exp(x[:, 1] + 4 * x[:, 0] -"
+        " 17.3))\n"
+    )
     (tmp_path / "good.toml").write_text("[limits]\ndm_rs = 0.9\n")
     (tmp_path / "bad.toml").write_text("[limits]\ndm_rs = 0.0001\n")
     options = [
@@ -491,7 +608,11 @@ def given_model(tmp_path: Path) -> list[str]:
         "--seconds",
         "0.3",
     ]
-    return ["check", f"{tmp_path / 'mine.py'}:model", *(str(tmp_path / word) if word == "people.csv" else word for word in options)]
+    return [
+        "check",
+        f"{tmp_path / 'mine.py'}:model",
+        *(str(tmp_path / word) if word == "people.csv" else word for word in options),
+    ]
 
 
 def ask(*words: str | Path) -> tuple[int, str, str]:
@@ -501,13 +622,23 @@ def ask(*words: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, " ".join(result.stderr.split())
 
 
-def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(given_model: list[str], tmp_path: Path) -> None:
+def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(
+    given_model: list[str], tmp_path: Path
+) -> None:
     for option, value, said in (
         ("--junit", tmp_path / "no" / "x.xml", "Cannot write"),
         ("--sarif", tmp_path, "it is a folder"),
         ("--baseline", tmp_path / "none", "does not say by how much"),
     ):
-        code, out, err = ask(*given_model, "--policy", tmp_path / "good.toml", "--out", tmp_path / "run", option, value)
+        code, out, err = ask(
+            *given_model,
+            "--policy",
+            tmp_path / "good.toml",
+            "--out",
+            tmp_path / "run",
+            option,
+            value,
+        )
         assert (code, out) == (2, "")
         assert said in err
         assert not (tmp_path / "run").exists()
@@ -518,14 +649,21 @@ def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(g
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_that_is_audited_first_is_judged_and_its_temporary_run_is_not_named(given_model: list[str], tmp_path: Path) -> None:
+def test_a_model_that_is_audited_first_is_judged_and_its_temporary_run_is_not_named(
+    given_model: list[str], tmp_path: Path
+) -> None:
     for policy, code in (("good", 0), ("bad", 1)):
         done, out, _ = ask(*given_model, "--policy", tmp_path / f"{policy}.toml", "--json")
         assert done == code
         assert json.loads(out)["run"] is None
-    code, out, _ = ask(*given_model, "--policy", tmp_path / "bad.toml", "--out", tmp_path / "run", "--json")
+    code, out, _ = ask(
+        *given_model, "--policy", tmp_path / "bad.toml", "--out", tmp_path / "run", "--json"
+    )
     assert (code, json.loads(out)["run"]) == (1, str(tmp_path / "run"))
-    assert json.loads(out)["rulings"] == check(tmp_path / "run", tmp_path / "bad.toml").to_dict()["rulings"]
+    assert (
+        json.loads(out)["rulings"]
+        == check(tmp_path / "run", tmp_path / "bad.toml").to_dict()["rulings"]
+    )
 
 
 def fails_late(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -538,9 +676,16 @@ def fails_late(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("is_out", [True, False])
-@pytest.mark.parametrize(("error", "code"), [(StorageError("The disk is full."), 2), (KeyboardInterrupt(), 130)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(StorageError("The disk is full."), 2), (KeyboardInterrupt(), 130)]
+)
 def test_an_audit_that_cannot_be_judged_is_not_lost(
-    given_model: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, is_out: bool
+    given_model: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    is_out: bool,
 ) -> None:
     fails_late(monkeypatch, error)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -567,10 +712,15 @@ def test_a_search_that_was_interrupted_is_kept_and_not_judged(
         searching(cls)
 
     monkeypatch.setattr(Stop, "here", classmethod(here))
-    code, out, err = ask(*given_model, "--policy", tmp_path / "good.toml", "--out", tmp_path / "run")
+    code, out, err = ask(
+        *given_model, "--policy", tmp_path / "good.toml", "--out", tmp_path / "run"
+    )
     assert (code, out) == (130, "")
     assert f"The audit is kept in {tmp_path / 'run'}" in err
-    assert json.loads((tmp_path / "run" / "audit.json").read_text())["generation"]["stopped"] == "interrupted"
+    assert (
+        json.loads((tmp_path / "run" / "audit.json").read_text())["generation"]["stopped"]
+        == "interrupted"
+    )
 
 
 def test_a_file_that_cannot_be_written_after_all_hides_neither_the_verdict_nor_the_others(
@@ -578,7 +728,14 @@ def test_a_file_that_cannot_be_written_after_all_hides_neither_the_verdict_nor_t
 ) -> None:
     monkeypatch.setattr(command, "_require_writable", lambda *_: None)
     (tmp_path / "bad.toml").write_text("[limits]\ndm_rs = 0.0\n")
-    words = ["check", str(runs["german"] / "0"), "--policy", str(tmp_path / "bad.toml"), "--junit", str(tmp_path / "no" / "x.xml")]
+    words = [
+        "check",
+        str(runs["german"] / "0"),
+        "--policy",
+        str(tmp_path / "bad.toml"),
+        "--junit",
+        str(tmp_path / "no" / "x.xml"),
+    ]
     code, out, err = ask(*words, "--sarif", tmp_path / "x.sarif", "--json")
     assert code == 2
     assert not json.loads(out)["passed"]
@@ -586,31 +743,53 @@ def test_a_file_that_cannot_be_written_after_all_hides_neither_the_verdict_nor_t
     assert "FAILED: 1 of 1 rule. Cannot write" in err
 
 
-@pytest.mark.parametrize("option", [["--sensitive", "age"], ["--out", "x"], ["--overwrite"], ["--samples", "50000"], ["--label", "credit"]])
-def test_an_option_that_would_be_of_no_effect_on_a_run_is_refused(runs: dict[str, Path], tmp_path: Path, option: list[str]) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--sensitive", "age"],
+        ["--out", "x"],
+        ["--overwrite"],
+        ["--samples", "50000"],
+        ["--label", "credit"],
+    ],
+)
+def test_an_option_that_would_be_of_no_effect_on_a_run_is_refused(
+    runs: dict[str, Path], tmp_path: Path, option: list[str]
+) -> None:
     (tmp_path / "good.toml").write_text("[limits]\naccuracy = 0.0\n")
     code, _, err = ask("check", runs["german"] / "0", "--policy", tmp_path / "good.toml", *option)
     assert code == 2
     assert f"{option[0]} says how to audit a model" in err
 
 
-# -- the plugin, as it is installed --------------------------------------------------------------------------------------
+# -- the plugin, as it is installed ----------------------------------------------------------------
 
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """A suite of its own, with all plugins that are installed."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", "--strict-config", *options]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "--strict-config",
+        *options,
+    ]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
 def test_the_installed_plugin_is_light_gives_way_and_can_be_switched_off(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (tmp_path / "test_light.py").write_text(
-        "import sys\nimport pytest\n\nHEAVY = {'torch', 'numpy', 'pandas', 'scipy', 'rich', 'typer', 'fairprobe.run', 'fairprobe.gate'}\n\n"
-        "def test_light():\n    assert 'fairprobe._pytest_plugin' in sys.modules\n    assert not HEAVY & set(sys.modules)\n\n"
-        "@pytest.fixture\ndef fairness():\n    return 7\n\n"
-        "@pytest.mark.fairness\ndef test_clash(fairness):\n    assert fairness == 7\n"
+        "import sys\nimport pytest\n\nHEAVY = {'torch', 'numpy', 'pandas', 'scipy', 'rich',"
+        " 'typer', 'fairprobe.run', 'fairprobe.gate'}\n\ndef test_light():\n    assert"
+        " 'fairprobe._pytest_plugin' in sys.modules\n    assert not HEAVY &"
+        " set(sys.modules)\n\n@pytest.fixture\ndef fairness():\n    return"
+        " 7\n\n@pytest.mark.fairness\ndef test_clash(fairness):\n    assert fairness == 7\n"
     )
     assert "2 passed" in run_pytest(tmp_path, "-n", "1").stdout
     off = run_pytest(tmp_path, "-p", "no:fairprobe", "-o", "markers=fairness: mine")

@@ -1,4 +1,6 @@
-"""Group metrics against fairlearn, tables worked out by hand, and repeated samples of populations that are known."""
+"""Group metrics against fairlearn, tables worked out by hand, and repeated samples of populations
+that are known.
+"""
 
 from __future__ import annotations
 
@@ -59,27 +61,35 @@ def named(table: SelectionTable) -> dict[str, SelectionRow]:
     return {row.name: row for row in table.rows}
 
 
-# -- parity and odds ----------------------------------------------------------------------------------------------------
+# -- parity and odds -------------------------------------------------------------------------------
 
 
 @given(PEOPLE)
 def test_demographic_parity_is_that_of_fairlearn(rows: list[tuple[int, int, int]]) -> None:
     true, predicted, group = columns(rows)
     result = demographic_parity(true, predicted, sensitive_features=group)
-    rates = MetricFrame(metrics=selection_rate, y_true=true, y_pred=predicted, sensitive_features=group).by_group.to_numpy(float)
+    rates = MetricFrame(
+        metrics=selection_rate, y_true=true, y_pred=predicted, sensitive_features=group
+    ).by_group.to_numpy(float)
     if len(rates) == 1:
         assert result == Estimate(None, None, None, len(true))
     elif len(rates) == 2:
-        assert result.estimate == pytest.approx(demographic_parity_difference(true, predicted, sensitive_features=group))
+        assert result.estimate == pytest.approx(
+            demographic_parity_difference(true, predicted, sensitive_features=group)
+        )
     else:
         assert result.estimate == pytest.approx(np.std(rates, ddof=0))
 
 
 @given(PEOPLE, st.sampled_from([0, 1]))
-def test_equalised_odds_are_those_of_fairlearn(rows: list[tuple[int, int, int]], label: int) -> None:
+def test_equalised_odds_are_those_of_fairlearn(
+    rows: list[tuple[int, int, int]], label: int
+) -> None:
     true, predicted, group = columns(rows)
     result = equalised_odds(true, predicted, sensitive_features=group, given=label)
-    there = np.isin(group, group[true == label])  # fairlearn gives 0 for a group without the label; here it is left out
+    there = np.isin(
+        group, group[true == label]
+    )  # fairlearn gives 0 for a group without the label; here it is left out
     assert result.left_out == tuple(str(value) for value in np.unique(group[~there]))
     assert result.samples == (true == label).sum()
     if len(np.unique(group[there])) < 2:
@@ -87,36 +97,53 @@ def test_equalised_odds_are_those_of_fairlearn(rows: list[tuple[int, int, int]],
         return
     metric = true_positive_rate if label else false_positive_rate
     frame = MetricFrame(
-        metrics=lambda t, p: metric(t, p, pos_label=1), y_true=true[there], y_pred=predicted[there], sensitive_features=group[there]
+        metrics=lambda t, p: metric(t, p, pos_label=1),
+        y_true=true[there],
+        y_pred=predicted[there],
+        sensitive_features=group[there],
     )
     rates = frame.by_group.to_numpy(float)
-    assert result.estimate == pytest.approx(abs(rates[0] - rates[1]) if len(rates) == 2 else np.std(rates))
+    assert result.estimate == pytest.approx(
+        abs(rates[0] - rates[1]) if len(rates) == 2 else np.std(rates)
+    )
 
 
 def test_parity_and_odds_by_hand() -> None:
     group = ["f"] * 4 + ["m"] * 6
     true = [1, 1, 0, 0, 1, 1, 1, 1, 0, 0]
     predicted = [1, 0, 0, 0, 1, 1, 1, 0, 1, 0]
-    assert demographic_parity(true, predicted, sensitive_features=group).estimate == pytest.approx(4 / 6 - 1 / 4)
-    assert equalised_odds(true, predicted, sensitive_features=group, given=1).estimate == pytest.approx(3 / 4 - 1 / 2)
-    assert equalised_odds(true, predicted, sensitive_features=group, given=0).estimate == pytest.approx(1 / 2 - 0)
+    assert demographic_parity(true, predicted, sensitive_features=group).estimate == pytest.approx(
+        4 / 6 - 1 / 4
+    )
+    assert equalised_odds(
+        true, predicted, sensitive_features=group, given=1
+    ).estimate == pytest.approx(3 / 4 - 1 / 2)
+    assert equalised_odds(
+        true, predicted, sensitive_features=group, given=0
+    ).estimate == pytest.approx(1 / 2 - 0)
     refused = demographic_parity(true, predicted, sensitive_features=group, positive=0).estimate
     assert refused == pytest.approx(4 / 6 - 1 / 4)
 
 
 def test_more_than_two_groups_give_the_deviation_of_a_population() -> None:
     predicted, group = [1, 0, 1, 1, 0, 0], ["a", "a", "b", "b", "c", "c"]  # rates 1/2, 1, 0
-    assert demographic_parity(None, predicted, sensitive_features=group).estimate == pytest.approx(np.sqrt(1 / 6))
+    assert demographic_parity(None, predicted, sensitive_features=group).estimate == pytest.approx(
+        np.sqrt(1 / 6)
+    )
 
 
 @given(PEOPLE)
 def test_the_names_of_groups_do_not_matter(rows: list[tuple[int, int, int]]) -> None:
     true, predicted, group = columns(rows)
     words = np.array(["Ω", "", "a, b", "zz"])[group]  # in another order
-    before, after = (demographic_parity(true, predicted, sensitive_features=names) for names in (group, words))
+    before, after = (
+        demographic_parity(true, predicted, sensitive_features=names) for names in (group, words)
+    )
     assert after.samples == before.samples
     if before.estimate is not None:
-        assert numbers(after) == pytest.approx(numbers(before), abs=0.1)  # the draws come in another order
+        assert numbers(after) == pytest.approx(
+            numbers(before), abs=0.1
+        )  # the draws come in another order
         assert after.estimate == pytest.approx(before.estimate)
 
 
@@ -139,7 +166,9 @@ def test_the_interval_holds_the_estimate(rows: list[tuple[int, int, int]]) -> No
         ([0.2, 0.22, 0.24, 0.2, 0.25], [0.2] * 5),
     ],
 )
-def test_the_interval_contains_the_truth_as_often_as_it_says(rates: list[float], shares: list[float]) -> None:
+def test_the_interval_contains_the_truth_as_often_as_it_says(
+    rates: list[float], shares: list[float]
+) -> None:
     truth = abs(rates[0] - rates[1]) if len(rates) == 2 else float(np.std(rates))
     held = 0
     for seed in range(150):
@@ -150,7 +179,9 @@ def test_the_interval_contains_the_truth_as_often_as_it_says(rates: list[float],
 
 
 def test_with_one_group_there_is_nothing_to_compare() -> None:
-    assert demographic_parity([0, 1], [0, 1], sensitive_features=["a", "a"]) == Estimate(None, None, None, 2)
+    assert demographic_parity([0, 1], [0, 1], sensitive_features=["a", "a"]) == Estimate(
+        None, None, None, 2
+    )
 
 
 def test_groups_without_anybody_are_left_out_and_named() -> None:
@@ -158,14 +189,18 @@ def test_groups_without_anybody_are_left_out_and_named() -> None:
     result = demographic_parity(None, [1, 0, 1, 0], sensitive_features=features)
     assert result.left_out == ("m, b",)
     assert result.estimate == pytest.approx(np.std([1, 0, 0.5]))
-    odds = equalised_odds([1, 1, 1, 0], [1, 0, 1, 0], sensitive_features=["x", "x", "y", "z"], given=1)
+    odds = equalised_odds(
+        [1, 1, 1, 0], [1, 0, 1, 0], sensitive_features=["x", "x", "y", "z"], given=1
+    )
     assert odds.left_out == ("z",)
     assert odds.estimate == pytest.approx(0.5)  # two groups are left: their difference
     assert odds.samples == 3
 
 
 def test_people_of_unknown_group_are_in_no_group() -> None:
-    result = demographic_parity(None, [1, 1, 0, 0, 1], sensitive_features=["a", "a", "b", "b", None])
+    result = demographic_parity(
+        None, [1, 1, 0, 0, 1], sensitive_features=["a", "a", "b", "b", None]
+    )
     assert (result.estimate, result.samples, result.left_out) == (1, 4, ())
 
 
@@ -177,7 +212,7 @@ def test_of_nobody_nothing_is_known() -> None:
     assert row.is_empty
 
 
-# -- selection tables ---------------------------------------------------------------------------------------------------
+# -- selection tables ------------------------------------------------------------------------------
 
 
 def test_a_selection_table_by_hand() -> None:
@@ -190,7 +225,10 @@ def test_a_selection_table_by_hand() -> None:
     assert (rows["a"].people, rows["a"].selected, rows["a"].rate.estimate) == (50, 25, 0.5)
     assert rows["a"].impact_ratio.estimate == 1
     assert rows["b"].impact_ratio.estimate == pytest.approx(10 / 47 / 0.5)
-    assert (rows["c"].is_small, rows["c"].impact_ratio.estimate) == (True, 2)  # all of it is selected, yet it is not the reference
+    assert (rows["c"].is_small, rows["c"].impact_ratio.estimate) == (
+        True,
+        2,
+    )  # all of it is selected, yet it is not the reference
     assert (rows["d"].is_empty, rows["d"].is_small, rows["d"].people) == (True, False, 0)
     assert rows["d"].impact_ratio == Estimate(None, None, None, 0)
     assert not rows["a"].is_small
@@ -201,7 +239,9 @@ def test_a_selection_table_by_hand() -> None:
 def test_a_group_is_small_below_two_per_cent(small: int, is_small: bool) -> None:
     group = ["big"] * (100 - small) + ["few"] * small
     assert named(selection_rates([1] * 100, sensitive_features=group))["few"].is_small is is_small
-    assert not named(selection_rates([1] * 100, sensitive_features=group, smallest=0))["few"].is_small
+    assert not named(selection_rates([1] * 100, sensitive_features=group, smallest=0))[
+        "few"
+    ].is_small
 
 
 @given(PEOPLE)
@@ -218,28 +258,38 @@ def test_the_highest_group_has_an_impact_ratio_of_one(rows: list[tuple[int, int,
         estimate, low, high = numbers(ratio)
         assert 0 <= low <= estimate <= high <= 1
     least = min(numbers(ratio)[0] for ratio in ratios)
-    assert least == pytest.approx(demographic_parity_ratio(true, predicted, sensitive_features=group))
+    assert least == pytest.approx(
+        demographic_parity_ratio(true, predicted, sensitive_features=group)
+    )
 
 
 def test_the_interval_of_an_impact_ratio_contains_the_truth_as_often_as_it_says() -> None:
     held = 0
     for seed in range(150):
         predicted, group = population(1500, [0.2, 0.4], [0.3, 0.7], seed=seed)
-        _, low, high = numbers(selection_rates(predicted, sensitive_features=group).rows[0].impact_ratio)
+        _, low, high = numbers(
+            selection_rates(predicted, sensitive_features=group).rows[0].impact_ratio
+        )
         held += low <= 0.5 <= high
     assert 0.91 <= held / 150 <= 0.99
 
 
 def test_tables_come_for_each_attribute_and_for_their_intersections() -> None:
-    frame = pd.DataFrame({"sex": ["f", "f", "m", "m", "m", None], "race": ["a", "b", "a", "a", None, "b"]})
+    frame = pd.DataFrame(
+        {"sex": ["f", "f", "m", "m", "m", None], "race": ["a", "b", "a", "a", None, "b"]}
+    )
     predicted = np.array([1, 0, 1, 0, 1, 1])
-    sex, race, both = selection_tables(predicted, sensitive_features=frame, groups={"race": ["a", "b", "c"]})
+    sex, race, both = selection_tables(
+        predicted, sensitive_features=frame, groups={"race": ["a", "b", "c"]}
+    )
     assert [table.attribute for table in (sex, race, both)] == ["sex", "race", "sex and race"]
     assert [table.unknown for table in (sex, race, both)] == [1, 1, 2]
     assert {row.name: (row.people, row.selected) for row in sex.rows} == {"f": (2, 1), "m": (3, 2)}
     assert [row.name for row in both.rows] == ["f, a", "f, b", "f, c", "m, a", "m, b", "m, c"]
     assert [row.name for row in both.rows if row.is_empty] == ["f, c", "m, b", "m, c"]
-    assert both == selection_rates(predicted, sensitive_features=frame, groups={"race": ["a", "b", "c"]})
+    assert both == selection_rates(
+        predicted, sensitive_features=frame, groups={"race": ["a", "b", "c"]}
+    )
     (alone,) = selection_tables(predicted, sensitive_features=frame["sex"])
     assert alone == sex
 
@@ -253,29 +303,46 @@ def test_features_come_in_many_forms() -> None:
     for same in (codes.astype(np.float32), [tuple(row) for row in codes.tolist()]):
         assert selection_rates(predicted, sensitive_features=same) == table
     assert selection_rates(predicted, sensitive_features=pd.DataFrame(codes)).rows == table.rows
-    assert selection_rates(predicted, sensitive_features={"a": codes[:, 0], "b": list(codes[:, 1])}).rows == table.rows
+    assert (
+        selection_rates(
+            predicted, sensitive_features={"a": codes[:, 0], "b": list(codes[:, 1])}
+        ).rows
+        == table.rows
+    )
     one = selection_rates(predicted, sensitive_features=codes[:, :1])
     assert (one.attribute, [row.name for row in one.rows]) == ("group", ["0", "1"])
-    assert selection_rates(predicted, sensitive_features=pd.Series(["x", "x", "y", "y"], dtype="category", name="who")).attribute == "who"
+    assert (
+        selection_rates(
+            predicted,
+            sensitive_features=pd.Series(["x", "x", "y", "y"], dtype="category", name="who"),
+        ).attribute
+        == "who"
+    )
 
 
 def test_codes_are_ordered_as_numbers_and_words_by_letter() -> None:
     def names(features: list[Any]) -> list[str]:
-        return [row.name for row in selection_rates([1] * len(features), sensitive_features=features).rows]
+        return [
+            row.name
+            for row in selection_rates([1] * len(features), sensitive_features=features).rows
+        ]
 
     assert names([10, 9, 2]) == ["2", "9", "10"]
     assert names([10, None, 9.0, 2]) == ["2", "9", "10"]
     assert names(["b", 3, "a"]) == ["3", "a", "b"]
 
 
-# -- bad input ----------------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("features", "message"),
     [
         (["a", "b"], r"sensitive_features \(group\) has 2 values for 3 people"),
-        ({"sex": ["f", "m", "f"], "race": ["a"]}, r"sensitive_features \(race\) has 1 values for 3 people"),
+        (
+            {"sex": ["f", "m", "f"], "race": ["a"]},
+            r"sensitive_features \(race\) has 1 values for 3 people",
+        ),
         ({}, "sensitive_features has no column"),
         ([["a"], ["b", "c"], ["d"]], "must hold names or numbers"),
         (np.zeros((3, 2, 2)), r"has shape \(3, 2, 2\)"),
@@ -296,19 +363,27 @@ def test_too_many_intersections_are_refused() -> None:
 
 
 def test_labels_that_cannot_be_meant_are_refused() -> None:
-    with pytest.raises(DataError, match=r"No row of y_pred is 1; it has 'no', 'yes'\. Name one of them: positive="):
+    with pytest.raises(
+        DataError, match=r"No row of y_pred is 1; it has 'no', 'yes'\. Name one of them: positive="
+    ):
         demographic_parity(None, ["no", "yes"], sensitive_features=["a", "b"])
-    with pytest.raises(DataError, match=r"No row of y_true is 2; it has 0, 1\. Name one of them: given="):
+    with pytest.raises(
+        DataError, match=r"No row of y_true is 2; it has 0, 1\. Name one of them: given="
+    ):
         equalised_odds([0, 1], [0, 1], sensitive_features=["a", "b"], given=2)
     with pytest.raises(DataError, match="y_pred has 2 rows and y_true has 3"):
         equalised_odds([0, 1, 1], [0, 1], sensitive_features=["a", "b"], given=1)
     with pytest.raises(DataError, match="expected class labels"):
         selection_rates([0.3, 0.6], sensitive_features=["a", "b"])
-    assert demographic_parity(None, [0, 0], sensitive_features=["a", "b"]).estimate == 0  # a model that refuses everybody
+    assert (
+        demographic_parity(None, [0, 0], sensitive_features=["a", "b"]).estimate == 0
+    )  # a model that refuses everybody
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"`smallest` is a share of the people, from 0 to below 1; it is 2"):
+    with pytest.raises(
+        SettingError, match=r"`smallest` is a share of the people, from 0 to below 1; it is 2"
+    ):
         selection_rates([0, 1], sensitive_features=["a", "b"], smallest=2)
     with pytest.raises(SettingError, match="must say whose values it lists"):
         selection_rates([0, 1], sensitive_features=[["a", "x"], ["b", "y"]], groups=["a"])

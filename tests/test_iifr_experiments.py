@@ -38,12 +38,14 @@ def german(model: str, **changes: Any) -> dict[str, Any]:
     return fitting(FULL, GERMAN, model, 0).settings | changes
 
 
-# -- plans ---------------------------------------------------------------------------------------------------------------
+# -- plans -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])
 @pytest.mark.parametrize("one", OURS.values(), ids=OURS)
-def test_a_plan_has_every_job_once_and_each_does_something_that_exists(one: Experiment, scale: str) -> None:
+def test_a_plan_has_every_job_once_and_each_does_something_that_exists(
+    one: Experiment, scale: str
+) -> None:
     stages = one.stages(Plan(scale=scale, repeats=3))  # type: ignore[arg-type]
     jobs = [job for stage in stages for job in stage]
     assert jobs
@@ -74,7 +76,9 @@ def test_the_sweeps_share_what_table_4_has(number: int, subject: Subject) -> Non
 
 def test_every_model_that_has_a_dial_has_a_chosen_setting() -> None:
     for subject in SUBJECTS:
-        with_dial = {model for model in MODELS if model.endswith("+iifr") or model == "counterfactual"}
+        with_dial = {
+            model for model in MODELS if model.endswith("+iifr") or model == "counterfactual"
+        }
         assert set(iifr.STRENGTHS[subject.dataset]) == with_dial
         assert set(iifr.SPEEDS[subject.dataset]) == {"alfr", "laftr", "cfair"}
     assert iifr.STRENGTHS["adult"]["mlp+iifr"] == 1
@@ -89,7 +93,7 @@ def test_a_table_without_any_result_says_why(one: Experiment) -> None:
     assert "Journal of Software" in text
 
 
-# -- the paper -----------------------------------------------------------------------------------------------------------
+# -- the paper -------------------------------------------------------------------------------------
 
 
 def transcript(name: str) -> list[dict[str, str]]:
@@ -104,26 +108,36 @@ COLUMNS |= {"delta_dp": "delta_dp", "delta_eo_0": "delta_eo_y0", "delta_eo_1": "
 
 
 def printed(row: dict[str, str], column: str) -> object:
-    return pytest.approx(float(row[column]) / (100 if column.endswith("_pct") else 1), rel=1e-12) if row[column] else None
+    return (
+        pytest.approx(float(row[column]) / (100 if column.endswith("_pct") else 1), rel=1e-12)
+        if row[column]
+        else None
+    )
 
 
 def test_the_papers_numbers_are_the_transcript() -> None:
     for row in transcript("table4_7"):
         for measure, column in COLUMNS.items():
             table = "iifr-table4" if measure in ("accuracy", "ifr_b", "ifr_p") else "iifr-table7"
-            assert paper.figure(table, row["dataset"], row["sensitive"], row["model"].lower(), measure) == printed(row, column)
+            assert paper.figure(
+                table, row["dataset"], row["sensitive"], row["model"].lower(), measure
+            ) == printed(row, column)
     for row in transcript("table6_within_group"):
         for group in ("male", "female"):
             for key in ("ifr_b", "ifr_p"):
-                value = paper.figure("iifr-table6", "adult", "gender", row["model"].lower(), f"{key}_{group}")
+                value = paper.figure(
+                    "iifr-table6", "adult", "gender", row["model"].lower(), f"{key}_{group}"
+                )
                 assert value == printed(row, f"{group}_{key}_pct")
     for row in transcript("table8_epsilon_adult"):
         for measure, column in COLUMNS.items():
-            value = paper.figure("iifr-table8", "adult", "gender", "mlp+iifr", measure, phase=row["epsilon"])
+            value = paper.figure(
+                "iifr-table8", "adult", "gender", "mlp+iifr", measure, phase=row["epsilon"]
+            )
             assert value == printed(row, column)
 
 
-# -- one training ----------------------------------------------------------------------------------------------------------
+# -- one training ----------------------------------------------------------------------------------
 
 
 def test_the_numbers_are_those_of_the_people_themselves() -> None:
@@ -132,7 +146,9 @@ def test_the_numbers_are_those_of_the_people_themselves() -> None:
     result = iifr_work.fit(settings, {})
     bench = iifr_work.Bench(settings)
     data = bench.data
-    again = networks.train(bench.fresh(bench.recipe.hidden, 0).module, data, seed=0, training=bench.training)
+    again = networks.train(
+        bench.fresh(bench.recipe.hidden, 0).module, data, seed=0, training=bench.training
+    )
     x, y = data.x[data.split(0).test], data.y[data.split(0).test]
     p, told = again.probabilities(x), again.labels(x)
     place = data.domain.index("age")
@@ -147,22 +163,34 @@ def test_the_numbers_are_those_of_the_people_themselves() -> None:
         divergence = 0.5 * (p * np.log(p / m) + q * np.log(q / m)).sum(axis=1)
         elsewhere = x[:, place] != band
         equal = (q.argmax(axis=1) == told)[elsewhere]
-        same, close, pairs = same + equal.sum(), close + (equal & (divergence[elsewhere] <= 0.001)).sum(), pairs + elsewhere.sum()
+        same, close, pairs = (
+            same + equal.sum(),
+            close + (equal & (divergence[elsewhere] <= 0.001)).sum(),
+            pairs + elsewhere.sum(),
+        )
     assert result["ifr_b"] == pytest.approx(same / pairs)
     assert result["ifr_p"] == pytest.approx(close / pairs)
-    assert result["delta_dp"] == pytest.approx(np.std([told[x[:, place] == band].mean() for band in range(5)]))
+    assert result["delta_dp"] == pytest.approx(
+        np.std([told[x[:, place] == band].mean() for band in range(5)])
+    )
     of_bad = [told[(x[:, place] == band) & (y == 1)].mean() for band in range(5)]
     assert result["delta_eo_1"] == pytest.approx(np.std(of_bad))
     assert (result["rejected"], result["collapsed"]) == (0, False)
 
 
-def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_than_plain() -> None:
-    plain, counterfactual, blind = (iifr_work.fit(german(model), {}) for model in ("mlp", "counterfactual", "blind"))
+def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_than_plain() -> (
+    None
+):
+    plain, counterfactual, blind = (
+        iifr_work.fit(german(model), {}) for model in ("mlp", "counterfactual", "blind")
+    )
     assert (blind["ifr_b"], blind["ifr_p"]) == (1, 1)
     assert counterfactual["ifr_p"] > plain["ifr_p"] + 0.2
 
 
-def test_a_setting_is_chosen_without_a_look_at_the_test_people(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_is_chosen_without_a_look_at_the_test_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     settings = german("mlp+iifr", asked="validation")
     before = iifr_work.fit(settings, {})
     data = load_iifr("german")
@@ -180,24 +208,35 @@ def test_a_setting_is_chosen_without_a_look_at_the_test_people(monkeypatch: pyte
     assert set(final.asked) == set(split.test)
 
 
-# -- runs that die ---------------------------------------------------------------------------------------------------------
+# -- runs that die ---------------------------------------------------------------------------------
 
 
 def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the default first weights most of the paper's narrow networks die on German Credit."""
-    monkeypatch.setitem(iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], kaiming=False))
+    monkeypatch.setitem(
+        iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], kaiming=False)
+    )
     settings = german("mlp", repeat=2)
     bench = iifr_work.Bench(settings)
-    dead = [networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt]) for attempt in range(5)]
+    dead = [
+        networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt])
+        for attempt in range(5)
+    ]
     assert dead[0]
     result = iifr_work.fit(settings, {})
     assert result["rejected"] == (dead.index(False) if False in dead else 5)
     assert result["collapsed"] == all(dead)
 
 
-def test_where_all_attempts_die_the_result_says_so_and_has_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_attempts_die_the_result_says_so_and_has_no_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Ten layers of three neurons with small first weights let nothing through."""
-    monkeypatch.setitem(iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], hidden=(3,) * 10, kaiming=False))
+    monkeypatch.setitem(
+        iifr_work.RECIPES,
+        "german",
+        replace(iifr_work.RECIPES["german"], hidden=(3,) * 10, kaiming=False),
+    )
     assert iifr_work.fit(german("mlp"), {}) == {"rejected": 5, "collapsed": True}
 
 
@@ -211,10 +250,30 @@ ALIVE = {"accuracy": 0.7, "rejected": 0, "collapsed": False}
 COLLAPSED = {"rejected": 5, "collapsed": True}
 REASONS: dict[str, tuple[list[dict[str, Any]], int, tuple[float, ...], str]] = {
     "all is well": ([ALIVE, ALIVE], 0, (0.7, 0.7), ""),
-    "some begun again": ([ALIVE, ALIVE | {"rejected": 2}], 0, (0.7, 0.7), "2 dead runs were rejected and begun again"),
-    "one begun again": ([ALIVE | {"rejected": 1}], 0, (0.7,), "1 dead run was rejected and begun again"),
-    "one collapsed": ([ALIVE, COLLAPSED], 0, (0.7,), "collapsed: one answer for everybody in all 5 attempts, in 1 of 2 repeats"),
-    "all collapsed": ([COLLAPSED, COLLAPSED], 0, (), "collapsed: one answer for everybody in all 5 attempts, in all repeats"),
+    "some begun again": (
+        [ALIVE, ALIVE | {"rejected": 2}],
+        0,
+        (0.7, 0.7),
+        "2 dead runs were rejected and begun again",
+    ),
+    "one begun again": (
+        [ALIVE | {"rejected": 1}],
+        0,
+        (0.7,),
+        "1 dead run was rejected and begun again",
+    ),
+    "one collapsed": (
+        [ALIVE, COLLAPSED],
+        0,
+        (0.7,),
+        "collapsed: one answer for everybody in all 5 attempts, in 1 of 2 repeats",
+    ),
+    "all collapsed": (
+        [COLLAPSED, COLLAPSED],
+        0,
+        (),
+        "collapsed: one answer for everybody in all 5 attempts, in all repeats",
+    ),
     "one failed": ([ALIVE], 1, (0.7,), "failed: 1 of 2 repeats, out of memory"),
 }
 
@@ -227,7 +286,7 @@ def test_a_cell_tells_what_became_of_its_repeats(what: str) -> None:
     assert (filled.values, filled.failed) == (values, reason)
 
 
-# -- whole runs on German Credit -----------------------------------------------------------------------------------------
+# -- whole runs on German Credit -------------------------------------------------------------------
 
 
 SOME = ("mlp", "alfr", "mlp+eidig", "cfair+iifr", "counterfactual", "blind")
@@ -235,7 +294,9 @@ SOME = ("mlp", "alfr", "mlp+eidig", "cfair+iifr", "counterfactual", "blind")
 
 @pytest.fixture
 def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some models on the smallest data set alone, in this process; the longest training is a third as long."""
+    """Some models on the smallest data set alone, in this process; the longest training is a third
+    as long.
+    """
     monkeypatch.setattr(iifr_work, "FURTHER_EPOCHS", 10)
     monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
     monkeypatch.setattr(iifr, "MODELS", SOME)
@@ -257,9 +318,13 @@ def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
         values = [float(value) for value in row["values"].split(";")]
         assert len(values) == 2
         assert float(row["median"]) == pytest.approx(median(values))
-    accuracy = {row["method"]: row for row in table.to_dict("records") if row["measure"] == "accuracy"}
+    accuracy = {
+        row["method"]: row for row in table.to_dict("records") if row["measure"] == "accuracy"
+    }
     assert float(accuracy["alfr"]["paper"]) == 0.812
-    assert float(accuracy["alfr"]["ratio"]) == pytest.approx(float(accuracy["alfr"]["median"]) / 0.812)
+    assert float(accuracy["alfr"]["ratio"]) == pytest.approx(
+        float(accuracy["alfr"]["median"]) / 0.812
+    )
     assert accuracy["counterfactual"]["paper"] == accuracy["blind"]["paper"] == ""
     text = (tmp_path / "iifr-table4-quick.md").read_text(encoding="utf-8")
     assert "A number is the median of the repeats" in text
@@ -277,7 +342,9 @@ def worked_out(one: Experiment) -> dict[str, Any]:
     """The document of a quick run with one repeat, in this process."""
     plan = Plan(repeats=1)
     (jobs,) = one.stages(plan)
-    return one.table(plan, Outcome({job.id: iifr_work.fit(job.settings, {}) for job in jobs}, {}, {})).to_document()
+    return one.table(
+        plan, Outcome({job.id: iifr_work.fit(job.settings, {}) for job in jobs}, {}, {})
+    ).to_document()
 
 
 @pytest.mark.usefixtures("only_german")
@@ -293,8 +360,12 @@ def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.Mo
     assert {cell["variant"] for cell in document["cells"]} == {"λ 0", "λ 0.3", "λ 1"}
     assert render_experiment(document).count("<svg") >= len(iifr_figures.MEASURES)
     assert "| German Credit | age, λ 0.3 |" in markdown(document)
-    (line, *_) = document["figures"][0]["series"]
-    ours = [cell["median"] for cell in document["cells"] if (cell["measure"], cell["method"]) == ("accuracy", "mlp+iifr")]
+    line, *_ = document["figures"][0]["series"]
+    ours = [
+        cell["median"]
+        for cell in document["cells"]
+        if (cell["measure"], cell["method"]) == ("accuracy", "mlp+iifr")
+    ]
     assert (line["x"], line["y"]) == ([0, 0.3, 1], ours)
 
 
@@ -311,7 +382,10 @@ def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() 
 
 def test_each_name_is_the_repair_that_the_paper_means() -> None:
     bench = iifr_work.Bench(german("laftr+iifr"))
-    assert [bench.repair(name).name for name in ("alfr", "cfair+iifr", "mlp+iifr", "mlp+eidig", "counterfactual")] == [
+    assert [
+        bench.repair(name).name
+        for name in ("alfr", "cfair+iifr", "mlp+iifr", "mlp+eidig", "counterfactual")
+    ] == [
         "alfr",
         "cfair+iifr",
         "iifr",

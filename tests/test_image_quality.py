@@ -1,4 +1,6 @@
-"""Measures of image quality: what they say of pictures whose quality is known, and what happens where they cannot be taken."""
+"""Measures of image quality: what they say of pictures whose quality is known, and what happens
+where they cannot be taken.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ from fairprobe.scenes.scene import Picture
 
 def picture(seed: int, size: int = 40) -> Picture:
     """Coarse random squares: something sharp."""
-    coarse = np.random.default_rng(seed).integers(0, 256, size=(size // 5, size // 5, 3), dtype=np.uint8)
+    coarse = np.random.default_rng(seed).integers(
+        0, 256, size=(size // 5, size // 5, 3), dtype=np.uint8
+    )
     return coarse.repeat(5, axis=0).repeat(5, axis=1)
 
 
 def blurred(image: Picture, sigma: float) -> Picture:
-    return np.asarray(ndimage.gaussian_filter(image.astype(np.float64), (sigma, sigma, 0))).astype(np.uint8)
+    return np.asarray(ndimage.gaussian_filter(image.astype(np.float64), (sigma, sigma, 0))).astype(
+        np.uint8
+    )
 
 
 def test_similarity_is_one_for_the_same_picture_and_falls_with_the_change() -> None:
@@ -38,7 +44,9 @@ def test_similarity_is_one_for_the_same_picture_and_falls_with_the_change() -> N
 
 
 def test_similarity_of_two_flat_pictures_is_the_formula() -> None:
-    """Without variance only the luminance term is left: (2ab + c) / (a² + b² + c), c = (0.01 · 255)²."""
+    """Without variance only the luminance term is left: (2ab + c) / (a² + b² + c), c = (0.01 ·
+    255)².
+    """
     a, b, c = 100.0, 140.0, (0.01 * 255) ** 2
     flat = [np.full((20, 20, 3), level, dtype=np.uint8) for level in (a, b)]
     assert similarity(flat[0], flat[1]) == pytest.approx((2 * a * b + c) / (a * a + b * b + c))
@@ -52,11 +60,21 @@ def test_blur_rises_with_blurring() -> None:
 def test_quality_is_the_mean_by_operator_and_originals_count_once() -> None:
     a, b = picture(2), picture(3)
     soft = blurred(a, 2)
-    found = image_quality([Mutation("a", "insert", a, soft), Mutation("a", "delete", a, a), Mutation("b", "delete", b, b)], with_clip=False)
+    found = image_quality(
+        [
+            Mutation("a", "insert", a, soft),
+            Mutation("a", "delete", a, a),
+            Mutation("b", "delete", b, b),
+        ],
+        with_clip=False,
+    )
     by_name = {measure.name: measure for measure in found.measures}
     likeness, softness = by_name["similarity"], by_name["blur"]
     assert found.pictures == 3
-    assert likeness.operators == {"insert": pytest.approx(similarity(a, soft)), "delete": pytest.approx(1.0)}
+    assert likeness.operators == {
+        "insert": pytest.approx(similarity(a, soft)),
+        "delete": pytest.approx(1.0),
+    }
     assert likeness.mutated == pytest.approx((similarity(a, soft) + 2) / 3)
     assert likeness.original is None
     assert likeness.test is None
@@ -71,7 +89,11 @@ def test_quality_is_the_mean_by_operator_and_originals_count_once() -> None:
 def test_a_pair_that_cannot_be_measured_is_named_and_the_rest_goes_on() -> None:
     image, tiny = picture(4), picture(4)[:5, :5]
     found = image_quality(
-        [Mutation("odd", "insert", image, image[:20]), Mutation("tiny", "delete", tiny, tiny), Mutation("good", "rotate", image, image)],
+        [
+            Mutation("odd", "insert", image, image[:20]),
+            Mutation("tiny", "delete", tiny, tiny),
+            Mutation("good", "rotate", image, image),
+        ],
         with_clip=False,
     )
     assert found.pictures == 1
@@ -93,11 +115,15 @@ def test_without_piq_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     image = picture(5)
     found = image_quality([Mutation("a", "insert", image, image)])
     assert [measure.name for measure in found.measures] == ["similarity", "blur"]
-    assert found.messages == ("CLIP-IQA was left out, since piq is not installed. Install it: pip install piq.",)
+    assert found.messages == (
+        "CLIP-IQA was left out, since piq is not installed. Install it: pip install piq.",
+    )
 
 
 class Brightness(nn.Module):
-    """Takes the place of piq's network, whose weights cannot be had here: same interface, and an answer that can be worked out."""
+    """Takes the place of piq's network, whose weights cannot be had here: same interface, and an
+    answer that can be worked out.
+    """
 
     def __init__(self, data_range: float = 1.0) -> None:
         super().__init__()
@@ -110,7 +136,9 @@ class Brightness(nn.Module):
         return (x / self.data_range).mean().reshape(1, 1)
 
 
-def test_clip_iqa_asks_for_its_weights_and_takes_pictures_channels_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_clip_iqa_asks_for_its_weights_and_takes_pictures_channels_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     piq = ModuleType("piq")
     piq.CLIPIQA = Brightness  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "piq", piq)

@@ -1,4 +1,6 @@
-"""Collections of faces in the layouts in which they are published, and `.npz` files, with everything wrong in them that can be."""
+"""Collections of faces in the layouts in which they are published, and `.npz` files, with
+everything wrong in them that can be.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def picture(number: int, *, width: int = 12, height: int = 12) -> Bytes:
 
 def save(path: Path, number: int, **sizes: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture(number, **sizes)).save(path, format="PNG")  # whatever it is called: the content decides
+    Image.fromarray(picture(number, **sizes)).save(
+        path, format="PNG"
+    )  # whatever it is called: the content decides
 
 
 def words(images: ImageSet, name: str) -> list[str]:
@@ -46,7 +50,7 @@ def numbers(images: ImageSet) -> list[int]:
     return [int(image[0, 0, 0]) for image in images.images]
 
 
-# -- collections ---------------------------------------------------------------------------------------------------------
+# -- collections -----------------------------------------------------------------------------------
 
 
 def celeba(root: Path, ending: str = "txt") -> Path:
@@ -56,10 +60,17 @@ def celeba(root: Path, ending: str = "txt") -> Path:
         save(root / "img_align_celeba" / name, at, width=9, height=11)
     rows = list(zip(names, male, young, pale, strict=True))
     if ending == "txt":
-        lines = ["6", "Male Young Pale_Skin ", *(f"{name} {a:2d} {b:2d} {c:2d}" for name, a, b, c in rows)]
+        lines = [
+            "6",
+            "Male Young Pale_Skin ",
+            *(f"{name} {a:2d} {b:2d} {c:2d}" for name, a, b, c in rows),
+        ]
         parts = [f"{name} {at // 2}" for at, name in enumerate(names)]
     else:
-        lines = ["image_id,Male,Young,Pale_Skin", *(f"{name},{a},{b},{c}" for name, a, b, c in rows)]
+        lines = [
+            "image_id,Male,Young,Pale_Skin",
+            *(f"{name},{a},{b},{c}" for name, a, b, c in rows),
+        ]
         parts = ["image_id,partition", *(f"{name},{at // 2}" for at, name in enumerate(names))]
     (root / f"list_attr_celeba.{ending}").write_text("\n".join(lines) + "\n")
     (root / f"list_eval_partition.{ending}").write_text("\n".join(parts) + "\n")
@@ -69,7 +80,11 @@ def celeba(root: Path, ending: str = "txt") -> Path:
 @pytest.mark.parametrize("ending", ["txt", "csv"])
 def test_celeba_tells_gender_and_age_and_its_test_part(tmp_path: Path, ending: str) -> None:
     images = open_images(celeba(tmp_path, ending))
-    assert (images.name, images.images.shape, numbers(images)) == ("CelebA", (6, 3, 11, 9), [1, 2, 3, 4, 5, 6])
+    assert (images.name, images.images.shape, numbers(images)) == (
+        "CelebA",
+        (6, 3, 11, 9),
+        [1, 2, 3, 4, 5, 6],
+    )
     assert words(images, "gender") == ["male", "female"] * 3
     assert words(images, "age") == ["young"] * 3 + ["old"] * 3
     assert words(images, "pale_skin") == ["no"] * 5 + ["yes"]
@@ -115,12 +130,39 @@ SCORES = {  # Male, Asian, White, Black, then one that is not used
 def test_lfw_tells_gender_and_race_by_the_scores_of_its_attributes(tmp_path: Path) -> None:
     heading = "#\tperson\timagenum\tMale\tAsian\tWhite\tBlack\tIndian"
     (tmp_path / "lfw_attributes.txt").write_text(
-        "\n".join(["# about these scores", heading, *(f"{who}\t{scores}" for who, scores in SCORES.items())]) + "\n"
+        "\n".join(
+            [
+                "# about these scores",
+                heading,
+                *(f"{who}\t{scores}" for who, scores in SCORES.items()),
+            ]
+        )
+        + "\n"
     )
     images = open_images(lfw(tmp_path))
-    assert words(images, "gender") == ["male", "male", "male", "female", "female", "?", "female", "female"]
-    assert words(images, "race") == ["White", "Asian", "Indian", "Black", "Black", "?", "Asian", "Asian"]
-    assert images.told["gender"] == ("In 1 of 8 pictures of people the gender is not known; they stand in no group.",)
+    assert words(images, "gender") == [
+        "male",
+        "male",
+        "male",
+        "female",
+        "female",
+        "?",
+        "female",
+        "female",
+    ]
+    assert words(images, "race") == [
+        "White",
+        "Asian",
+        "Indian",
+        "Black",
+        "Black",
+        "?",
+        "Asian",
+        "Asian",
+    ]
+    assert images.told["gender"] == (
+        "In 1 of 8 pictures of people the gender is not known; they stand in no group.",
+    )
 
 
 def test_lfw_tells_gender_by_lists_of_names_and_never_divides_a_person(tmp_path: Path) -> None:
@@ -132,7 +174,16 @@ def test_lfw_tells_gender_by_lists_of_names_and_never_divides_a_person(tmp_path:
     seen = set()
     for seed in range(12):
         images = open_images(tmp_path, seed=seed)
-        assert words(images, "gender") == ["male", "male", "male", "female", "female", "female", "female", "female"]
+        assert words(images, "gender") == [
+            "male",
+            "male",
+            "male",
+            "female",
+            "female",
+            "female",
+            "female",
+            "female",
+        ]
         held = tuple(images.held_out.tolist())
         assert held[3] == held[4] == held[5]  # Jane De Roe
         assert held[6] == held[7]
@@ -143,7 +194,11 @@ def test_lfw_tells_gender_by_lists_of_names_and_never_divides_a_person(tmp_path:
 
 def fairface(root: Path) -> Path:
     rows = {
-        "train": ["1.jpg,50-59,Male,East Asian,True", "2.jpg,30-39,Female,Indian,False", "3.jpg,3-9,Female,Black,False"],
+        "train": [
+            "1.jpg,50-59,Male,East Asian,True",
+            "2.jpg,30-39,Female,Indian,False",
+            "3.jpg,3-9,Female,Black,False",
+        ],
         "val": ["1.jpg,more than 70,Male,White,True"],
     }
     for part, lines in rows.items():
@@ -162,7 +217,10 @@ def test_fairface_holds_its_validation_part_out(tmp_path: Path) -> None:
     assert words(images, "race") == ["East Asian", "Indian", "Black", "White"]
     assert words(images, "age") == ["50-59", "30-39", "3-9", "more than 70"]
     assert images.held_out.tolist() == [False, False, False, True]
-    assert "No image of the race 'Middle Eastern' can be used; the group is left out." in images.told["race"]
+    assert (
+        "No image of the race 'Middle Eastern' can be used; the group is left out."
+        in images.told["race"]
+    )
 
 
 def test_utkface_tells_everything_in_its_names(tmp_path: Path) -> None:
@@ -176,15 +234,21 @@ def test_utkface_tells_everything_in_its_names(tmp_path: Path) -> None:
     for at, name in enumerate((*names, "39_1_20170116174525125.jpg.chip.jpg")):
         save(tmp_path / "UTKFace" / name, at)
     images = open_images(tmp_path)
-    found = set(zip(words(images, "gender"), words(images, "race"), words(images, "age"), strict=True))
+    found = set(
+        zip(words(images, "gender"), words(images, "race"), words(images, "age"), strict=True)
+    )
     assert found == set(names.values())
-    assert images.messages[0] == (
-        "UTKFace/39_1_20170116174525125.jpg.chip.jpg has a name that tells no age, gender and race and is left out."
+    assert (
+        images.messages[0]
+        == "UTKFace/39_1_20170116174525125.jpg.chip.jpg has a name that tells no age, gender and"
+        " race and is left out."
     )
     assert images.held_out.sum() == 1
 
 
-def test_pictures_without_a_face_come_from_class_folders_and_get_the_faces_size(tmp_path: Path) -> None:
+def test_pictures_without_a_face_come_from_class_folders_and_get_the_faces_size(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "faces").mkdir()
     fairface(tmp_path / "faces")
     for at, name in enumerate(("n01440764/a.JPEG", "n01440764/b.JPEG", "n01443537/c.JPEG")):
@@ -196,10 +260,13 @@ def test_pictures_without_a_face_come_from_class_folders_and_get_the_faces_size(
     assert images.images.shape == (8, 3, 12, 12)
     assert words(images, "gender")[4:] == ["?"] * 4
     assert images.held_out.tolist() == [False] * 3 + [True] + [False] * 3 + [True]
-    assert any(message.startswith("3 images: each is cropped to the square in its middle") for message in images.messages)
+    assert any(
+        message.startswith("3 images: each is cropped to the square in its middle")
+        for message in images.messages
+    )
 
 
-# -- pictures that are not as they should be --------------------------------------------------------------------------------
+# -- pictures that are not as they should be -------------------------------------------------------
 
 
 def test_whatever_is_wrong_with_a_picture_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -223,10 +290,15 @@ def test_whatever_is_wrong_with_a_picture_is_named_and_the_rest_goes_on(tmp_path
         "train/alpha.png has an alpha channel, which is dropped.",
         "train/grey.png is grey and gets three equal channels.",
     )
-    assert "No image of the race 'Indian' can be used; the group is left out." in images.told["race"]
+    assert (
+        "No image of the race 'Indian' can be used; the group is left out." in images.told["race"]
+    )
     brought = open_images(root, size=10)
     assert brought.images.shape == (5, 3, 10, 10)
-    assert any(message.startswith("5 images: each is brought to 10 × 10 pixels") for message in brought.messages)
+    assert any(
+        message.startswith("5 images: each is brought to 10 × 10 pixels")
+        for message in brought.messages
+    )
 
 
 def test_pictures_are_turned_upright_and_of_several_frames_the_first_counts(tmp_path: Path) -> None:
@@ -244,8 +316,12 @@ def test_pictures_are_turned_upright_and_of_several_frames_the_first_counts(tmp_
     )
 
 
-def test_huge_and_damaged_pictures_are_named_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200)  # beyond it PIL warns, beyond twice as much it refuses
+def test_huge_and_damaged_pictures_are_named_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Image, "MAX_IMAGE_PIXELS", 200
+    )  # beyond it PIL warns, beyond twice as much it refuses
     save(tmp_path / "20_0_0_1.png", 1, width=15, height=15)
     save(tmp_path / "20_0_0_2.png", 2, width=30, height=30)
     whole = io.BytesIO()
@@ -257,13 +333,24 @@ def test_huge_and_damaged_pictures_are_named_without_a_warning(tmp_path: Path, m
     images = open_images(tmp_path)
     assert numbers(images) == [4, 5]
     assert images.messages == (
-        "3 images: each cannot be read as an image and is left out (20_0_0_30.png, 20_0_0_31.png, 20_0_0_32.png).",
-        "2 images: each has too many pixels to be opened safely and is left out (20_0_0_1.png, 20_0_0_2.png).",
+        (
+            "3 images: each cannot be read as an image and is left out (20_0_0_30.png,"
+            " 20_0_0_31.png, 20_0_0_32.png)."
+        ),
+        (
+            "2 images: each has too many pixels to be opened safely and is left out (20_0_0_1.png,"
+            " 20_0_0_2.png)."
+        ),
     )
 
 
-@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=8), st.sampled_from(["PNG", "JPEG", "GIF", "BMP"]))
-def test_no_damage_to_a_picture_is_more_than_a_message(damage: list[tuple[int, int]], kind: str) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=8),
+    st.sampled_from(["PNG", "JPEG", "GIF", "BMP"]),
+)
+def test_no_damage_to_a_picture_is_more_than_a_message(
+    damage: list[tuple[int, int]], kind: str
+) -> None:
     file = io.BytesIO()
     Image.fromarray(picture(1)).save(file, kind)
     content = bytearray(file.getvalue())
@@ -274,7 +361,9 @@ def test_no_damage_to_a_picture_is_more_than_a_message(damage: list[tuple[int, i
     assert read is not None or len(told.messages()) == 1
 
 
-def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_refused_by_its_name(
+    tmp_path: Path,
+) -> None:
     root = celeba(tmp_path, "csv")
     listed, divided = root / "list_attr_celeba.csv", root / "list_eval_partition.csv"
     text = listed.read_text()
@@ -282,19 +371,27 @@ def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_ref
     divided.write_text(divided.read_text() + "000001.jpg,0\n")  # twice in the list
     images = open_images(root)
     assert words(images, "gender") == ["?", "female", "male", "female", "male", "female"]
-    assert images.told["gender"] == ("In 1 of 6 pictures of people the gender is not known; they stand in no group.",)
+    assert images.told["gender"] == (
+        "In 1 of 6 pictures of people the gender is not known; they stand in no group.",
+    )
     listed.write_text(text.replace("000002.jpg,-1,", "000002.jpg,woman,"))
-    with pytest.raises(DataError, match=r"the attribute Male must be 1 or -1; 000002\.jpg has 'woman'"):
+    with pytest.raises(
+        DataError, match=r"the attribute Male must be 1 or -1; 000002\.jpg has 'woman'"
+    ):
         open_images(root)
 
 
 def test_a_row_of_another_length_than_its_heading_is_refused(tmp_path: Path) -> None:
     listed = celeba(tmp_path) / "list_attr_celeba.txt"
     listed.write_text(listed.read_text().replace("000003.jpg  1  1 -1", "000003.jpg  1  1"))
-    with pytest.raises(DataError, match=r"the attribute Pale_Skin must be 1 or -1; 000003\.jpg has ''"):
+    with pytest.raises(
+        DataError, match=r"the attribute Pale_Skin must be 1 or -1; 000003\.jpg has ''"
+    ):
         open_images(tmp_path)
     (tmp_path / "lfw" / "lfw_attributes.txt").parent.mkdir()
-    (tmp_path / "lfw" / "lfw_attributes.txt").write_text("#\n#\tperson\timagenum\nA B\t1\t0.5\t0.1\n")
+    (tmp_path / "lfw" / "lfw_attributes.txt").write_text(
+        "#\n#\tperson\timagenum\nA B\t1\t0.5\t0.1\n"
+    )
     with pytest.raises(DataError, match=r"lfw_attributes\.txt cannot be read as a table"):
         open_images(tmp_path / "lfw")
 
@@ -305,11 +402,16 @@ def test_words_that_fairface_does_not_have_are_told(tmp_path: Path) -> None:
         listed = root / f"fairface_label_{part}.csv"
         listed.write_text(listed.read_text().replace("Female", "F").replace("Male", "M"))
     assert open_images(root).told["gender"] == (
-        "The gender of nobody is known, so there are no groups to compare by it; expected Male, Female.",
+        (
+            "The gender of nobody is known, so there are no groups to compare by it; expected Male,"
+            " Female."
+        ),
     )
 
 
-def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_left(tmp_path: Path) -> None:
+def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_left(
+    tmp_path: Path,
+) -> None:
     root = fairface(tmp_path)
     images = open_images(root)
     assert images.attributes["race"].values == ("White", "Black", "East Asian", "Indian")
@@ -318,7 +420,10 @@ def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_lef
     (root / "val" / "1.jpg").unlink()
     women = open_images(root)
     assert "gender" not in women.attributes
-    assert "All people have the gender 'Female' where it is known, so there are no groups to compare by it." in women.told["gender"]
+    assert (
+        "All people have the gender 'Female' where it is known, so there are no groups to compare"
+        " by it." in women.told["gender"]
+    )
 
 
 def test_a_face_keeps_its_proportions_when_it_is_brought_to_a_size(tmp_path: Path) -> None:
@@ -328,7 +433,9 @@ def test_a_face_keeps_its_proportions_when_it_is_brought_to_a_size(tmp_path: Pat
     for path in (root / "img_align_celeba").iterdir():
         Image.fromarray(tall).save(path, format="PNG")
     images = open_images(root, size=10)
-    assert (images.images[:, :, 1:-1] == 200).all()  # at the edge the filter looks a little beyond the square
+    assert (
+        images.images[:, :, 1:-1] == 200
+    ).all()  # at the edge the filter looks a little beyond the square
 
 
 def test_some_are_drawn_by_the_seed(tmp_path: Path) -> None:
@@ -336,14 +443,16 @@ def test_some_are_drawn_by_the_seed(tmp_path: Path) -> None:
     for at in range(40):
         save(root / f"20_{at % 2}_{at % 5}_{at}.jpg", at)
         save(tmp_path / "things" / "dog" / f"{at}.jpg", at)
-    first, again, other = (open_images(root, others=tmp_path / "things", limit=20, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        open_images(root, others=tmp_path / "things", limit=20, seed=seed) for seed in (1, 1, 2)
+    )
     assert (first.y == 1).sum() == (first.y == 0).sum() == 10
     assert numbers(first) == numbers(again) != numbers(other)
     part = first.take(first.y == 1)
     assert (len(part), len(part.attributes["gender"].codes), len(part.held_out)) == (10, 10, 10)
 
 
-# -- npz -------------------------------------------------------------------------------------------------------------------
+# -- npz -------------------------------------------------------------------------------------------
 
 
 def npz(path: Path, **arrays: Any) -> Path:
@@ -367,14 +476,20 @@ def test_an_npz_of_own_pictures(tmp_path: Path) -> None:
         split=np.array([0, 0, 0, 1, 1, 1]),
     )
     images = open_images(path)
-    assert (images.name, images.classes, images.y.tolist()) == ("own", ("not a face", "face"), [1, 1, 1, 1, 1, 0])
+    assert (images.name, images.classes, images.y.tolist()) == (
+        "own",
+        ("not a face", "face"),
+        [1, 1, 1, 1, 1, 0],
+    )
     assert np.array_equal(images.images, FACES.transpose(0, 3, 1, 2))
     assert words(images, "gender") == ["man", "woman", "man", "woman", "man", "?"]
     assert words(images, "town") == ["Rome", "Oslo", "Oslo", "?", "Rome", "?"]
     assert set(images.attributes) == {"gender", "town"}
     assert images.held_out.tolist() == [False] * 3 + [True] * 3
     assert open_images(path, size=8).images.shape == (6, 3, 8, 8)
-    assert open_images(path, size=8).messages == ("All images are brought from 12 × 12 to 8 × 8 pixels.",)
+    assert open_images(path, size=8).messages == (
+        "All images are brought from 12 × 12 to 8 × 8 pixels.",
+    )
 
 
 def test_pictures_of_an_npz_may_be_numbers_grey_or_with_alpha(tmp_path: Path) -> None:
@@ -382,7 +497,9 @@ def test_pictures_of_an_npz_may_be_numbers_grey_or_with_alpha(tmp_path: Path) ->
     assert np.array_equal(as_numbers.images, FACES.transpose(0, 3, 1, 2))
     grey = open_images(npz(tmp_path / "b.npz", images=FACES[..., 0]))
     assert np.array_equal(grey.images, np.repeat(FACES[..., :1], 3, axis=3).transpose(0, 3, 1, 2))
-    alpha = open_images(npz(tmp_path / "c.npz", images=np.concatenate([FACES, FACES[..., :1]], axis=3)))
+    alpha = open_images(
+        npz(tmp_path / "c.npz", images=np.concatenate([FACES, FACES[..., :1]], axis=3))
+    )
     assert np.array_equal(alpha.images, FACES.transpose(0, 3, 1, 2))
     assert "rounded to bytes" in as_numbers.messages[0]
     assert "grey" in grey.messages[0]
@@ -396,7 +513,12 @@ def test_an_npz_of_files_in_a_row(tmp_path: Path) -> None:
         Image.fromarray(picture(at, width=20) if at == 2 else picture(at)).save(file, format="PNG")
         contents.append(file.getvalue() if at != 1 else b"no image")
     offsets = np.cumsum([0, *map(len, contents)])
-    path = npz(tmp_path / "f.npz", jpeg=np.frombuffer(b"".join(contents), dtype=np.uint8), offsets=offsets, gender=np.array([0, 1, 1, 1]))
+    path = npz(
+        tmp_path / "f.npz",
+        jpeg=np.frombuffer(b"".join(contents), dtype=np.uint8),
+        offsets=offsets,
+        gender=np.array([0, 1, 1, 1]),
+    )
     images = open_images(path)
     assert (numbers(images), words(images, "gender")) == ([0, 3], ["0", "1"])
     assert images.messages == (
@@ -410,25 +532,53 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "words for pixels": ({"images": np.array([["a"]])}, "must be bytes"),
     "numbers above one": ({"images": FACES.astype(np.float64)}, "outside 0 to 1"),
     "five channels": ({"images": np.zeros((2, 8, 9, 5), dtype=np.uint8)}, "8 channels"),
-    "too few classes": ({"images": FACES, "is_face": np.ones(3, dtype=int)}, "`is_face` must be a whole number for each of the 6"),
+    "too few classes": (
+        {"images": FACES, "is_face": np.ones(3, dtype=int)},
+        "`is_face` must be a whole number for each of the 6",
+    ),
     "a third class": ({"images": FACES, "is_face": np.arange(6)}, "must be 0 or 1"),
-    "a class without a name": ({"images": FACES, "y": np.arange(6), "y_names": np.array(["a", "b"])}, "places in `y_names`"),
-    "a group without a name": ({"images": FACES, "race": np.arange(6), "race_names": np.array(["a"])}, "`race_names` has 1 names"),
-    "names without a number": ({"images": FACES, "race": np.zeros(6, dtype=int), "race_names": np.array("a")}, "a word for each code of"),
-    "offsets that fall": ({"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([5, 0])}, "whole numbers that rise"),
-    "nothing to read": ({"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([0, 9])}, "No image of"),
+    "a class without a name": (
+        {"images": FACES, "y": np.arange(6), "y_names": np.array(["a", "b"])},
+        "places in `y_names`",
+    ),
+    "a group without a name": (
+        {"images": FACES, "race": np.arange(6), "race_names": np.array(["a"])},
+        "`race_names` has 1 names",
+    ),
+    "names without a number": (
+        {"images": FACES, "race": np.zeros(6, dtype=int), "race_names": np.array("a")},
+        "a word for each code of",
+    ),
+    "offsets that fall": (
+        {"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([5, 0])},
+        "whole numbers that rise",
+    ),
+    "nothing to read": (
+        {"jpeg": np.zeros(9, dtype=np.uint8), "offsets": np.array([0, 9])},
+        "No image of",
+    ),
 }
 
 
 def test_an_array_that_tells_no_groups_says_why(tmp_path: Path) -> None:
     codes = np.arange(6) % 2
-    arrays = {"images": FACES, "gender": codes[:-1], "race": codes / 2, "skin": codes, "skin_names": np.array([b"light", b"dark"])}
+    arrays = {
+        "images": FACES,
+        "gender": codes[:-1],
+        "race": codes / 2,
+        "skin": codes,
+        "skin_names": np.array([b"light", b"dark"]),
+    }
     path = npz(tmp_path / "own.npz", **arrays)
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("README.txt", "hello")
     images = open_images(path)
-    assert images.told["gender"] == ("`gender` of own.npz has the shape (5,) beside 6 images, so it tells no groups.",)
-    assert images.told["race"] == ("`race` of own.npz is neither whole numbers nor words but float64, so it tells no groups.",)
+    assert images.told["gender"] == (
+        "`gender` of own.npz has the shape (5,) beside 6 images, so it tells no groups.",
+    )
+    assert images.told["race"] == (
+        "`race` of own.npz is neither whole numbers nor words but float64, so it tells no groups.",
+    )
     assert images.attributes["skin"].values == ("light", "dark")
 
 
@@ -441,7 +591,9 @@ def test_a_set_made_by_hand_must_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arrays", "told"), BROKEN.values(), ids=BROKEN)
-def test_an_npz_that_does_not_fit_is_told(tmp_path: Path, arrays: dict[str, Any], told: str) -> None:
+def test_an_npz_that_does_not_fit_is_told(
+    tmp_path: Path, arrays: dict[str, Any], told: str
+) -> None:
     with pytest.raises(DataError, match=told):
         open_images(npz(tmp_path / "broken.npz", **arrays))
 
@@ -453,13 +605,16 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "trap.npz", images=np.array([Trap()], dtype=object))
     (tmp_path / "trap.pkl").write_bytes(pickle.dumps(Trap()))
-    for name, told in (("trap.npz", r"cannot be read as an \.npz of plain arrays \(`images`\)"), ("trap.pkl", r"is no \.npz file")):
+    for name, told in (
+        ("trap.npz", r"cannot be read as an \.npz of plain arrays \(`images`\)"),
+        ("trap.pkl", r"is no \.npz file"),
+    ):
         with pytest.raises(StorageError, match=told):
             open_images(tmp_path / name)
     assert not (tmp_path / "trapped").exists()
 
 
-# -- mistakes --------------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 
 def test_a_folder_of_another_layout_is_told_what_is_known(tmp_path: Path) -> None:
@@ -475,8 +630,12 @@ def test_a_folder_of_another_layout_is_told_what_is_known(tmp_path: Path) -> Non
         open_images(tmp_path / "a.npz", others=tmp_path / "empty")
 
 
-@pytest.mark.parametrize(("settings", "told"), [({"size": 2}, "size must be"), ({"limit": 1}, "limit must be")])
-def test_settings_that_cannot_be_are_refused(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(
+    ("settings", "told"), [({"size": 2}, "size must be"), ({"limit": 1}, "limit must be")]
+)
+def test_settings_that_cannot_be_are_refused(
+    tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
     with pytest.raises(SettingError, match=told):
         open_images(npz(tmp_path / "a.npz", images=FACES), **settings)
 
@@ -495,7 +654,7 @@ def test_a_list_without_its_columns_is_told(tmp_path: Path) -> None:
         open_images(tmp_path)
 
 
-# -- the assets ------------------------------------------------------------------------------------------------------------
+# -- the assets ------------------------------------------------------------------------------------
 
 
 def test_the_faces_of_the_assets() -> None:

@@ -1,4 +1,6 @@
-"""Changing an attribute in a picture, the neurons that react to it, and the search for pictures on which the verdict then changes."""
+"""Changing an attribute in a picture, the neurons that react to it, and the search for pictures on
+which the verdict then changes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.attribute import ON_HEADS, attribute_head, balanced_accuracy
-from fairprobe.images.change import Change, ChangeSettings, is_flipped, random_change, sensitive_change
+from fairprobe.images.change import (
+    Change,
+    ChangeSettings,
+    is_flipped,
+    random_change,
+    sensitive_change,
+)
 from fairprobe.images.detector import small_detector, train_detector
 from fairprobe.images.interpret import image_bias
 from fairprobe.images.search import ImageFindings, ImageSearch, Method, search_images
@@ -75,7 +83,9 @@ def change_of(images: Bytes, delta: Rows | float) -> Change:
 
 
 def balanced(net: Small, images: Bytes) -> Small:
-    """The same network with its output shifted so that the pictures' verdicts lie near the boundary."""
+    """The same network with its output shifted so that the pictures' verdicts lie near the
+    boundary.
+    """
     with torch.no_grad():
         gap: Tensor = net(torch.from_numpy(as_numbers(images))).diff(dim=1).median()
         net.output.bias[1] -= gap + 1e-3  # no picture lies on the boundary itself
@@ -86,7 +96,7 @@ def biased(net: nn.Module, images: Bytes, change: Change) -> NeuronBias:
     return image_bias(net, images, change)
 
 
-# -- the change ---------------------------------------------------------------------------------------------------------
+# -- the change ------------------------------------------------------------------------------------
 
 
 def test_the_change_goes_up_the_slope_of_the_loss_at_the_classifiers_own_answer() -> None:
@@ -103,7 +113,9 @@ def test_the_change_goes_up_the_slope_of_the_loss_at_the_classifiers_own_answer(
             up[(row, *place)] += 1e-4
             down[(row, *place)] -= 1e-4
             with torch.no_grad():
-                higher, lower = (F.cross_entropy(exact(z), own, reduction="none")[row] for z in (up, down))
+                higher, lower = (
+                    F.cross_entropy(exact(z), own, reduction="none")[row] for z in (up, down)
+                )
             assert np.sign(change.delta[(row, *place)]) == np.sign(float(higher - lower))
     np.testing.assert_allclose(np.abs(change.delta), 0.05, atol=1e-6)
     np.testing.assert_allclose(change.l2, 0.05 * np.sqrt(3 * 8 * 8), rtol=1e-5)
@@ -115,7 +127,9 @@ def test_a_true_value_pushes_away_from_itself_and_not_from_the_answer() -> None:
     away = sensitive_change(net, images, ChangeSettings(target="true"), labels=own)
     np.testing.assert_array_equal(away.delta, sensitive_change(net, images).delta)
     other = sensitive_change(net, images, ChangeSettings(target="true"), labels=1 - own)
-    np.testing.assert_allclose(other.delta, -away.delta, atol=1e-6)  # of two values: towards the answer, which is the other way
+    np.testing.assert_allclose(
+        other.delta, -away.delta, atol=1e-6
+    )  # of two values: towards the answer, which is the other way
     assert not other.flipped.any()
     with pytest.raises(DataError, match="true value of every image"):
         sensitive_change(net, images, ChangeSettings(target="true"))
@@ -123,9 +137,13 @@ def test_a_true_value_pushes_away_from_itself_and_not_from_the_answer() -> None:
 
 @settings(max_examples=25)
 @given(st.integers(0, 1000), st.floats(0.001, 1.0), st.booleans(), st.floats(1.0, 3.0))
-def test_a_changed_picture_is_a_picture_and_flips_as_is_said(seed: int, epsilon: float, smallest: bool, more: float) -> None:
+def test_a_changed_picture_is_a_picture_and_flips_as_is_said(
+    seed: int, epsilon: float, smallest: bool, more: float
+) -> None:
     net, images = network(seed=seed % 7, classes=3), pictures(5, seed=seed)
-    how = ChangeSettings(epsilon=epsilon, smallest=smallest, cap=min(1.0, epsilon * more) if more > 1.5 else None)
+    how = ChangeSettings(
+        epsilon=epsilon, smallest=smallest, cap=min(1.0, epsilon * more) if more > 1.5 else None
+    )
     change = sensitive_change(net, images, how)
     control = random_change(net, images, change, rng=np.random.default_rng(seed))
     for one in (change, control):
@@ -133,7 +151,10 @@ def test_a_changed_picture_is_a_picture_and_flips_as_is_said(seed: int, epsilon:
         assert changed.min() >= 0
         assert changed.max() <= 1
         with torch.no_grad():
-            before, after = (net(torch.from_numpy(x)).argmax(dim=1).numpy() for x in (as_numbers(images), changed))
+            before, after = (
+                net(torch.from_numpy(x)).argmax(dim=1).numpy()
+                for x in (as_numbers(images), changed)
+            )
         np.testing.assert_array_equal(one.flipped, before != after)
         np.testing.assert_array_equal(is_flipped(net, images, one), one.flipped)
         assert (np.abs(one.delta).reshape(5, -1).max(axis=1) <= one.epsilon + 1e-6).all()
@@ -145,13 +166,20 @@ def test_the_smallest_change_is_the_first_of_its_sizes_that_flips() -> None:
     balanced(net, images)
     whole = sensitive_change(net, images, ChangeSettings(epsilon=0.12))
     change = sensitive_change(net, images, ChangeSettings(epsilon=0.12, smallest=True))
-    np.testing.assert_allclose(ChangeSettings(epsilon=0.12, smallest=True).sizes, [0.02, 0.04, 0.06, 0.08, 0.1, 0.12])
+    np.testing.assert_allclose(
+        ChangeSettings(epsilon=0.12, smallest=True).sizes, [0.02, 0.04, 0.06, 0.08, 0.1, 0.12]
+    )
     assert len(np.unique(change.epsilon.round(6))) > 2
     assert (whole.flipped <= change.flipped).all()
     x, signs = as_numbers(images), np.sign(whole.delta)
     for row in np.flatnonzero(change.flipped):
         steps = round(change.epsilon[row] / 0.02)
-        tried = np.stack([np.clip(x[row] + np.float32(0.02 * step) * signs[row], 0, 1) for step in range(steps + 1)])
+        tried = np.stack(
+            [
+                np.clip(x[row] + np.float32(0.02 * step) * signs[row], 0, 1)
+                for step in range(steps + 1)
+            ]
+        )
         answers = labels_of(net, tried)
         assert (answers[:-1] == answers[0]).all()
         assert answers[-1] != answers[0]
@@ -162,7 +190,10 @@ def test_a_change_grows_past_its_size_only_where_it_must_and_to_the_cap() -> Non
     balanced(net, images)
     how = ChangeSettings(epsilon=0.03, cap=0.1)
     np.testing.assert_allclose(how.sizes, [*np.arange(0.03, 0.0975, 0.005), 0.1])
-    plain, grown = sensitive_change(net, images, ChangeSettings(epsilon=0.03)), sensitive_change(net, images, how)
+    plain, grown = (
+        sensitive_change(net, images, ChangeSettings(epsilon=0.03)),
+        sensitive_change(net, images, how),
+    )
     assert 0 < plain.flipped.sum() < grown.flipped.sum()
     np.testing.assert_array_equal(grown.epsilon[plain.flipped], 0.03)
     assert (grown.epsilon[~plain.flipped] > 0.03).all()
@@ -176,13 +207,17 @@ def test_a_classifier_that_is_surer_than_float32_can_say_still_has_a_slope() -> 
     with torch.no_grad():
         sure.output.weight.mul_(500)
         sure.output.bias.mul_(500)
-    np.testing.assert_array_equal(np.sign(sensitive_change(sure, images).delta), np.sign(usual.delta))
+    np.testing.assert_array_equal(
+        np.sign(sensitive_change(sure, images).delta), np.sign(usual.delta)
+    )
 
 
 def test_random_signs_are_the_seeds_and_fall_either_way() -> None:
     net, images = network(), np.clip(pictures(10), 30, 220)
     change = sensitive_change(net, images)
-    one, same, other = (random_change(net, images, change, rng=np.random.default_rng(seed)) for seed in (1, 1, 2))
+    one, same, other = (
+        random_change(net, images, change, rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one.delta, same.delta)
     assert (one.delta != other.delta).any()
     assert 0.4 < (one.delta > 0).mean() < 0.6
@@ -214,8 +249,18 @@ def test_rows_of_a_change_and_no_pictures_at_all() -> None:
         (lambda: ImageSearch(step=0), SettingError),
         (lambda: ImageSearch(momentum=1.0), SettingError),
         (lambda: ImageSearch(r_step=0), SettingError),
-        (lambda: image_bias(network(), pictures(0), change_of(pictures(1), 0.1).take(np.empty(0, dtype=np.int64))), DataError),
-        (lambda: image_bias(network(), pictures(1), change_of(pictures(1), 0.1), by="row"), SettingError),  # type: ignore[arg-type]
+        (
+            lambda: image_bias(
+                network(),
+                pictures(0),
+                change_of(pictures(1), 0.1).take(np.empty(0, dtype=np.int64)),
+            ),
+            DataError,
+        ),
+        (
+            lambda: image_bias(network(), pictures(1), change_of(pictures(1), 0.1), by="row"),  # type: ignore[arg-type]
+            SettingError,
+        ),
         (lambda: image_bias(nn.Flatten(), pictures(1), change_of(pictures(1), 0.1)), ModelError),
         (lambda: image_bias(nn.Linear(5, 2), pictures(1), change_of(pictures(1), 0.1)), ModelError),
     ],
@@ -225,12 +270,16 @@ def test_what_cannot_be_worked_with_is_refused(wrong: Any, error: type[Exception
         wrong()
 
 
-# -- the interpretation -------------------------------------------------------------------------------------------------
+# -- the interpretation ----------------------------------------------------------------------------
 
 
 def hand_network() -> Small:
     """One 1×1 convolution with two maps on one channel, a + 0 and 1 − 2a, and a dense output."""
-    net = Small(OrderedDict(conv=nn.Conv2d(1, 2, 1), relu=nn.ReLU(), flat=nn.Flatten(), output=nn.Linear(8, 2)))
+    net = Small(
+        OrderedDict(
+            conv=nn.Conv2d(1, 2, 1), relu=nn.ReLU(), flat=nn.Flatten(), output=nn.Linear(8, 2)
+        )
+    )
     with torch.no_grad():
         net.conv.weight.copy_(torch.tensor([1.0, -2.0]).view(2, 1, 1, 1))
         net.conv.bias = nn.Parameter(torch.tensor([0.0, 1.0]))
@@ -246,28 +295,37 @@ def hand_pairs() -> tuple[Rows, Change]:
 
 
 def test_the_difference_of_a_convolution_worked_out_by_hand() -> None:
-    # Map 0 is the image itself:                    |Δ| of image 1: .1 .2 0 .4      of image 2: .1 0 .2 .2
-    # Map 1 is max(0, 1 − 2a): image 1 .6 .2 0 0 → .4 0 0 .2                        image 2: 1 .8 0 0 → .8 .8 0 0
+    # Map 0 is the image itself:                    |Δ| of image 1: .1 .2 0 .4      of image 2: .1 0
+    # .2 .2 Map 1 is max(0, 1 − 2a): image 1 .6 .2 0 0 → .4 0 0 .2                        image 2: 1
+    # .8 0 0 → .8 .8 0 0
     images, change = hand_pairs()
     bias = image_bias(hand_network(), images, change)
     (layer,) = bias.layers
     assert layer.name == "relu"
     assert bias.pairs == 2
     np.testing.assert_allclose(layer.difference, [0.1, 0.1, 0.1, 0.3, 0.2, 0.1, 0, 0.1], atol=1e-6)
-    # Of the unchanged images, position 0 of map 0 says .2 and 0, of map 1 .6 and 1; the last of map 1 is silent.
+    # Of the unchanged images, position 0 of map 0 says .2 and 0, of map 1 .6 and 1; the last of map
+    # 1 is silent.
     np.testing.assert_allclose(layer.deviation[[0, 4, 7]], [0.1, 0.2, 0], atol=1e-6)
-    # The curve: all but one neuron above 0; the area is that under the shares above 0, .005, … of tanh of these numbers.
+    # The curve: all but one neuron above 0; the area is that under the shares above 0, .005, … of
+    # tanh of these numbers.
     assert layer.curve[0] == 7 / 8
     squashed = np.tanh([0.1, 0.1, 0.1, 0.3, 0.2, 0.1, 0, 0.1])
-    assert layer.auc == pytest.approx(sum((squashed > step * 0.005 + 1e-7).mean() * 0.005 for step in range(201)), abs=1e-6)
+    assert layer.auc == pytest.approx(
+        sum((squashed > step * 0.005 + 1e-7).mean() * 0.005 for step in range(201)), abs=1e-6
+    )
 
 
 def test_by_channel_a_map_is_one_neuron_with_the_mean_of_its_positions() -> None:
     images, change = hand_pairs()
     (layer,) = image_bias(hand_network(), images, change, by="channel").layers
-    np.testing.assert_allclose(layer.difference, [(0.1 + 0.1 + 0.1 + 0.3) / 4, (0.2 + 0.1 + 0 + 0.1) / 4], atol=1e-6)
+    np.testing.assert_allclose(
+        layer.difference, [(0.1 + 0.1 + 0.1 + 0.3) / 4, (0.2 + 0.1 + 0 + 0.1) / 4], atol=1e-6
+    )
     first = images.ravel()
-    np.testing.assert_allclose(layer.deviation, [first.std(), np.maximum(0, 1 - 2 * first).std()], atol=1e-6)
+    np.testing.assert_allclose(
+        layer.deviation, [first.std(), np.maximum(0, 1 - 2 * first).std()], atol=1e-6
+    )
 
 
 def test_the_batch_does_not_matter_and_progress_is_told() -> None:
@@ -292,18 +350,28 @@ def test_a_final_sigmoid_is_no_layer_and_weights_that_are_not_finite_are_told_of
         image_bias(net, images, change_of(images, 0.1))
 
 
-# -- the search ---------------------------------------------------------------------------------------------------------
+# -- the search ------------------------------------------------------------------------------------
 
 
 def a_search(
-    method: Method, *, seed: int = 0, images: Bytes | None = None, net: Small | None = None, **numbers: Any
+    method: Method,
+    *,
+    seed: int = 0,
+    images: Bytes | None = None,
+    net: Small | None = None,
+    **numbers: Any,
 ) -> tuple[Small, Bytes, Change, ImageFindings]:
     images = pictures(24, seed=seed) if images is None else images
     net = balanced(network(seed=seed), images) if net is None else net
     rng = np.random.default_rng(seed)
     change = change_of(images, rng.choice([-0.03, 0.03], size=images.shape).astype(np.float32))
     found = search_images(
-        net, images, change, ImageSearch(method=method, **numbers), bias=biased(net, images, change), rng=np.random.default_rng(seed)
+        net,
+        images,
+        change,
+        ImageSearch(method=method, **numbers),
+        bias=biased(net, images, change),
+        rng=np.random.default_rng(seed),
     )
     return net, images, change, found
 
@@ -311,7 +379,9 @@ def a_search(
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 30))
-def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(method: Method, seed: int) -> None:
+def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(
+    method: Method, seed: int
+) -> None:
     net, images, change, found = a_search(method, seed=seed)
     assert (np.diff(found.rows) > 0).all()
     x = as_numbers(images[found.rows]) + found.delta
@@ -319,7 +389,9 @@ def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(method: Met
     changed = np.clip(x + change.delta[found.rows], 0, 1)
     with torch.no_grad():
         for one, other in zip(x, changed, strict=True):  # one at a time, by plain torch
-            assert int(net(torch.from_numpy(one[None])).argmax()) != int(net(torch.from_numpy(other[None])).argmax())
+            assert int(net(torch.from_numpy(one[None])).argmax()) != int(
+                net(torch.from_numpy(other[None])).argmax()
+            )
     assert (found.l2 <= 0.15 * found.iterations + 1e-5).all()
     np.testing.assert_array_equal(found.at_seed, found.iterations == 0)
     assert (found.delta[found.at_seed] == 0).all()
@@ -332,7 +404,12 @@ def test_what_is_found_is_a_picture_whose_verdict_the_change_changes(method: Met
 
 
 def test_a_gradient_finds_what_a_random_direction_does_not() -> None:
-    shares = {method: np.mean([a_search(method, seed=seed, step=0.03, max_iter=30)[3].success for seed in range(3)]) for method in METHODS}
+    shares = {
+        method: np.mean(
+            [a_search(method, seed=seed, step=0.03, max_iter=30)[3].success for seed in range(3)]
+        )
+        for method in METHODS
+    }
     assert min(shares["adf"], shares["eidig"]) > shares["random"] + 0.3
     assert shares["neuronfair"] > shares["random"]
 
@@ -356,7 +433,9 @@ def test_a_network_that_does_not_look_where_the_change_is_has_no_findings(method
     change = change_of(images, delta)
     bias = biased(net, images, change)
     assert bias.auc == 0
-    found = search_images(net, images, change, ImageSearch(method=method), bias=bias, rng=np.random.default_rng(0))
+    found = search_images(
+        net, images, change, ImageSearch(method=method), bias=bias, rng=np.random.default_rng(0)
+    )
     assert len(found) == found.made == 0
     assert found.gsr == found.success == 0
     assert np.isnan(found.mean_l2)
@@ -371,7 +450,11 @@ def objective(net: Small, method: Method, x: Tensor, other: Tensor, watched: Ten
         return -neurons.sum(dim=1)
     logits = net(x)
     own = logits.argmax(dim=1)
-    return F.cross_entropy(logits, own, reduction="none") if method == "adf" else -logits.softmax(dim=1).gather(1, own[:, None])[:, 0]
+    return (
+        F.cross_entropy(logits, own, reduction="none")
+        if method == "adf"
+        else -logits.softmax(dim=1).gather(1, own[:, None])[:, 0]
+    )
 
 
 @pytest.mark.parametrize("method", GUIDED)
@@ -383,7 +466,9 @@ def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(method:
     tried: list[Tensor] = []
     hook = net.register_forward_pre_hook(lambda _, given: tried.append(given[0].detach().clone()))
     how = ImageSearch(method=method, max_iter=1, random_share=0)
-    found = search_images(net, images, change, how, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0))
+    found = search_images(
+        net, images, change, how, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0)
+    )
     hook.remove()
     assert len(found) == 0  # all three walked
     moved = (tried[-1][:3] - torch.from_numpy(as_numbers(images))).double()
@@ -400,8 +485,12 @@ def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(method:
         for place in places:
             step = torch.zeros_like(mine)
             step[(slice(None), *place)] = 1e-5
-            rise = objective(exact, method, mine + step, other, watched) - objective(exact, method, mine - step, other, watched)
-            np.testing.assert_allclose(slope[(slice(None), *place)], rise.detach() / 2e-5, rtol=1e-3, atol=1e-8)
+            rise = objective(exact, method, mine + step, other, watched) - objective(
+                exact, method, mine - step, other, watched
+            )
+            np.testing.assert_allclose(
+                slope[(slice(None), *place)], rise.detach() / 2e-5, rtol=1e-3, atol=1e-8
+            )
         slopes.append(slope)
     expected = slopes[0] + slopes[1]
     if method != "neuronfair":
@@ -429,9 +518,19 @@ def test_a_zero_gradient_does_not_stall_a_seed(method: Method) -> None:
     net.register_forward_pre_hook(lambda _, given: tried.append(given[0].detach().clone()))
     layer = LayerBias("second", np.ones(12), np.ones(12))
     how = ImageSearch(method=method, max_iter=3)
-    found = search_images(net, images, change_of(images, 0.1), how, bias=NeuronBias((layer,), 4), rng=np.random.default_rng(0))
+    found = search_images(
+        net,
+        images,
+        change_of(images, 0.1),
+        how,
+        bias=NeuronBias((layer,), 4),
+        rng=np.random.default_rng(0),
+    )
     assert found.generated == 4 * 4
-    steps = [float((b[:4] - a[:4]).flatten(1).norm(dim=1).min()) for a, b in zip(tried[-4:], tried[-3:], strict=False)]
+    steps = [
+        float((b[:4] - a[:4]).flatten(1).norm(dim=1).min())
+        for a, b in zip(tried[-4:], tried[-3:], strict=False)
+    ]
     assert min(steps) > 0.05  # clipping takes some of the 0.15
 
 
@@ -441,10 +540,14 @@ def test_a_pair_that_differs_before_any_step_is_counted_apart() -> None:
     change = change_of(images, sensitive_change(net, images, ChangeSettings(epsilon=0.06)).delta)
     differs = is_flipped(net, images, change)
     assert 0 < differs.sum() < 30
-    found = search_images(net, images, change, ImageSearch(method="adf"), rng=np.random.default_rng(0))
+    found = search_images(
+        net, images, change, ImageSearch(method="adf"), rng=np.random.default_rng(0)
+    )
     np.testing.assert_array_equal(found.rows[found.at_seed], np.flatnonzero(differs))
     assert found.made == len(found) - differs.sum()
-    still = search_images(net, images, change, ImageSearch(method="adf", max_iter=0), rng=np.random.default_rng(0))
+    still = search_images(
+        net, images, change, ImageSearch(method="adf", max_iter=0), rng=np.random.default_rng(0)
+    )
     assert still.made == 0
     assert still.gsr == 0
     assert still.success == differs.mean()
@@ -452,7 +555,11 @@ def test_a_pair_that_differs_before_any_step_is_counted_apart() -> None:
 
 
 def test_the_same_seed_finds_the_same() -> None:
-    one, same, other = (a_search("random", step=2.0)[3], a_search("random", step=2.0)[3], a_search("random", seed=1, step=2.0)[3])
+    one, same, other = (
+        a_search("random", step=2.0)[3],
+        a_search("random", step=2.0)[3],
+        a_search("random", seed=1, step=2.0)[3],
+    )
     np.testing.assert_array_equal(one.rows, same.rows)
     np.testing.assert_array_equal(one.delta, same.delta)
     assert one.delta.shape != other.delta.shape or (one.delta != other.delta).any()
@@ -463,7 +570,9 @@ def test_maps_as_neurons_guide_the_search_too() -> None:
     net = balanced(network(), images)
     change = change_of(images, 0.05)
     maps = image_bias(net, images, change, by="channel")
-    found = search_images(net, images, change, bias=NeuronBias(maps.layers[:1], 24), rng=np.random.default_rng(0))
+    found = search_images(
+        net, images, change, bias=NeuronBias(maps.layers[:1], 24), rng=np.random.default_rng(0)
+    )
     assert maps.layers[0].neurons == 4
     assert found.made > 0
 
@@ -472,14 +581,23 @@ def test_an_interrupt_keeps_what_was_found() -> None:
     images = pictures(24)
     net = balanced(network(), images)
     change = change_of(images, 0.05)
-    whole = search_images(net, images, change, ImageSearch(method="adf", batch=8), rng=np.random.default_rng(0))
+    whole = search_images(
+        net, images, change, ImageSearch(method="adf", batch=8), rng=np.random.default_rng(0)
+    )
 
     def stop(done: int, total: int) -> None:
         assert total == 24
         if done == 16:
             raise KeyboardInterrupt
 
-    part = search_images(net, images, change, ImageSearch(method="adf", batch=8), rng=np.random.default_rng(0), progress=stop)
+    part = search_images(
+        net,
+        images,
+        change,
+        ImageSearch(method="adf", batch=8),
+        rng=np.random.default_rng(0),
+        progress=stop,
+    )
     assert part.stopped == "interrupted"
     assert part.seeds == 16
     assert 0 < len(part) < len(whole)
@@ -501,7 +619,13 @@ def test_an_error_on_the_way_carries_what_was_found() -> None:
     images = pictures(24)
     net = Tired(balanced(network(), images))
     with pytest.raises(ModelError, match="own_detector") as caught:
-        search_images(net, images, change_of(images, 0.1), ImageSearch(method="adf"), rng=np.random.default_rng(0))
+        search_images(
+            net,
+            images,
+            change_of(images, 0.1),
+            ImageSearch(method="adf"),
+            rng=np.random.default_rng(0),
+        )
     assert caught.value.findings.stopped == "failed"
     assert len(caught.value.findings) > 0
 
@@ -513,7 +637,9 @@ def test_neuronfair_needs_the_interpretation_of_this_network() -> None:
         search_images(network(), images, change, rng=np.random.default_rng(0))
     layer = LayerBias("third", np.ones(12), np.ones(12))
     with pytest.raises(ModelError, match="another network"):
-        search_images(network(), images, change, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0))
+        search_images(
+            network(), images, change, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0)
+        )
 
 
 def test_figures_of_findings_worked_out_by_hand() -> None:
@@ -521,7 +647,9 @@ def test_figures_of_findings_worked_out_by_hand() -> None:
     delta[1, 0, 0] = [0.3, 0.4]
     delta[2, 1, 1] = [0.0, 1.0]
     iterations = np.array([0, 3, 7])
-    found = ImageFindings("adf", np.array([1, 4, 6]), delta, iterations, iterations == 0, 10, 100, 1.0, "complete")
+    found = ImageFindings(
+        "adf", np.array([1, 4, 6]), delta, iterations, iterations == 0, 10, 100, 1.0, "complete"
+    )
     lengths: Floats = np.array([0, 0.5, 1.0])
     np.testing.assert_allclose(found.l2, lengths, rtol=1e-6)
     assert found.made == 2
@@ -530,27 +658,41 @@ def test_figures_of_findings_worked_out_by_hand() -> None:
     assert found.mean_l2 == pytest.approx(0.75)
 
 
-# -- real faces ---------------------------------------------------------------------------------------------------------
+# -- real faces ------------------------------------------------------------------------------------
 
 
 def test_faces_of_the_assets_in_small() -> None:
     with np.load(assets() / "face_nonface32.npz") as file:
-        images, held = np.ascontiguousarray(file["images"].transpose(0, 3, 1, 2)), file["split"] == 1
+        images, held = (
+            np.ascontiguousarray(file["images"].transpose(0, 3, 1, 2)),
+            file["split"] == 1,
+        )
         y, gender, race = (file[name].astype(np.int64) for name in ("is_face", "gender", "race"))
     training = Training(batch=32, epochs=3, patience=None)
-    detector = train_detector(small_detector((3, 32, 32)), images[~held][::2], y[~held][::2], training=training)
+    detector = train_detector(
+        small_detector((3, 32, 32)), images[~held][::2], y[~held][::2], training=training
+    )
     assert (labels_of(detector, images[held]) == y[held]).mean() >= 0.95
     learnt, told = (y == 1) & ~held, (y == 1) & held
     seeds = images[told][::15]
     for codes, values, accuracy, flips in ((gender, 2, 0.6, 0.95), (race, 7, 0.2, 0.8)):
-        head = attribute_head(detector, images[learnt], codes[learnt], values, training=replace(ON_HEADS, epochs=6))
+        head = attribute_head(
+            detector, images[learnt], codes[learnt], values, training=replace(ON_HEADS, epochs=6)
+        )
         assert balanced_accuracy(head, images[told], codes[told]) >= accuracy
         change = sensitive_change(head, seeds)
         assert change.flipped.mean() >= flips
         rows, change = seeds[change.flipped], change.take(change.flipped)
         bias = image_bias(detector, rows, change)
         found = {
-            method: search_images(detector, rows, change, ImageSearch(method=method), bias=bias, rng=np.random.default_rng(0))
+            method: search_images(
+                detector,
+                rows,
+                change,
+                ImageSearch(method=method),
+                bias=bias,
+                rng=np.random.default_rng(0),
+            )
             for method in (METHODS if values == 2 else GUIDED[:1])
         }
         assert found["neuronfair"].gsr >= (0.75 if values == 2 else 0.8)

@@ -29,19 +29,31 @@ def binary(*favourable: float) -> Floats:
 
 
 def distributions(classes: int, rows: int) -> st.SearchStrategy[Floats]:
-    weights = st.lists(st.one_of(st.just(0.0), st.floats(1e-9, 1)), min_size=classes, max_size=classes).filter(lambda row: sum(row) > 0)
-    return st.lists(weights, min_size=rows, max_size=rows).map(lambda table: np.array(table) / np.sum(table, axis=1, keepdims=True))
+    weights = st.lists(
+        st.one_of(st.just(0.0), st.floats(1e-9, 1)), min_size=classes, max_size=classes
+    ).filter(lambda row: sum(row) > 0)
+    return st.lists(weights, min_size=rows, max_size=rows).map(
+        lambda table: np.array(table) / np.sum(table, axis=1, keepdims=True)
+    )
 
 
-PAIRS = st.tuples(st.integers(2, 4), st.integers(1, 8)).flatmap(lambda size: st.tuples(distributions(*size), distributions(*size)))
+PAIRS = st.tuples(st.integers(2, 4), st.integers(1, 8)).flatmap(
+    lambda size: st.tuples(distributions(*size), distributions(*size))
+)
 
 
 def table_domain(kinds: int, values: int, *constraints: Constraint) -> Domain:
-    return Domain((Attribute(name="kind", high=kinds - 1), Attribute(name="s", high=values - 1)), ("s",), constraints)
+    return Domain(
+        (Attribute(name="kind", high=kinds - 1), Attribute(name="s", high=values - 1)),
+        ("s",),
+        constraints,
+    )
 
 
 def from_table(table: Any) -> Model:
-    """A model that looks its answer up: table[kind][s] is the probability of class 1, or of every class."""
+    """A model that looks its answer up: table[kind][s] is the probability of class 1, or of every
+    class.
+    """
     answers = np.array(table, dtype=np.float64)
     return Model(lambda x: answers[x[:, 0].astype(int), x[:, 1].astype(int)])
 
@@ -53,7 +65,7 @@ def numbers(result: IFR) -> tuple[float, float, float]:
     return result.estimate, result.low, result.high
 
 
-# -- the divergence -----------------------------------------------------------------------------------------------------
+# -- the divergence --------------------------------------------------------------------------------
 
 
 def test_the_worked_example_of_the_paper_is_in_nats() -> None:
@@ -66,7 +78,9 @@ def test_the_worked_example_of_the_paper_is_in_nats() -> None:
 def test_the_divergence_is_that_of_scipy(tables: tuple[Floats, Floats]) -> None:
     p, q = tables
     assert js(p, q) == pytest.approx(jensenshannon(p, q, axis=1) ** 2, abs=1e-12)
-    assert js(p, q, base="bits") == pytest.approx(jensenshannon(p, q, base=2, axis=1) ** 2, abs=1e-12)
+    assert js(p, q, base="bits") == pytest.approx(
+        jensenshannon(p, q, base=2, axis=1) ** 2, abs=1e-12
+    )
 
 
 @given(PAIRS)
@@ -87,11 +101,14 @@ def test_zeros_are_exact() -> None:
     assert js(np.empty((0, 2)), np.empty((0, 2))).shape == (0,)
 
 
-# -- rates from probabilities -------------------------------------------------------------------------------------------
+# -- rates from probabilities ----------------------------------------------------------------------
 
 
 def test_the_rates_of_four_pairs_by_hand() -> None:
-    p, q = binary(0.47, 0.9, 0.9, 0.2), binary(0.52, 0.8, 0.9001, 0.2)  # a flip; far apart; near; equal
+    p, q = (
+        binary(0.47, 0.9, 0.9, 0.2),
+        binary(0.52, 0.8, 0.9001, 0.2),
+    )  # a flip; far apart; near; equal
     b, fair = ifr_b(p, q), ifr_p(p, q)
     assert (b.estimate, b.samples, b.pairs) == (0.75, 4, 4)
     assert (fair.estimate, fair.samples, fair.pairs) == (0.5, 4, 4)
@@ -100,9 +117,14 @@ def test_the_rates_of_four_pairs_by_hand() -> None:
 
 
 @given(PAIRS, st.floats(0, 0.7), st.floats(0, 0.7), st.sampled_from(["nats", "bits"]))
-def test_fair_by_probability_is_fair_by_label_and_more(tables: tuple[Floats, Floats], one: float, other: float, base: Any) -> None:
+def test_fair_by_probability_is_fair_by_label_and_more(
+    tables: tuple[Floats, Floats], one: float, other: float, base: Any
+) -> None:
     p, q = tables
-    strict, loose = ifr_p(p, q, tau=min(one, other), base=base), ifr_p(p, q, tau=max(one, other), base=base)
+    strict, loose = (
+        ifr_p(p, q, tau=min(one, other), base=base),
+        ifr_p(p, q, tau=max(one, other), base=base),
+    )
     b = ifr_b(p, q)
     assert numbers(strict)[0] <= numbers(loose)[0] <= numbers(b)[0]
     assert ifr_p(p, q, tau=1, base=base) == b
@@ -132,7 +154,9 @@ def test_several_counterparts_count_as_pairs_and_those_denied_do_not() -> None:
 
 def test_the_pairs_of_a_person_hang_together() -> None:
     rng = np.random.default_rng(0)
-    is_fair = rng.random(400) < 0.7  # all nine pairs of a person are alike: nine times the pairs, no more evidence
+    is_fair = (
+        rng.random(400) < 0.7
+    )  # all nine pairs of a person are alike: nine times the pairs, no more evidence
     p = binary(*np.full(400, 0.9))
     others = np.repeat(binary(*np.where(is_fair, 0.9, 0.1))[:, None], 9, axis=1)
     estimate, low, high = numbers(ifr_b(p, others))
@@ -144,7 +168,9 @@ def test_the_pairs_of_a_person_hang_together() -> None:
 def test_the_interval_over_several_pairs_is_that_of_drawing_people() -> None:
     rng = np.random.default_rng(0)
     same = rng.random((300, 4)) < rng.random((300, 1))
-    _, low, high = numbers(ifr_b(binary(*np.full(300, 0.9)), np.where(same[..., None], binary(0.9), binary(0.1))))
+    _, low, high = numbers(
+        ifr_b(binary(*np.full(300, 0.9)), np.where(same[..., None], binary(0.9), binary(0.1)))
+    )
     drawn = same.mean(axis=1)[rng.integers(0, 300, (4000, 300))].mean(axis=1)
     assert [low, high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.006)
 
@@ -160,7 +186,10 @@ def test_when_all_pairs_are_fair_the_interval_is_that_of_the_people() -> None:
 def test_groups_have_their_own_rates() -> None:
     p, q = binary(0.9, 0.9, 0.9, 0.9), binary(0.9, 0.1, 0.9, 0.1)
     b = ifr_b(p, q, sensitive_features=["f", "f", "m", None])
-    assert [(name, group.estimate, group.samples) for name, group in b.groups] == [("f", 0.5, 2), ("m", 1, 1)]
+    assert [(name, group.estimate, group.samples) for name, group in b.groups] == [
+        ("f", 0.5, 2),
+        ("m", 1, 1),
+    ]
     assert b.samples == 4
     assert ifr_b(p, q).groups == ()
     assert dict(ifr_p(p, q, sensitive_features=np.array([0, 0, 1, 1])).groups)["0"].estimate == 0.5
@@ -168,11 +197,15 @@ def test_groups_have_their_own_rates() -> None:
 
 def test_of_nobody_nothing_is_known() -> None:
     nobody = IFR(None, None, None, 0, 0)
-    assert ifr_b(np.empty((0, 2)), np.empty((0, 2))) == ifr_p(np.empty((0, 2)), np.empty((0, 3, 2))) == nobody
+    assert (
+        ifr_b(np.empty((0, 2)), np.empty((0, 2)))
+        == ifr_p(np.empty((0, 2)), np.empty((0, 3, 2)))
+        == nobody
+    )
     assert ifr_b(binary(0.5), binary(0.5), allowed=np.array([[False]])) == nobody
 
 
-# -- a model on data ----------------------------------------------------------------------------------------------------
+# -- a model on data -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sensitive", [("gender",), ("race",), ("gender", "race")])
@@ -185,7 +218,9 @@ def test_over_people_the_rate_is_what_the_judge_leaves(sensitive: tuple[str, ...
     assert result.b.samples == len(x)
     assert result.b.pairs == len(x) * (domain.value_count - 1)
     own = domain.own_value(x)
-    assert [name for name, _ in result.b.groups] == [domain.describe_value(v) for v in range(domain.value_count)]
+    assert [name for name, _ in result.b.groups] == [
+        domain.describe_value(v) for v in range(domain.value_count)
+    ]
     for value, (_, group) in enumerate(result.b.groups):
         assert group.estimate == (~found[own == value]).mean()
     assert numbers(result.p)[0] <= numbers(result.b)[0]
@@ -194,29 +229,50 @@ def test_over_people_the_rate_is_what_the_judge_leaves(sensitive: tuple[str, ...
 TIES = st.sampled_from([0.1, 0.4, 0.5, 0.5 + 0.4 * TIE, 0.5 - 0.4 * TIE, 0.5 + 0.6 * TIE, 0.6, 0.9])
 
 
-@given(st.lists(st.lists(TIES, min_size=3, max_size=3), min_size=1, max_size=5), st.sets(st.tuples(st.integers(0, 4), st.integers(0, 2))))
-def test_ties_and_constraints_are_those_of_the_judge(table: list[list[float]], denied: set[tuple[int, int]]) -> None:
+@given(
+    st.lists(st.lists(TIES, min_size=3, max_size=3), min_size=1, max_size=5),
+    st.sets(st.tuples(st.integers(0, 4), st.integers(0, 2))),
+)
+def test_ties_and_constraints_are_those_of_the_judge(
+    table: list[list[float]], denied: set[tuple[int, int]]
+) -> None:
     def holds(columns: Mapping[str, Rows]) -> Any:
-        return np.array([(int(kind), int(s)) not in denied for kind, s in zip(columns["kind"], columns["s"], strict=True)], dtype=bool)
+        return np.array(
+            [
+                (int(kind), int(s)) not in denied
+                for kind, s in zip(columns["kind"], columns["s"], strict=True)
+            ],
+            dtype=bool,
+        )
 
     for constraints in ((), (Constraint("may be", holds),)):
         domain = table_domain(len(table) + 1, 3, *constraints)
         model = from_table([*table, [0.9, 0.9, 0.9]])
         x = everybody(domain)
         people = individual_fairness(domain, model, x, over="people")
-        assert people.b.estimate == pytest.approx(1 - judge(domain, model, x).is_discriminatory.mean(), abs=1e-15)
+        assert people.b.estimate == pytest.approx(
+            1 - judge(domain, model, x).is_discriminatory.mean(), abs=1e-15
+        )
         pairs = individual_fairness(domain, model, x)
         assert pairs.b.pairs == people.b.pairs
         p = model.probabilities(domain.counterparts(x).reshape(-1, 2)).reshape(len(x), 3, 2)
         own = domain.own_value(x)
         allowed = domain.satisfies(domain.counterparts(x).reshape(-1, 2)).reshape(len(x), 3)
-        allowed = allowed & allowed[np.arange(len(x)), own][:, None] & (own[:, None] != np.arange(3))
+        allowed = (
+            allowed & allowed[np.arange(len(x)), own][:, None] & (own[:, None] != np.arange(3))
+        )
         direct = ifr_p(p[np.arange(len(x)), own], p, allowed=allowed)
-        assert (direct.estimate, direct.low, direct.high) == (pairs.p.estimate, pairs.p.low, pairs.p.high)
+        assert (direct.estimate, direct.low, direct.high) == (
+            pairs.p.estimate,
+            pairs.p.low,
+            pairs.p.high,
+        )
 
 
 @given(st.lists(st.tuples(TIES, TIES), min_size=1, max_size=6))
-def test_one_counterpart_is_unfair_exactly_where_the_judge_says_so(table: list[tuple[float, float]]) -> None:
+def test_one_counterpart_is_unfair_exactly_where_the_judge_says_so(
+    table: list[tuple[float, float]],
+) -> None:
     domain = table_domain(len(table) + 1, 2)
     model, x = from_table([*table, (0.9, 0.9)]), everybody(domain)
     found = judge(domain, model, x).is_discriminatory
@@ -229,7 +285,9 @@ def test_one_counterpart_is_unfair_exactly_where_the_judge_says_so(table: list[t
 def test_for_a_binary_attribute_pairs_and_people_are_the_same() -> None:
     domain = tiny_domain()
     model, x = TorchModel(planted(domain)), everybody(domain)
-    pairs, people = (individual_fairness(domain, model, x, over=over) for over in ("pairs", "people"))
+    pairs, people = (
+        individual_fairness(domain, model, x, over=over) for over in ("pairs", "people")
+    )
     assert (pairs.b, pairs.p) == (people.b, people.p)
     assert (pairs.over, people.over) == ("pairs", "people")
     assert pairs.b.estimate == 0.8  # 20 % are discriminatory by design
@@ -240,8 +298,13 @@ def test_three_values_by_hand() -> None:
     domain = table_domain(2, 3)
     model = from_table([[0.9, 0.9, 0.1], [0.9, 0.9, 0.8]])
     x = everybody(domain)
-    pairs, people = individual_fairness(domain, model, x), individual_fairness(domain, model, x, over="people")
-    assert pairs.b.estimate == pytest.approx(8 / 12)  # of kind 0, only the first two values agree with each other
+    pairs, people = (
+        individual_fairness(domain, model, x),
+        individual_fairness(domain, model, x, over="people"),
+    )
+    assert pairs.b.estimate == pytest.approx(
+        8 / 12
+    )  # of kind 0, only the first two values agree with each other
     assert pairs.b.pairs == 12
     assert (people.b.estimate, people.b.samples) == (0.5, 6)
     assert pairs.p.estimate == pytest.approx(4 / 12)  # .9 and .8 lie farther apart than τ
@@ -256,7 +319,9 @@ def test_a_blind_model_is_fair_to_all() -> None:
     assert result.b.estimate == result.p.estimate == 1
 
 
-def test_memory_stays_flat_and_the_parts_make_the_same_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_flat_and_the_parts_make_the_same_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     domain = tiny_domain("race")
     asked = []
 
@@ -284,7 +349,7 @@ def test_people_without_counterparts_are_counted_apart() -> None:
     assert nobody.p.samples == 0
 
 
-# -- bad input ----------------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -293,9 +358,17 @@ def test_people_without_counterparts_are_counted_apart() -> None:
         (binary(0.1, 0.2), binary(0.1), r"p has shape \(2, 2\) and .*\(1, 2\)"),
         (binary(0.1), np.array([[0.2, 0.3, 0.5]]), r"\(1, 3\)"),
         (binary(0.1, np.nan), binary(0.1, 0.1), r"Row 1 of p holds no probabilities: \[nan, nan\]"),
-        (binary(0.1), np.array([[-3.0, 4.0]]), r"Row 0 of \w+ holds no probabilities: \[-3\.0, 4\.0\]"),
+        (
+            binary(0.1),
+            np.array([[-3.0, 4.0]]),
+            r"Row 0 of \w+ holds no probabilities: \[-3\.0, 4\.0\]",
+        ),
         (binary(0.1), np.zeros((1, 2)), "not all be 0"),
-        (np.array([0.1, 0.2]), np.array([0.1, 0.2]), r"p has shape \(2,\); expected a column for each class"),
+        (
+            np.array([0.1, 0.2]),
+            np.array([0.1, 0.2]),
+            r"p has shape \(2,\); expected a column for each class",
+        ),
         (binary(0.1), [["a", "b"]], "must be a table of probabilities"),
     ],
 )

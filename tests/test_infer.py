@@ -1,4 +1,6 @@
-"""What a table says about itself: kinds, bounds and categories of its columns, and its rows as codes."""
+"""What a table says about itself: kinds, bounds and categories of its columns, and its rows as
+codes.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,32 @@ def people() -> pd.DataFrame:
             "age": [31, 44, 27, 60],
             "income": [1.5, 2.25, -3.0, 0.0],
             "married": [True, False, True, True],
-            "degree": pd.Categorical(["none", "phd", "none", "school"], categories=["none", "school", "college", "phd"]),
+            "degree": pd.Categorical(
+                ["none", "phd", "none", "school"], categories=["none", "school", "college", "phd"]
+            ),
         }
     )
 
 
-# -- kinds, bounds, categories ------------------------------------------------------------------------------------------
+# -- kinds, bounds, categories ---------------------------------------------------------------------
 
 
 def test_the_type_of_a_column_decides_its_kind() -> None:
     domain = domain_of(people(), sensitive="sex")
-    assert [attribute.kind for attribute in domain.attributes] == ["categorical", "integer", "real", "categorical", "categorical"]
-    assert [attribute.one_hot for attribute in domain.attributes] == [True, False, False, True, True]
+    assert [attribute.kind for attribute in domain.attributes] == [
+        "categorical",
+        "integer",
+        "real",
+        "categorical",
+        "categorical",
+    ]
+    assert [attribute.one_hot for attribute in domain.attributes] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert domain.sensitive == ("sex",)
 
 
@@ -89,7 +105,7 @@ def test_a_list_of_rows_keeps_its_numbers_beside_words() -> None:
     assert [attribute.kind for attribute in domain.attributes] == ["categorical", "integer"]
 
 
-# -- sensitive columns --------------------------------------------------------------------------------------------------
+# -- sensitive columns -----------------------------------------------------------------------------
 
 
 def test_sensitive_columns_are_named_or_counted_also_from_the_end() -> None:
@@ -106,7 +122,13 @@ def test_few_sensitive_numbers_are_a_category_each_in_their_order() -> None:
 
 def test_a_sensitive_number_that_did_not_occur_belongs_to_the_category_at_or_below_it() -> None:
     coding = Coding.of(pd.DataFrame({"s": [2, 10, 700], "x": [0, 1, 2]}), sensitive="s")
-    assert coding.rows(pd.DataFrame({"s": [1, 9, 11, 699, 1000], "x": 0}))[:, 0].tolist() == [0, 0, 1, 1, 2]
+    assert coding.rows(pd.DataFrame({"s": [1, 9, 11, 699, 1000], "x": 0}))[:, 0].tolist() == [
+        0,
+        0,
+        1,
+        1,
+        2,
+    ]
 
 
 def test_twenty_sensitive_values_are_told_apart_and_twenty_one_are_seen_in_tenths() -> None:
@@ -122,7 +144,8 @@ def test_tenths_hold_a_tenth_of_the_rows_each() -> None:
     coding = Coding.of(pd.DataFrame({"s": values, "x": values}), sensitive="s")
     codes = coding.rows(pd.DataFrame({"s": values, "x": values}))[:, 0].astype(np.int64)
     assert np.abs(np.bincount(codes) - 100).max() <= 1
-    # 0 … 999: the k-th tenth begins at the first value of which a tenth of the 999 steps lie below, 99.9 k rounded up.
+    # 0 … 999: the k-th tenth begins at the first value of which a tenth of the 999 steps lie below,
+    # 99.9 k rounded up.
     assert coding.cuts["s"].tolist() == [100, 200, 300, 400, 500, 600, 700, 800, 900]
     assert coding.domain["s"].categories[:2] == ("below 100", "100 to 200")
     assert coding.domain["s"].categories[-1] == "900 or more"
@@ -152,23 +175,40 @@ def test_sensitive_numbers_keep_their_order_and_every_category_has_somebody(valu
 
 
 @given(arrays.arrays(np.float64, st.integers(2, 60), elements=st.floats(-1e6, 1e6)))
-def test_a_sensitive_number_has_the_same_category_in_single_and_double_precision(values: Floats) -> None:
+def test_a_sensitive_number_has_the_same_category_in_single_and_double_precision(
+    values: Floats,
+) -> None:
     if len(np.unique(values.astype(np.float32))) < 2:
         return
     coding = Coding.of(np.stack([values, values], axis=1), sensitive=0)
     single = np.stack([values, values], axis=1).astype(np.float32)
-    np.testing.assert_array_equal(coding.rows(single)[:, 0], coding.rows(single.astype(np.float64))[:, 0])
-    np.testing.assert_array_equal(coding.rows(single)[:, 0], coding.rows(np.stack([values, values], axis=1))[:, 0])
+    np.testing.assert_array_equal(
+        coding.rows(single)[:, 0], coding.rows(single.astype(np.float64))[:, 0]
+    )
+    np.testing.assert_array_equal(
+        coding.rows(single)[:, 0], coding.rows(np.stack([values, values], axis=1))[:, 0]
+    )
 
 
-# -- rows ---------------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def test_rows_are_codes_that_read_like_the_table() -> None:
     coding = Coding.of(people())
     rows = coding.rows(people())
-    assert rows.tolist() == [[1, 31, 1.5, 1, 0], [0, 44, 2.25, 0, 2], [0, 27, -3, 1, 0], [1, 60, 0, 1, 1]]
-    assert coding.domain.describe(rows[1]) == {"sex": "f", "age": "44", "income": "2.25", "married": "False", "degree": "phd"}
+    assert rows.tolist() == [
+        [1, 31, 1.5, 1, 0],
+        [0, 44, 2.25, 0, 2],
+        [0, 27, -3, 1, 0],
+        [1, 60, 0, 1, 1],
+    ]
+    assert coding.domain.describe(rows[1]) == {
+        "sex": "f",
+        "age": "44",
+        "income": "2.25",
+        "married": "False",
+        "degree": "phd",
+    }
 
 
 def test_a_category_that_did_not_occur_sets_no_column() -> None:
@@ -202,7 +242,7 @@ def test_the_given_table_is_left_as_it_is() -> None:
     pd.testing.assert_frame_equal(table, people())
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("column", ["sex", "income", "degree"])
@@ -210,7 +250,9 @@ def test_a_gap_is_refused_with_its_row_and_column(column: str) -> None:
     table = people()
     table.loc[2, column] = None
     for read in (Coding.of, Coding.of(people()).rows):
-        with pytest.raises(DataError, match=rf"Row 2 has no value \(NaN\) for '{column}'; 1 of 4 rows"):
+        with pytest.raises(
+            DataError, match=rf"Row 2 has no value \(NaN\) for '{column}'; 1 of 4 rows"
+        ):
             read(table)
 
 

@@ -1,4 +1,6 @@
-"""`fairprobe insidebias`: networks from code and files, folders of images with everything wrong in them, and words for every mistake."""
+"""`fairprobe insidebias`: networks from code and files, folders of images with everything wrong in
+them, and words for every mistake.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from fairprobe.errors import DataError, StorageError
 from fairprobe.interpret import insidebias
 from fairprobe.networks.vision import vgg
 from fairprobe.report.insidebias_page import render_insidebias
-from tests.model_files import dense, keras_on_torch, save_keras, write_export, write_graph, write_onnx
+from tests.model_files import (
+    dense,
+    keras_on_torch,
+    save_keras,
+    write_export,
+    write_graph,
+    write_onnx,
+)
 from tests.test_cli import ask
 
 SIDE = 12
@@ -41,7 +50,8 @@ def sees_dark():
     return nn.Sequential(layer, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 2))
 
 def sees_grey():
-    return nn.Sequential(nn.Conv2d(1, 1, 1), nn.Sigmoid(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 2))
+    return nn.Sequential(nn.Conv2d(1, 1, 1), nn.Sigmoid(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+    nn.Linear(1, 2))
 
 def digits():
     return vgg((3, 12, 12), 10, seed=0)
@@ -54,7 +64,9 @@ def function(x):
 """
 
 
-def picture(rng: np.random.Generator, channel: int | None = None, side: int = SIDE) -> npt.NDArray[np.uint8]:
+def picture(
+    rng: np.random.Generator, channel: int | None = None, side: int = SIDE
+) -> npt.NDArray[np.uint8]:
     image = rng.integers(100, 200, size=(side, side, 3)).astype(np.uint8)
     if channel is not None:
         image[..., [other for other in range(3) if other != channel]] = 0
@@ -83,11 +95,20 @@ def as_numbers(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     return (images / np.float32(255)).astype(np.float32)
 
 
-# -- the command ---------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_a_biased_network_of_own_code_is_found_out(faces: Path, code: str, tmp_path: Path) -> None:
-    answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--out", tmp_path / "bias.json", "--json")
+    answer = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--out",
+        tmp_path / "bias.json",
+        "--json",
+    )
     assert answer.code == 0
     body = json.loads(answer.out)
     assert body == json.loads((tmp_path / "bias.json").read_text())
@@ -109,30 +130,55 @@ def test_the_terminal_shows_a_sentence_and_every_layer(faces: Path, code: str) -
     ("network", "lowest", "told"),
     [
         ("digits", "dark", "The images of 'dark' are darker (0.29) than those of 'bright' (0.59)"),
-        ("sees_dark", "bright", "The images of 'bright' are brighter (0.59) than those of 'dark' (0.29)"),
+        (
+            "sees_dark",
+            "bright",
+            "The images of 'bright' are brighter (0.59) than those of 'dark' (0.29)",
+        ),
     ],
 )
-def test_what_is_only_about_brightness_is_told(tmp_path: Path, code: str, network: str, lowest: str, told: str) -> None:
-    """Neither was ever trained, and neither knows a group. One reacts less to dark images, the other more."""
+def test_what_is_only_about_brightness_is_told(
+    tmp_path: Path, code: str, network: str, lowest: str, told: str
+) -> None:
+    """Neither was ever trained, and neither knows a group. One reacts less to dark images, the
+    other more.
+    """
     rng = np.random.default_rng(0)
     for name, share in (("dark", 0.5), ("bright", 1.0)):
         (tmp_path / "groups" / name).mkdir(parents=True)
         for at in range(12):
-            Image.fromarray((share * picture(rng)).astype(np.uint8)).save(tmp_path / "groups" / name / f"{at}.png")
-    answer = ask("insidebias", "--model", f"{code}:{network}", "--groups", tmp_path / "groups", "--json")
+            Image.fromarray((share * picture(rng)).astype(np.uint8)).save(
+                tmp_path / "groups" / name / f"{at}.png"
+            )
+    answer = ask(
+        "insidebias", "--model", f"{code}:{network}", "--groups", tmp_path / "groups", "--json"
+    )
     body = json.loads(answer.out)
     assert (body["verdict"], body["lowest"]) == ("biased", lowest)
     assert body["ratio"] == pytest.approx(0.5 if lowest == "dark" else 0.414 / 0.707, abs=0.05)
-    assert body["brightness"] == {"bright": pytest.approx(0.586, abs=0.01), "dark": pytest.approx(0.293, abs=0.01)}
+    assert body["brightness"] == {
+        "bright": pytest.approx(0.586, abs=0.01),
+        "dark": pytest.approx(0.293, abs=0.01),
+    }
     assert body["even_brightness"]["verdict"] == "unbiased"
     assert body["even_brightness"]["ratio"] > 0.9
     assert "Control: with all images made equally bright Λ is " in body["sentence"]
     assert told in body["sentence"]
 
 
-def test_the_report_shows_what_was_found_and_trusts_no_name(faces: Path, code: str, tmp_path: Path) -> None:
+def test_the_report_shows_what_was_found_and_trusts_no_name(
+    faces: Path, code: str, tmp_path: Path
+) -> None:
     (faces / "blue").rename(faces / "<script>alert(1)</script>".replace("/", "∕"))
-    answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--report", tmp_path / "bias.html")
+    answer = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--report",
+        tmp_path / "bias.html",
+    )
     assert answer.code == 0
     assert answer.out.splitlines()[-1] == f"Report: {tmp_path / 'bias.html'}"
     html = (tmp_path / "bias.html").read_text(encoding="utf-8")
@@ -141,7 +187,15 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(faces: Path, code: s
     assert html.count('<svg class="plot"') == 2
     assert "Control: with all images made equally bright Λ is 0.20" in html
     assert "default-src 'none'" in html
-    lost = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--report", tmp_path / "nowhere" / "bias.html")
+    lost = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--report",
+        tmp_path / "nowhere" / "bias.html",
+    )
     assert lost.code == 2
     assert "Cannot write" in lost.said
 
@@ -156,16 +210,50 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(faces: Path, code: s
         ("not distinguishable", "biased", "These images cannot tell"),
     ],
 )
-def test_the_headline_of_a_report_says_no_more_than_the_control_allows(verdict: str, control: str | None, headline: str) -> None:
-    found = {"ratio": 0.7, "low": 0.6, "high": 0.75, "p_value": 0.01, "by_chance": 0.95, "verdict": verdict, "highest": "a", "lowest": "b"}
-    layer = {"name": "relu", "activation": {"a": 1.0, "b": 0.7}, **{key: found[key] for key in ("ratio", "low", "high", "by_chance")}}
+def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
+    verdict: str, control: str | None, headline: str
+) -> None:
+    found = {
+        "ratio": 0.7,
+        "low": 0.6,
+        "high": 0.75,
+        "p_value": 0.01,
+        "by_chance": 0.95,
+        "verdict": verdict,
+        "highest": "a",
+        "lowest": "b",
+    }
+    layer = {
+        "name": "relu",
+        "activation": {"a": 1.0, "b": 0.7},
+        **{key: found[key] for key in ("ratio", "low", "high", "by_chance")},
+    }
     dead = {**layer, "name": "dead", "activation": {"a": 1.0, "b": 0.0}, "ratio": None}
     html = render_insidebias(
         found
-        | {"created": "2026-01-02T03:04:05+00:00", "versions": {}, "seed": 0, "model": {"name": "mine"}, "sentence": "So it is."}
-        | {"groups": [{"name": "a", "images": 5}, {"name": "b", "images": 5}], "decisive": "relu", "tau": 0.8, "confidence": 0.95}
-        | {"layers": [dead, layer], "curves": {"a": [1.0, 1.0], "b": [0.0, 1.0]}, "resamples": 1000, "messages": ["b/1.png is grey."]}
-        | {"brightness": {"a": 0.5, "b": 0.4}, "even_brightness": None if control is None else found | {"verdict": control}}
+        | {
+            "created": "2026-01-02T03:04:05+00:00",
+            "versions": {},
+            "seed": 0,
+            "model": {"name": "mine"},
+            "sentence": "So it is.",
+        }
+        | {
+            "groups": [{"name": "a", "images": 5}, {"name": "b", "images": 5}],
+            "decisive": "relu",
+            "tau": 0.8,
+            "confidence": 0.95,
+        }
+        | {
+            "layers": [dead, layer],
+            "curves": {"a": [1.0, 1.0], "b": [0.0, 1.0]},
+            "resamples": 1000,
+            "messages": ["b/1.png is grey."],
+        }
+        | {
+            "brightness": {"a": 0.5, "b": 0.4},
+            "even_brightness": None if control is None else found | {"verdict": control},
+        }
     )
     assert headline in html
     assert ('class="verdict found"' in html) == (verdict == "biased" and control != "unbiased")
@@ -174,34 +262,70 @@ def test_the_headline_of_a_report_says_no_more_than_the_control_allows(verdict: 
 
 
 def test_threshold_and_layer_can_be_chosen(faces: Path, code: str) -> None:
-    words: list[str | Path] = ["insidebias", "--model", f"{code}:digits", "--groups", faces, "--json"]
+    words: list[str | Path] = [
+        "insidebias",
+        "--model",
+        f"{code}:digits",
+        "--groups",
+        faces,
+        "--json",
+    ]
     whole = json.loads(ask(*words).out)
     assert whole["decisive"] == "relu8"
     first = json.loads(ask(*words, "--layer", "relu1").out)
     assert [layer["name"] for layer in first["layers"]] == ["relu1"]
     assert first["ratio"] == whole["layers"][0]["ratio"]
     assert (
-        json.loads(ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--json", "--tau", "0.1").out)["verdict"]
+        json.loads(
+            ask(
+                "insidebias",
+                "--model",
+                f"{code}:sees_red",
+                "--groups",
+                faces,
+                "--json",
+                "--tau",
+                "0.1",
+            ).out
+        )["verdict"]
         == "unbiased"
     )
 
 
 def test_weights_go_into_the_network(faces: Path, code: str, tmp_path: Path) -> None:
     trained = vgg((3, SIDE, SIDE), 10, seed=5)
-    save_file({name: value.contiguous() for name, value in trained.state_dict().items()}, tmp_path / "w.safetensors")
+    save_file(
+        {name: value.contiguous() for name, value in trained.state_dict().items()},
+        tmp_path / "w.safetensors",
+    )
     body = json.loads(
-        ask("insidebias", "--model", f"{code}:digits", "--weights", tmp_path / "w.safetensors", "--groups", faces, "--json").out
+        ask(
+            "insidebias",
+            "--model",
+            f"{code}:digits",
+            "--weights",
+            tmp_path / "w.safetensors",
+            "--groups",
+            faces,
+            "--json",
+        ).out
     )
     images = {name: as_numbers(group) for name, group in read_groups(faces).images.items()}
     assert body["ratio"] == pytest.approx(insidebias(trained, images).ratio, rel=1e-5)
 
 
 def check_activations(body: dict[str, Any], faces: Path, weight: npt.NDArray[np.float32]) -> None:
-    """λ of a layer of 3 × 3 convolutions (maps, channels, height, width) with ReLU, as torch works it out."""
+    """λ of a layer of 3 × 3 convolutions (maps, channels, height, width) with ReLU, as torch works
+    it out.
+    """
     (layer,) = body["layers"]
     assert (layer["maps"], layer["is_convolution"]) == (len(weight), True)
     for name, images in read_groups(faces).images.items():
-        maps = torch.relu(torch.nn.functional.conv2d(torch.from_numpy(as_numbers(images)), torch.from_numpy(weight))).mean(dim=(2, 3))
+        maps = torch.relu(
+            torch.nn.functional.conv2d(
+                torch.from_numpy(as_numbers(images)), torch.from_numpy(weight)
+            )
+        ).mean(dim=(2, 3))
         assert layer["activation"][name] == pytest.approx(float(maps.amax(dim=1).mean()), rel=1e-4)
 
 
@@ -218,22 +342,44 @@ def test_an_onnx_network_for_images_is_looked_into(faces: Path, tmp_path: Path) 
         make_node("Gemm", ["f", "last"], ["y"], transB=1),
     ]
     constants = {"weight": weight, "last": rng.normal(size=(2, 4)).astype(np.float32)}
-    path = write_graph(nodes, tmp_path / "m.onnx", constants, inputs={"x": ["n", 3, SIDE, SIDE]}, outputs={"y": ["n", 2]})
-    check_activations(json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out), faces, weight)
+    path = write_graph(
+        nodes,
+        tmp_path / "m.onnx",
+        constants,
+        inputs={"x": ["n", 3, SIDE, SIDE]},
+        outputs={"y": ["n", 2]},
+    )
+    check_activations(
+        json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out),
+        faces,
+        weight,
+    )
 
 
 def test_an_exported_network_for_images_is_looked_into(faces: Path, tmp_path: Path) -> None:
     weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
     layer = torch.nn.Conv2d(3, 4, 3, bias=False)
     layer.weight = torch.nn.Parameter(torch.from_numpy(weight))
-    network = torch.nn.Sequential(layer, torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 2)).eval()
+    network = torch.nn.Sequential(
+        layer,
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4, 2),
+    ).eval()
     path = write_export(network, tmp_path / "m.pt2", example=torch.rand(5, 3, SIDE, SIDE))
-    check_activations(json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out), faces, weight)
+    check_activations(
+        json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out),
+        faces,
+        weight,
+    )
 
 
 def test_a_keras_network_has_its_channels_last(faces: Path, tmp_path: Path) -> None:
     keras = keras_on_torch()
-    model = keras.Sequential([keras.Input((SIDE, SIDE, 3)), keras.layers.Conv2D(4, 3, activation="relu", use_bias=False)])
+    model = keras.Sequential(
+        [keras.Input((SIDE, SIDE, 3)), keras.layers.Conv2D(4, 3, activation="relu", use_bias=False)]
+    )
     weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
     model.layers[0].set_weights([weight.transpose(2, 3, 1, 0)])
     model.add(keras.layers.GlobalAveragePooling2D())
@@ -254,34 +400,51 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["--model", "{code}:digits", "--groups", "{faces}", "--layer", "relu88"],
         "no layer 'relu88'. Did you mean 'relu8'?",
     ),
-    "no such folder": (["--model", "{code}:digits", "--groups", "{faces}/none"], "There is no folder"),
+    "no such folder": (
+        ["--model", "{code}:digits", "--groups", "{faces}/none"],
+        "There is no folder",
+    ),
     "no groups": (["--model", "{code}:digits", "--groups", "{faces}/red"], "has no folders"),
-    "a wrong τ": (["--model", "{code}:digits", "--groups", "{faces}", "--tau", "2"], "τ lies above 0"),
+    "a wrong τ": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--tau", "2"],
+        "τ lies above 0",
+    ),
     "no activations": (["--model", "{code}:linear", "--groups", "{faces}"], "no hidden layer"),
     "a function": (["--model", "{code}:function", "--groups", "{faces}"], "cannot be looked into"),
     "no model": (["--model", "none.onnx", "--groups", "{faces}"], "There is no model at none.onnx"),
-    "no place for the result": (["--model", "{code}:digits", "--groups", "{faces}", "--out", "{faces}/no/x.json"], "Cannot write"),
+    "no place for the result": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--out", "{faces}/no/x.json"],
+        "Cannot write",
+    ),
 }
 
 
 @pytest.mark.parametrize(("words", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_told_in_a_sentence(faces: Path, code: str, words: list[str], told: str) -> None:
+def test_mistakes_are_told_in_a_sentence(
+    faces: Path, code: str, words: list[str], told: str
+) -> None:
     answer = ask("insidebias", *(word.format(code=code, faces=faces) for word in words))
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.said
 
 
-# -- folders of images ---------------------------------------------------------------------------------------------------
+# -- folders of images -----------------------------------------------------------------------------
 
 
-def test_whatever_is_wrong_with_an_image_is_named_and_the_rest_goes_on(faces: Path, code: str) -> None:
+def test_whatever_is_wrong_with_an_image_is_named_and_the_rest_goes_on(
+    faces: Path, code: str
+) -> None:
     rng = np.random.default_rng(1)
     (faces / "red" / "broken.png").write_bytes(b"no image")
     (faces / "red" / "half.png").write_bytes((faces / "red" / "0.png").read_bytes()[:200])
     Image.fromarray(picture(rng)[..., 0]).save(faces / "blue" / "grey.png")
-    Image.fromarray(np.dstack([picture(rng), np.full((SIDE, SIDE), 90, dtype=np.uint8)])).save(faces / "blue" / "alpha.png")
+    Image.fromarray(np.dstack([picture(rng), np.full((SIDE, SIDE), 90, dtype=np.uint8)])).save(
+        faces / "blue" / "alpha.png"
+    )
     Image.fromarray(picture(rng, side=20)).save(faces / "blue" / "large.png")
-    Image.fromarray(rng.integers(0, 60_000, size=(SIDE, SIDE)).astype(np.uint16)).save(faces / "blue" / "deep.png")
+    Image.fromarray(rng.integers(0, 60_000, size=(SIDE, SIDE)).astype(np.uint16)).save(
+        faces / "blue" / "deep.png"
+    )
     (faces / "empty").mkdir()
     (faces / "single").mkdir()
     Image.fromarray(picture(rng)).save(faces / "single" / "one.jpg")
@@ -344,7 +507,23 @@ def test_one_group_that_is_left_is_not_compared(faces: Path, code: str) -> None:
 
 
 def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_path: Path) -> None:
-    answer = ask("insidebias", "--model", write_onnx(dense(100, 8, 2), tmp_path / "m.onnx"), "--groups", faces)
+    answer = ask(
+        "insidebias",
+        "--model",
+        write_onnx(dense(100, 8, 2), tmp_path / "m.onnx"),
+        "--groups",
+        faces,
+    )
     assert answer.code == 2
     assert "takes 100 numbers; an image of 12 × 12 pixels has 144, or 432 in colour" in answer.said
-    assert ask("insidebias", "--model", write_onnx(dense(144, 8, 2), tmp_path / "g.onnx"), "--groups", faces, "--quiet").code == 0
+    assert (
+        ask(
+            "insidebias",
+            "--model",
+            write_onnx(dense(144, 8, 2), tmp_path / "g.onnx"),
+            "--groups",
+            faces,
+            "--quiet",
+        ).code
+        == 0
+    )

@@ -1,4 +1,6 @@
-"""The one definition of discriminatory, against tables worked out by hand and against asking every counterpart one by one."""
+"""The one definition of discriminatory, against tables worked out by hand and against asking every
+counterpart one by one.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,17 @@ from tests.helpers import blind, everybody, linear, merit, planted, tiny_domain
 
 def table_domain(kinds: int, values: int, *constraints: Constraint) -> Domain:
     """People of some kinds (0, 1, …) with a sensitive attribute of some values."""
-    return Domain((Attribute(name="kind", high=kinds - 1), Attribute(name="s", high=values - 1)), ("s",), constraints)
+    return Domain(
+        (Attribute(name="kind", high=kinds - 1), Attribute(name="s", high=values - 1)),
+        ("s",),
+        constraints,
+    )
 
 
 def from_table(table: Any) -> Model:
-    """A model that looks its answer up: table[kind][s] is the probability of class 1, or of every class."""
+    """A model that looks its answer up: table[kind][s] is the probability of class 1, or of every
+    class.
+    """
     answers = np.array(table, dtype=np.float64)
     return Model(lambda x: answers[x[:, 0].astype(int), x[:, 1].astype(int)])
 
@@ -52,18 +60,32 @@ def by_asking_everyone(domain: Domain, model: Model, x: Rows) -> list[bool]:
     return answer
 
 
-# -- by hand ------------------------------------------------------------------------------------------------------------
+# -- by hand ---------------------------------------------------------------------------------------
 
 HAND = [
     [0.20, 0.30, 0.40],  # never favoured
     [0.20, 0.60, 0.90],  # the two higher values are favoured
-    [0.60, 0.45, 0.99],  # only the middle value is not, though the last one changes the probability most
+    [
+        0.60,
+        0.45,
+        0.99,
+    ],  # only the middle value is not, though the last one changes the probability most
     [0.75, 0.75, 0.75],  # no difference at all
 ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "s", "flips", "other", "label", "label_other", "probability", "probability_other", "gap"),
+    (
+        "kind",
+        "s",
+        "flips",
+        "other",
+        "label",
+        "label_other",
+        "probability",
+        "probability_other",
+        "gap",
+    ),
     [
         (0, 0, False, 2, 0, 0, 0.80, 0.60, 0.20),
         (0, 2, False, 0, 0, 0, 0.60, 0.80, 0.20),
@@ -76,7 +98,15 @@ HAND = [
     ],
 )
 def test_the_counterpart_flips_the_label_if_any_does_and_has_the_widest_gap(
-    kind: int, s: int, flips: bool, other: int, label: int, label_other: int, probability: float, probability_other: float, gap: float
+    kind: int,
+    s: int,
+    flips: bool,
+    other: int,
+    label: int,
+    label_other: int,
+    probability: float,
+    probability_other: float,
+    gap: float,
 ) -> None:
     verdict = only(table_domain(4, 3), from_table(HAND), kind, s)
     assert verdict.is_discriminatory.tolist() == [flips]
@@ -100,11 +130,14 @@ def test_with_more_classes_any_other_label_counts() -> None:
     assert verdict.x_other[:, 1].tolist() == [2, 2, 0, 2, 2, 0, 2, 2, 0]
     assert verdict.label_other.tolist() == [2, 2, 0, 0, 0, 0, 1, 1, 2]
     assert verdict.gap == pytest.approx([0.4, 0.3, 0.5, 0.4, 0.3, 0.4, 0.3, 0.3, 0.3], abs=1e-6)
-    assert verdict.probability_other == pytest.approx([0.7, 0.7, 0.5, 0.9, 0.9, 0.5, 0.5, 0.5, 0.6], abs=1e-6)
+    assert verdict.probability_other == pytest.approx(
+        [0.7, 0.7, 0.5, 0.9, 0.9, 0.5, 0.5, 0.5, 0.6], abs=1e-6
+    )
 
 
 def test_several_sensitive_attributes_are_changed_together() -> None:
-    # Class 1 only for men of race c: from (female, a) no single change gets there, both together do.
+    # Class 1 only for men of race c: from (female, a) no single change gets there, both together
+    # do.
     model = Model(lambda x: ((x[:, 1] == 1) & (x[:, 3] == 2)).astype(np.float64))
     x = np.array([[4, 0, 2, 0]], dtype=np.float32)
     assert not judge(tiny_domain("gender"), model, x).is_discriminatory[0]
@@ -126,7 +159,9 @@ def test_a_planted_bias_is_found_for_exactly_the_people_it_was_planted_for() -> 
 
 
 @pytest.mark.parametrize("sensitive", [("gender",), ("race",), ("gender", "race")])
-def test_a_network_that_does_not_look_at_the_sensitive_attribute_is_never_accused(sensitive: tuple[str, ...]) -> None:
+def test_a_network_that_does_not_look_at_the_sensitive_attribute_is_never_accused(
+    sensitive: tuple[str, ...],
+) -> None:
     domain = tiny_domain(*sensitive)
     for seed in range(5):
         model = TorchModel(blind(domain, seed=seed))
@@ -134,7 +169,7 @@ def test_a_network_that_does_not_look_at_the_sensitive_attribute_is_never_accuse
         assert not judge(domain, model, everybody(domain)).is_discriminatory.any()
 
 
-# -- against the definition, word for word ------------------------------------------------------------------------------
+# -- against the definition, word for word ---------------------------------------------------------
 
 
 def random_network(domain: Domain, classes: int, seed: int) -> TorchModel:
@@ -142,12 +177,21 @@ def random_network(domain: Domain, classes: int, seed: int) -> TorchModel:
     generator = torch.Generator().manual_seed(seed)
     middle = torch.from_numpy((domain.low + domain.high) / 2)
     first = torch.randn(6, len(domain), generator=generator)
-    last, shift = torch.randn(classes, 6, generator=generator), torch.randn(classes, generator=generator)
+    last, shift = (
+        torch.randn(classes, 6, generator=generator),
+        torch.randn(classes, generator=generator),
+    )
     return TorchModel(nn.Sequential(linear(first, -first @ middle), nn.ReLU(), linear(last, shift)))
 
 
-@given(seed=st.integers(0, 10**6), classes=st.integers(2, 4), sensitive=st.sampled_from([("gender",), ("race",), ("race", "gender")]))
-def test_the_verdict_is_the_definition_and_the_same_for_every_sensitive_value(seed: int, classes: int, sensitive: tuple[str, ...]) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    classes=st.integers(2, 4),
+    sensitive=st.sampled_from([("gender",), ("race",), ("race", "gender")]),
+)
+def test_the_verdict_is_the_definition_and_the_same_for_every_sensitive_value(
+    seed: int, classes: int, sensitive: tuple[str, ...]
+) -> None:
     domain = tiny_domain(*sensitive)
     model = random_network(domain, classes, seed)
     x = domain.sample(5, rng=np.random.default_rng(seed))
@@ -156,12 +200,16 @@ def test_the_verdict_is_the_definition_and_the_same_for_every_sensitive_value(se
     assert verdict.label.tolist() == model.labels(x).tolist()
     assert verdict.label_other.tolist() == model.labels(verdict.x_other).tolist()
     assert (verdict.is_discriminatory == (verdict.label != verdict.label_other)).all()
-    everyone = judge(domain, model, domain.counterparts(x).reshape(-1, len(domain))).is_discriminatory.reshape(len(x), -1)
+    everyone = judge(
+        domain, model, domain.counterparts(x).reshape(-1, len(domain))
+    ).is_discriminatory.reshape(len(x), -1)
     assert (everyone == verdict.is_discriminatory[:, None]).all()
 
 
 @given(st.lists(st.sampled_from([0.0, 0.4, 0.5, 0.5 + TIE / 4, 0.6, 1.0]), min_size=2, max_size=5))
-def test_the_verdict_depends_on_the_other_attributes_alone_even_where_a_value_is_a_tie(answers: list[float]) -> None:
+def test_the_verdict_depends_on_the_other_attributes_alone_even_where_a_value_is_a_tie(
+    answers: list[float],
+) -> None:
     domain = table_domain(2, len(answers))
     verdict = judge(domain, from_table([answers, answers]), everybody(domain)).is_discriminatory
     assert len(set(verdict.tolist())) == 1
@@ -171,14 +219,17 @@ def test_a_scikit_learn_classifier_is_judged_from_outside() -> None:
     domain = tiny_domain("gender", "race")
     x = everybody(domain)
     y = (x[:, 0] + 3 * x[:, 1] * (x[:, 3] == 2) > 5).astype(int)
-    for classifier in (LogisticRegression(max_iter=1000), DecisionTreeClassifier(max_depth=5, random_state=0)):
+    for classifier in (
+        LogisticRegression(max_iter=1000),
+        DecisionTreeClassifier(max_depth=5, random_state=0),
+    ):
         model = Model(classifier.fit(x, y).predict_proba)
         verdict = judge(domain, model, x)
         assert verdict.is_discriminatory.tolist() == by_asking_everyone(domain, model, x)
         assert 0 < verdict.is_discriminatory.sum() < len(x)
 
 
-# -- ties ---------------------------------------------------------------------------------------------------------------
+# -- ties ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,21 +246,30 @@ def test_a_scikit_learn_classifier_is_judged_from_outside() -> None:
 )
 def test_a_tie_is_not_evidence(mine: float, other: float, evidence: bool) -> None:
     for table, s in (([[mine, other]], 0), ([[other, mine]], 1)):
-        assert only(table_domain(1 + 1, 2), from_table(table * 2), 0, s).is_discriminatory.tolist() == [evidence]
+        assert only(
+            table_domain(1 + 1, 2), from_table(table * 2), 0, s
+        ).is_discriminatory.tolist() == [evidence]
 
 
 def test_a_tie_between_the_two_best_of_three_classes_is_not_evidence() -> None:
-    table = [[[0.4, 0.4, 0.2], [0.3, 0.5, 0.2], [0.4, 0.6, 0.0]], [[0.45, 0.35, 0.2], [0.4, 0.4, 0.2], [0.2, 0.2, 0.6]]]
+    table = [
+        [[0.4, 0.4, 0.2], [0.3, 0.5, 0.2], [0.4, 0.6, 0.0]],
+        [[0.45, 0.35, 0.2], [0.4, 0.4, 0.2], [0.2, 0.2, 0.6]],
+    ]
     domain = table_domain(2, 3)
-    verdict = judge(domain, from_table(table), np.array([[0, 1], [0, 2], [1, 0], [1, 2]], dtype=np.float32))
+    verdict = judge(
+        domain, from_table(table), np.array([[0, 1], [0, 2], [1, 0], [1, 2]], dtype=np.float32)
+    )
     assert verdict.is_discriminatory.tolist() == [False, False, True, True]
 
 
-# -- constraints --------------------------------------------------------------------------------------------------------
+# -- constraints -----------------------------------------------------------------------------------
 
 
 def only_grown_ups_have_value_two() -> Constraint:
-    return Constraint("s = 2 only from kind 2 on", lambda c: np.asarray((c["s"] != 2) | (c["kind"] >= 2)))
+    return Constraint(
+        "s = 2 only from kind 2 on", lambda c: np.asarray((c["s"] != 2) | (c["kind"] >= 2))
+    )
 
 
 def test_a_counterpart_that_the_constraints_forbid_is_no_evidence() -> None:
@@ -226,12 +286,15 @@ def test_a_counterpart_that_the_constraints_forbid_is_no_evidence() -> None:
 def test_a_row_that_itself_breaks_the_constraints_is_no_evidence() -> None:
     domain = table_domain(4, 3, only_grown_ups_have_value_two())
     assert not only(domain, from_table([[0.1, 0.1, 0.9]] * 4), 0, 2).is_discriminatory[0]
-    assert not only(domain, from_table([[0.1, 0.9, 0.9]] * 4), 0, 2).is_discriminatory[0]  # though the others differ
+    assert not only(domain, from_table([[0.1, 0.9, 0.9]] * 4), 0, 2).is_discriminatory[
+        0
+    ]  # though the others differ
     assert only(domain, from_table([[0.1, 0.9, 0.9]] * 4), 2, 2).is_discriminatory[0]
 
 
 def test_the_counterpart_shown_is_one_that_the_constraints_allow() -> None:
-    # Value 0 is forbidden, and nothing changes the probability: any allowed value will do, a forbidden one will not.
+    # Value 0 is forbidden, and nothing changes the probability: any allowed value will do, a
+    # forbidden one will not.
     rule = Constraint("s is not 0", lambda c: np.asarray(c["s"] != 0))
     domain = table_domain(2, 3, rule)
     x = np.array([[0, 1], [0, 2], [1, 1]], dtype=np.float32)
@@ -240,11 +303,13 @@ def test_the_counterpart_shown_is_one_that_the_constraints_allow() -> None:
     assert verdict.gap.tolist() == [0, 0, 0]
 
 
-# -- the shape of the work ----------------------------------------------------------------------------------------------
+# -- the shape of the work -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at_once", [7, 64])
-def test_judging_in_parts_gives_the_same_verdict(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_judging_in_parts_gives_the_same_verdict(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
     domain = tiny_domain("race")
     x = everybody(domain)
     model = random_network(domain, 3, seed=5)
@@ -306,7 +371,7 @@ def test_judging_needs_a_sensitive_attribute_and_sensitive_values_inside() -> No
         judge(domain, model, np.array([[0, 0, 1, 0], [0, 2, 1, 0]], dtype=np.float32))
 
 
-# -- models that answer nonsense ----------------------------------------------------------------------------------------
+# -- models that answer nonsense -------------------------------------------------------------------
 
 
 def replaced(row: int, value: float) -> Callable[[Rows], Any]:
@@ -324,10 +389,16 @@ def replaced(row: int, value: float) -> Callable[[Rows], Any]:
         (replaced(3, float("nan")), r"output for row 3 is not finite \(\[0\.5, nan\]\)"),
         (replaced(2, float("inf")), "output for row 2 is not finite"),
         (replaced(2, -float("inf")), "output for row 2 is not finite"),
-        (replaced(1, 1.5), r"output for row 1 is no probability \(\[0\.5, 1\.5\]\)\. Wrap logits in a softmax"),
+        (
+            replaced(1, 1.5),
+            r"output for row 1 is no probability \(\[0\.5, 1\.5\]\)\. Wrap logits in a softmax",
+        ),
         (replaced(1, -0.5), "output for row 1 is no probability"),
         (lambda x: np.array([[-2.0, 3.0]] * len(x)), "Wrap logits"),
-        (lambda x: np.zeros((len(x) + 1, 2)), r"answered shape \(9, 2\) to 8 rows; expected \(8, classes\) or \(8,\)"),
+        (
+            lambda x: np.zeros((len(x) + 1, 2)),
+            r"answered shape \(9, 2\) to 8 rows; expected \(8, classes\) or \(8,\)",
+        ),
         (lambda x: np.zeros((2, 4, 2)), r"answered shape \(2, 4, 2\) to 8 rows"),
         (lambda x: 0.5, r"answered shape \(\) to 8 rows"),
         (lambda x: None, "answered"),
@@ -336,7 +407,9 @@ def replaced(row: int, value: float) -> Callable[[Rows], Any]:
         (lambda x: [[0.5, 0.5], [1.0]] * 4, "answered"),
     ],
 )
-def test_an_answer_that_cannot_be_probabilities_is_refused_with_the_reason(predict: Callable[[Rows], Any], message: str) -> None:
+def test_an_answer_that_cannot_be_probabilities_is_refused_with_the_reason(
+    predict: Callable[[Rows], Any], message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
         Model(predict).probabilities(np.zeros((8, 3), dtype=np.float32))
 
@@ -360,7 +433,9 @@ def test_the_row_is_named_right_beyond_the_first_batch() -> None:
         lambda x: torch.from_numpy(x[:, 0]) / torch.tensor(10.0, requires_grad=True),
     ],
 )
-def test_one_probability_or_one_for_each_class_as_array_list_or_tensor_mean_the_same(predict: Callable[[Rows], Any]) -> None:
+def test_one_probability_or_one_for_each_class_as_array_list_or_tensor_mean_the_same(
+    predict: Callable[[Rows], Any],
+) -> None:
     x = np.arange(11, dtype=np.float32)[:, None]
     for model in (Model(predict), Model(predict, batch=4)):
         p = model.probabilities(x)

@@ -1,4 +1,6 @@
-"""Models of the user's own, from every kind of file and object: the same network is the same model, whatever it comes in."""
+"""Models of the user's own, from every kind of file and object: the same network is the same model,
+whatever it comes in.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +71,17 @@ def reference() -> Audit:
 def same_findings(one: Audit, other: Audit) -> bool:
     ours, theirs = (audit.findings.to_pandas() for audit in (one, other))
     columns = list(GERMAN.domain.names)
-    return bool((ours[columns].to_numpy() == theirs[columns].to_numpy()).all()) if len(ours) == len(theirs) else False
+    return (
+        bool((ours[columns].to_numpy() == theirs[columns].to_numpy()).all())
+        if len(ours) == len(theirs)
+        else False
+    )
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_the_same_network_from_every_file_gives_the_same_auc_and_findings(suffix: str, tmp_path: Path) -> None:
+def test_the_same_network_from_every_file_gives_the_same_auc_and_findings(
+    suffix: str, tmp_path: Path
+) -> None:
     path = WRITERS[suffix](as_module(classifier()), tmp_path / f"network{suffix}")
     audit = audited(fp.load_model(path, GERMAN))
     assert isinstance(audit.model, TorchModel)
@@ -102,7 +110,7 @@ def test_a_file_of_skops_gives_the_same_as_its_classifier(tmp_path: Path) -> Non
     assert same_findings(audited(fp.load_model(tmp_path / "network.skops", GERMAN)), reference())
 
 
-# -- a pipeline on raw words --------------------------------------------------------------------------------------------
+# -- a pipeline on raw words -----------------------------------------------------------------------
 
 
 @functools.cache
@@ -113,9 +121,14 @@ def raw_adult() -> pd.DataFrame:
 def pipeline(*before: Any, network: Any = None) -> Pipeline:
     """Impute, one-hot, scale, network: what people build."""
     prepare = make_column_transformer(
-        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), make_column_selector(dtype_include="number")),
         (
-            make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")),
+            make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),
+            make_column_selector(dtype_include="number"),
+        ),
+        (
+            make_pipeline(
+                SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+            ),
             make_column_selector(dtype_exclude="number"),
         ),
     )
@@ -123,7 +136,9 @@ def pipeline(*before: Any, network: Any = None) -> Pipeline:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         last = MLPClassifier((16, 8), random_state=0, max_iter=20) if network is None else network
-        return make_pipeline(prepare, *before, last).fit(frame.drop(columns="income"), frame["income"])
+        return make_pipeline(prepare, *before, last).fit(
+            frame.drop(columns="income"), frame["income"]
+        )
 
 
 @functools.cache
@@ -138,7 +153,9 @@ def test_a_pipeline_on_raw_words_is_looked_into_and_confirms_every_pair() -> Non
     assert audit.interpretation is not None
     assert audit.refuted is not None
     assert len(audit.findings) > 50
-    mine, other = (model.predict(data.words(rows)) for rows in (audit.findings.x, audit.findings.x_other))
+    mine, other = (
+        model.predict(data.words(rows)) for rows in (audit.findings.x, audit.findings.x_other)
+    )
     assert (mine != other).all()
     accuracy = np.mean(model.predict(raw_adult().drop(columns="income")) == raw_adult()["income"])
     assert (audit.model.labels(data.x) == data.y).mean() == pytest.approx(accuracy, abs=1e-3)
@@ -149,39 +166,53 @@ def test_a_pipeline_that_multiplies_attributes_is_a_black_box_that_says_why() ->
     assert not isinstance(model, TorchModel)
     assert model.about is not None
     assert "does not depend on each attribute for itself" in model.about.why
-    body = fp.audit(table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500).to_dict()
+    body = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    ).to_dict()
     assert any("Why it is one: Column" in note for note in body["notes"])
     assert body["generation"]["method"] == "aequitas"
 
 
 def test_a_forest_in_a_pipeline_is_asked_in_words() -> None:
     model = pipeline(network=RandomForestClassifier(8, random_state=0))
-    audit = fp.audit(table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500)
+    audit = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    )
     assert audit.interpretation is None
     people = table().x[:200]
-    np.testing.assert_allclose(audit.model.probabilities(people), model.predict_proba(table().words(people)), atol=1e-6)
+    np.testing.assert_allclose(
+        audit.model.probabilities(people), model.predict_proba(table().words(people)), atol=1e-6
+    )
 
 
 def test_an_encoder_of_the_users_own_stands_before_a_network() -> None:
     whole = pipeline()
     prepare, network = whole[:-1], whole[-1]
     by_parts = fp.load_model(network, table(), encoder=prepare)
-    as_function = fp.load_model(as_module(network), table(), encoder=lambda frame: prepare.transform(frame))
+    as_function = fp.load_model(
+        as_module(network), table(), encoder=lambda frame: prepare.transform(frame)
+    )
     rows = table().x[:500]
     for model in (by_parts, as_function):
         assert isinstance(model, TorchModel)
-        np.testing.assert_allclose(model.probabilities(rows), whole.predict_proba(table().words(rows)), atol=1e-5)
+        np.testing.assert_allclose(
+            model.probabilities(rows), whole.predict_proba(table().words(rows)), atol=1e-5
+        )
 
 
-# -- attributes that the model is not given ------------------------------------------------------------------------------
+# -- attributes that the model is not given --------------------------------------------------------
 
 
 def test_a_sensitive_attribute_that_is_no_input_is_explained_not_praised() -> None:
     frame = raw_adult()[["age", "education-num", "hours-per-week"]]
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, raw_adult()["income"])
-    audit = fp.audit(table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500)
+    audit = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    )
     body = audit.to_dict()
-    assert body["model"]["blind_to"] == [name for name in table().domain.names if name not in frame.columns]
+    assert body["model"]["blind_to"] == [
+        name for name in table().domain.names if name not in frame.columns
+    ]
     assert len(audit.findings) == 0
     assert "is not given sex, so changing sex alone cannot change its answer" in body["verdict"]
     assert "no proof of fairness" in body["verdict"]
@@ -204,14 +235,20 @@ def test_an_attribute_can_be_named_as_not_given() -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         narrow.fit(np.delete(GERMAN.x, gender, axis=1), GERMAN.y)
     data = GERMAN.with_sensitive("gender")
-    with pytest.raises(ModelError, match=r"takes 19 columns; 'german' has 20.*not given gender, say so"):
+    with pytest.raises(
+        ModelError, match=r"takes 19 columns; 'german' has 20.*not given gender, say so"
+    ):
         fp.load_model(narrow, data)
     model = fp.load_model(narrow, data, blind_to=["gender"])
-    np.testing.assert_allclose(model.probabilities(data.x), narrow.predict_proba(np.delete(data.x, gender, axis=1)), atol=1e-5)
+    np.testing.assert_allclose(
+        model.probabilities(data.x),
+        narrow.predict_proba(np.delete(data.x, gender, axis=1)),
+        atol=1e-5,
+    )
     assert not judge(data.domain, model, data.x).is_discriminatory.any()
 
 
-# -- classes, logits, refusals -------------------------------------------------------------------------------------------
+# -- classes, logits, refusals ---------------------------------------------------------------------
 
 
 def test_classes_in_another_order_are_put_right() -> None:
@@ -219,9 +256,13 @@ def test_classes_in_another_order_are_put_right() -> None:
     numbers = make_column_selector(dtype_include="number")
     wrong_way = raw_adult()["income"].map({"<=50K": "1 low", ">50K": "0 high"})
     data = datasets.open_table(frame.assign(income=wrong_way), label="income", sensitive="sex")
-    model = make_pipeline(make_column_transformer((StandardScaler(), numbers)), LogisticRegression()).fit(frame, wrong_way)
+    model = make_pipeline(
+        make_column_transformer((StandardScaler(), numbers)), LogisticRegression()
+    ).fit(frame, wrong_way)
     assert data.classes == ("0 high", "1 low")
-    np.testing.assert_allclose(fp.load_model(model, data).probabilities(data.x), model.predict_proba(frame), atol=1e-5)
+    np.testing.assert_allclose(
+        fp.load_model(model, data).probabilities(data.x), model.predict_proba(frame), atol=1e-5
+    )
 
 
 def test_logits_are_read_as_logits_where_that_is_said() -> None:
@@ -237,7 +278,10 @@ def test_logits_are_read_as_logits_where_that_is_said() -> None:
 
 def test_gaps_are_told_where_a_network_takes_plain_numbers() -> None:
     width = len(table().domain)
-    with pytest.raises(ModelError, match=r"Row \d+ of .* has no value for 'workclass', and Sequential takes numbers"):
+    with pytest.raises(
+        ModelError,
+        match=r"Row \d+ of .* has no value for 'workclass', and Sequential takes numbers",
+    ):
         fp.load_model(nn.Sequential(nn.Linear(width, 2)), table(), inputs="numbers")
 
 
@@ -247,10 +291,30 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[FairprobeError], str]] = {
     "a missing file": ("nowhere.onnx", {}, StorageError, "There is no model at nowhere.onnx"),
     "no model at all": (3, {}, ModelError, "got int"),
     "an unknown kind": (__file__, {}, ModelError, "is of no kind that is known here"),
-    "unknown inputs": (as_module, {"inputs": "words"}, SettingError, "'numbers', 'one-hot' or 'auto'; got 'words'"),
-    "unknown outputs": (as_module, {"outputs": "labels"}, SettingError, "logits or probabilities, or auto; got 'labels'"),
-    "an unknown attribute": (as_module, {"blind_to": ["gendre"]}, FairprobeError, "Did you mean 'gender'"),
-    "an encoder that is none": (as_module, {"encoder": 3}, SettingError, "An encoder is a fitted transformer"),
+    "unknown inputs": (
+        as_module,
+        {"inputs": "words"},
+        SettingError,
+        "'numbers', 'one-hot' or 'auto'; got 'words'",
+    ),
+    "unknown outputs": (
+        as_module,
+        {"outputs": "labels"},
+        SettingError,
+        "logits or probabilities, or auto; got 'labels'",
+    ),
+    "an unknown attribute": (
+        as_module,
+        {"blind_to": ["gendre"]},
+        FairprobeError,
+        "Did you mean 'gender'",
+    ),
+    "an encoder that is none": (
+        as_module,
+        {"encoder": 3},
+        SettingError,
+        "An encoder is a fitted transformer",
+    ),
     "an encoder in a pickle": (as_module, {"encoder": "prepare.pkl"}, ModelError, "is a pickle"),
     "no module": ("no_such_module:model", {}, SettingError, "There is no module 'no_such_module'"),
 }

@@ -1,4 +1,6 @@
-"""An audit as Markdown: what it says, that it says nothing more, and that it stays what it is whatever the names contain."""
+"""An audit as Markdown: what it says, that it says nothing more, and that it stays what it is
+whatever the names contain.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,33 @@ from tests.test_report_documents import (
 )
 
 WRITERS = [model_card, audit_table]
-PLAIN = {"text", "text_special", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "code_inline"}
+PLAIN = {
+    "text",
+    "text_special",
+    "softbreak",
+    "strong_open",
+    "strong_close",
+    "em_open",
+    "em_close",
+    "code_inline",
+}
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 # Everything that begins something in Markdown, and some of it together.
 TEXTS = st.lists(
-    st.sampled_from([*"\\`*_[]()<>|~$#&!-+=.:;/ \n\t\r\x00\u202e1aé東", "&lt;", "&#60;", "<b>", "~~", "1. ", "- ", "---", "```", "a_b"]),
+    st.sampled_from(
+        [
+            *"\\`*_[]()<>|~$#&!-+=.:;/ \n\t\r\x00\u202e1aé東",
+            "&lt;",
+            "&#60;",
+            "<b>",
+            "~~",
+            "1. ",
+            "- ",
+            "---",
+            "```",
+            "a_b",
+        ]
+    ),
     max_size=12,
 ).map("".join)
 
@@ -86,7 +110,19 @@ def read(text: str) -> Read:
         elif token.type == "fence":
             seen.code.append(token.content)
         elif token.nesting == 1:
-            assert token.tag in {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}, token
+            assert token.tag in {
+                "h2",
+                "h3",
+                "p",
+                "ul",
+                "li",
+                "table",
+                "thead",
+                "tbody",
+                "tr",
+                "th",
+                "td",
+            }, token
             stack.append(token.tag)
             if token.tag == "table":
                 seen.tables.append([])
@@ -106,7 +142,7 @@ def audited(make: Callable[[], Document]) -> Read:
     return read(audit_table(make()))
 
 
-# -- whatever the names contain -----------------------------------------------------------------------------------------
+# -- whatever the names contain --------------------------------------------------------------------
 
 
 def cleaned(text: str) -> str:
@@ -121,7 +157,9 @@ def test_a_text_is_shown_as_it_is_in_a_line_a_list_a_heading_and_a_cell(text: st
     assert read(shown).text == wanted
     assert read(f"- {shown}").text == wanted
     assert read(f"## A {shown}").headings == [(2, f"A {wanted}".strip())]
-    assert read(table(("head", shown), [(shown, "1"), ("b", shown)])).tables == [[["head", wanted], [wanted, "1"], ["b", wanted]]]
+    assert read(table(("head", shown), [(shown, "1"), ("b", shown)])).tables == [
+        [["head", wanted], [wanted, "1"], ["b", wanted]]
+    ]
 
 
 @given(st.text(st.sampled_from("`\n a~"), max_size=20))
@@ -163,15 +201,23 @@ def test_every_kind_of_document_is_valid_markdown_with_good_and_with_evil_names(
 
     evil = read(write(with_texts(make(), change)))
     assert [level for level, _ in evil.headings] == [level for level, _ in good.headings]
-    assert [[len(row) for row in rows] for rows in evil.tables] == [[len(row) for row in rows] for rows in good.tables]
+    assert [[len(row) for row in rows] for rows in evil.tables] == [
+        [len(row) for row in rows] for rows in good.tables
+    ]
     assert len(evil.code) == len(good.code)
 
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", KINDS)
-def test_the_words_are_measured_and_the_spaces_ordinary(make: Callable[[], Document], write: Callable[[Document], str]) -> None:
+def test_the_words_are_measured_and_the_spaces_ordinary(
+    make: Callable[[], Document], write: Callable[[Document], str]
+) -> None:
     text = write(make())
-    assert not re.search(r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b|debias", text, re.IGNORECASE)
+    assert not re.search(
+        r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b|debias",
+        text,
+        re.IGNORECASE,
+    )
     assert SPACE not in text
     assert not re.search(r"\bNone\b(?! of)", text)
     assert "nan" not in text.split()
@@ -179,7 +225,7 @@ def test_the_words_are_measured_and_the_spaces_ordinary(make: Callable[[], Docum
     assert "\n\n\n" not in text
 
 
-# -- the model card -----------------------------------------------------------------------------------------------------
+# -- the model card --------------------------------------------------------------------------------
 
 
 def test_a_card_has_a_section_for_each_question() -> None:
@@ -199,12 +245,24 @@ def test_a_card_has_a_section_for_each_question() -> None:
 def test_a_card_says_what_was_audited_and_how() -> None:
     text = card(document).text
     for words in (
-        "Decisions that depend on gender were found. Changing nothing but gender changes the network's decision for 9.2 %",
-        "Model: DenseNetwork, 3 inputs, hidden layers of 8 and 4 neurons, 78 parameters; trained by fairprobe on this data.",
-        "Data: Adult (Census Income). 48,842 rows, 3 attributes. Source: UCI. Licence: CC BY 4.0. Citation: R. Kohavi, KDD 1996.",
+        (
+            "Decisions that depend on gender were found. Changing nothing but gender changes the"
+            " network's decision for 9.2 %"
+        ),
+        (
+            "Model: DenseNetwork, 3 inputs, hidden layers of 8 and 4 neurons, 78 parameters;"
+            " trained by fairprobe on this data."
+        ),
+        (
+            "Data: Adult (Census Income). 48,842 rows, 3 attributes. Source: UCI. Licence: CC BY"
+            " 4.0. Citation: R. Kohavi, KDD 1996."
+        ),
         "Decision: income, “<=50K” or “>50K”; “>50K” is declared the favourable answer.",
         "Sensitive: gender.",
-        "Accuracy: 84.0 % (83.3 % to 84.8 %) of 9,769 rows; always giving the commonest answer: 75.9 %.",
+        (
+            "Accuracy: 84.0 % (83.3 % to 84.8 %) of 9,769 rows; always giving the commonest answer:"
+            " 75.9 %."
+        ),
         "Everybody in the data was asked (48,842), and 50,000 possible people drawn uniformly",
         "method “neuronfair”, variant “revert”",
         "starts from 1,000 people (seeds)",
@@ -219,18 +277,36 @@ def test_every_measure_stands_with_its_interval_and_the_seed() -> None:
     assert rows["Measure"] == ["Value", "95 % interval", "Measured on"]
     assert rows["People in the data affected"] == ["9.2 %", "8.9 % to 9.4 %", "48,842 people"]
     assert rows["Possible people affected (DM-RS)"] == ["4.5 %", "4.3 % to 4.7 %", "50,000 drawn"]
-    assert rows["Same decision as a counterpart (IFR_b)"] == ["90.9 %", "90.3 % to 91.4 %", "9,769 pairs"]
-    assert rows["… and nearly the same probabilities (IFR_p)"] == ["37.5 %", "36.5 % to 38.5 %", "9,769 pairs"]
+    assert rows["Same decision as a counterpart (IFR_b)"] == [
+        "90.9 %",
+        "90.3 % to 91.4 %",
+        "9,769 pairs",
+    ]
+    assert rows["… and nearly the same probabilities (IFR_p)"] == [
+        "37.5 %",
+        "36.5 % to 38.5 %",
+        "9,769 pairs",
+    ]
     assert rows["Cases found by the search (IDIs)"] == ["414,449", "–", "474,380 tried"]
     assert rows["Success rate of the search (GSR), no population rate"][0] == "87.4 %"
     assert rows["Reaction of the neurons (AUC), layer “hidden2”"][2] == "48,842 pairs"
     assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 rows"]
-    assert "All with seed 7. Nearly the same means a Jensen–Shannon divergence of at most 0.001 nats." in read_card.text
+    assert (
+        "All with seed 7. Nearly the same means a Jensen–Shannon divergence of at most 0.001 nats."
+        in read_card.text
+    )
 
 
 def test_groups_have_a_row_for_each_division_with_the_lowest_ratio() -> None:
     head, *rows = card(many_values).rows("Groups")
-    assert head == ["Groups", "ΔDP", "ΔEO, truth “<=50K”", "ΔEO, truth “>50K”", "Lowest impact ratio", "of"]
+    assert head == [
+        "Groups",
+        "ΔDP",
+        "ΔEO, truth “<=50K”",
+        "ΔEO, truth “>50K”",
+        "Lowest impact ratio",
+        "of",
+    ]
     dp, eo, other = "0.177 (0.164 to 0.190)", "0.071 (0.060 to 0.083)", "0.091 (0.050 to 0.131)"
     assert rows[0] == ["by gender", dp, eo, other, "0.26 (0.23 to 0.30)", "Female"]
     assert rows[1] == ["by age", dp, eo, other, "0.50 (0.40 to 0.60)", "20–29"]
@@ -241,8 +317,14 @@ def test_of_many_classes_only_the_favourable_one_has_its_column() -> None:
     body = multi_class()
     body["data"]["favourable"] = 2
     divided = selection_table("gender", [selection_row("a", 1, 9, None)])
-    divided["eo"] = [{**divided["eo"][0], "given": name, "estimate": place / 10} for place, name in enumerate(("low", "middle", "high"))]
-    body["fairness"] |= {"positive": 2, "group": {"selected": document()["dm_rs"], "tables": [divided]}}
+    divided["eo"] = [
+        {**divided["eo"][0], "given": name, "estimate": place / 10}
+        for place, name in enumerate(("low", "middle", "high"))
+    ]
+    body["fairness"] |= {
+        "positive": 2,
+        "group": {"selected": document()["dm_rs"], "tables": [divided]},
+    }
     head, row = read(model_card(body)).rows("Groups")
     assert head[2:] == ["ΔEO, truth “high”", "Lowest impact ratio", "of"]
     assert row[2:] == ["0.200 (0.060 to 0.083)", "not defined", "–"]
@@ -255,16 +337,23 @@ def test_who_is_affected_most_stands_with_the_strongest_evidence_first() -> None
         ["gender: Female", "16,192", "3.8 %", "3.5 % to 4.2 %"],
         ["education: Masters", "2,657", "21.2 %", "19.7 % to 22.8 %"],
     ]
-    assert "85.9 % would get the favourable answer (income: >50K) as “Male”, and 14.1 % as “Female”." in read_card.text
+    assert (
+        "85.9 % would get the favourable answer (income: >50K) as “Male”, and 14.1 % as “Female”."
+        in read_card.text
+    )
     many = card(many_values).rows("Group")
-    assert [row[0] for row in many[1:]] == [*(f"gender and age: Male, {age}" for age in range(5)), "education: Masters"]
+    assert [row[0] for row in many[1:]] == [
+        *(f"gender and age: Male, {age}" for age in range(5)),
+        "education: Masters",
+    ]
 
 
 def test_the_most_striking_pair_is_told_in_words() -> None:
     assert (
-        "Two people who are alike in everything else (age 60–69; education Masters). With gender “Female” the network decides “<=50K” "
-        "(probability 92.9 %), with gender “Male” it decides “>50K” (probability 79.5 %)."
-    ) in card(document).text
+        "Two people who are alike in everything else (age 60–69; education Masters). With gender"
+        " “Female” the network decides “<=50K” (probability 92.9 %), with gender “Male” it decides"
+        " “>50K” (probability 79.5 %)." in card(document).text
+    )
     body = document()
     body["pairs"] = [pair() | {"shared": {f"a{place}": "x" for place in range(25)}}]
     assert "a19 x, and 5 attributes more)" in read(model_card(body)).text
@@ -272,7 +361,10 @@ def test_the_most_striking_pair_is_told_in_words() -> None:
 
 def test_where_nothing_was_found_a_card_says_so_and_shows_no_pair() -> None:
     read_card = card(nothing_found)
-    assert "No decision that depends on gender was found. No discrimination by gender was found." in read_card.text
+    assert (
+        "No decision that depends on gender was found. No discrimination by gender was found."
+        in read_card.text
+    )
     assert "None of the 48,842 people in the data would get another decision" in read_card.text
     assert "The most striking pair" not in read_card.text
     assert not any(rows[0][0] == "Group" for rows in read_card.tables)
@@ -285,7 +377,10 @@ def test_limits_are_the_notes_and_how_to_repeat_it_is_the_command_and_the_versio
         assert note in read_card.text
     assert "can be mitigated, not proved absent" in read_card.text
     assert read_card.code == ["fairprobe audit adult --sensitive gender\n"]
-    assert "The same seed (7) and the same versions (fairprobe 0.1.0, python 3.11.7) give the same numbers" in read_card.text
+    assert (
+        "The same seed (7) and the same versions (fairprobe 0.1.0, python 3.11.7) give the same"
+        " numbers" in read_card.text
+    )
     assert "Audited on 15 November 2026." in read_card.text
     assert "a repetition may find another number" not in read_card.text
     assert "a repetition may find another number" in card(interrupted).text
@@ -295,11 +390,16 @@ def test_limits_are_the_notes_and_how_to_repeat_it_is_the_command_and_the_versio
 
 def test_a_black_box_is_called_one_and_has_no_neurons() -> None:
     read_card = card(black_box)
-    assert "RandomForestClassifier, 3 inputs; given by the user; a black box, which can be asked but not looked into." in read_card.text
+    assert (
+        "RandomForestClassifier, 3 inputs; given by the user; a black box, which can be asked but"
+        " not looked into." in read_card.text
+    )
     assert not re.search(r"neuron|network|AUC|hidden|parameter", read_card.text, re.IGNORECASE)
     body = black_box()
     body["model"]["kind"] = "scikit-learn classifier"
-    assert "RandomForestClassifier (scikit-learn classifier), 3 inputs" in read(model_card(body)).text
+    assert (
+        "RandomForestClassifier (scikit-learn classifier), 3 inputs" in read(model_card(body)).text
+    )
 
 
 def test_themis_has_its_scores_with_its_own_confidence() -> None:
@@ -309,7 +409,10 @@ def test_themis_has_its_scores_with_its_own_confidence() -> None:
 
 
 def test_rates_and_groups_that_are_not_defined_say_why() -> None:
-    assert "No person held out has a counterpart that differs only in gender" in card(without_pairs).text
+    assert (
+        "No person held out has a counterpart that differs only in gender"
+        in card(without_pairs).text
+    )
     assert "none was declared the favourable one" in card(multi_class).text
     assert not any(rows[0][0] == "Groups" for rows in card(multi_class).tables)
     assert "“>50K” is taken for it" in card(bare).text
@@ -317,11 +420,19 @@ def test_rates_and_groups_that_are_not_defined_say_why() -> None:
 
 def test_a_repair_is_told_before_and_after_and_beside_its_controls() -> None:
     read_card = card(repaired)
-    rows = {row[0]: row[1:] for row in next(rows for rows in read_card.tables if "before" in rows[0])}
+    rows = {
+        row[0]: row[1:] for row in next(rows for rows in read_card.tables if "before" in rows[0])
+    }
     assert rows["Measure"] == ["before", "after", "blind", "retrained", "random points"]
-    assert rows["Possible people affected (DM-RS)"][:2] == ["4.5 % (4.0 % to 5.0 %)", "0.31 % (0 % to 0.81 %)"]
+    assert rows["Possible people affected (DM-RS)"][:2] == [
+        "4.5 % (4.0 % to 5.0 %)",
+        "0.31 % (0 % to 0.81 %)",
+    ]
     assert rows["Cases found by the same search"] == ["1,234"] * 5
-    assert "Repair accepted. To mitigate what was found, the model was repaired with “counterfactual”." in read_card.text
+    assert (
+        "Repair accepted. To mitigate what was found, the model was repaired with “counterfactual”."
+        in read_card.text
+    )
     assert "93.1 % less" in read_card.text
     assert "Repair refused: the accuracy falls by 7.9 points" in card(refused).text
     assert "not defined" in card(refused).text
@@ -329,7 +440,7 @@ def test_a_repair_is_told_before_and_after_and_beside_its_controls() -> None:
     assert "The repair, before and after" not in card(document).text
 
 
-# -- the table of a bias audit ------------------------------------------------------------------------------------------
+# -- the table of a bias audit ---------------------------------------------------------------------
 
 
 def test_the_table_has_people_rates_and_ratios_of_each_group() -> None:
@@ -342,13 +453,29 @@ def test_the_table_has_people_rates_and_ratios_of_each_group() -> None:
     assert read_table.tables == [
         [
             ["Group", "People", "Selected", "Selection rate", "Impact ratio", "Remark"],
-            ["Female", "3,276", "204", "6.2 % (1.0 % to 90.0 %)", "0.26 (0.23 to 0.30)", "below 0.8"],
-            ["Male", "6,493", "1,547", "23.8 % (1.0 % to 90.0 %)", "1.00 (1.00 to 1.00)", "highest rate"],
+            [
+                "Female",
+                "3,276",
+                "204",
+                "6.2 % (1.0 % to 90.0 %)",
+                "0.26 (0.23 to 0.30)",
+                "below 0.8",
+            ],
+            [
+                "Male",
+                "6,493",
+                "1,547",
+                "23.8 % (1.0 % to 90.0 %)",
+                "1.00 (1.00 to 1.00)",
+                "highest rate",
+            ],
         ]
     ]
     for words in (
-        "1,751 of the 9,769 people held out (17.9 %) are given the answer “>50K”: they count as selected. This answer is declared the "
-        "favourable one.",
+        (
+            "1,751 of the 9,769 people held out (17.9 %) are given the answer “>50K”: they count as"
+            " selected. This answer is declared the favourable one."
+        ),
         "There is nobody whose group is unknown.",
         "Local Law 144",
         "fewer than 2.0 % of the people whose group is known. In brackets: 95 % intervals.",
@@ -359,7 +486,11 @@ def test_the_table_has_people_rates_and_ratios_of_each_group() -> None:
 
 def test_small_empty_and_unknown_groups_are_marked_and_counted() -> None:
     read_table = audited(many_values)
-    assert [text for _, text in read_table.headings[1:-1]] == ["By gender", "By age", "By gender and age"]
+    assert [text for _, text in read_table.headings[1:-1]] == [
+        "By gender",
+        "By age",
+        "By gender and age",
+    ]
     rows = {row[0]: row for row in read_table.tables[2]}
     assert rows["Male, 0"] == ["Male, 0", "0", "0", "–", "–", "nobody"]
     assert rows["Male, 1"][-1] == "small group (under 2.0 %)"
@@ -375,33 +506,53 @@ def test_small_empty_and_unknown_groups_are_marked_and_counted() -> None:
 
 def test_an_assumed_favourable_answer_is_said_to_be_assumed() -> None:
     text = audited(bare).text
-    assert "No answer was declared the favourable one, so the second of the two counts as it." in text
+    assert (
+        "No answer was declared the favourable one, so the second of the two counts as it." in text
+    )
     assert "This answer is declared" not in text
 
 
 def test_without_a_favourable_answer_there_is_a_sentence_and_no_table() -> None:
     read_table = audited(multi_class)
     assert read_table.tables == []
-    assert "The decision has 3 answers, and none was declared the favourable one." in read_table.text
+    assert (
+        "The decision has 3 answers, and none was declared the favourable one." in read_table.text
+    )
 
 
 def test_where_nobody_is_selected_there_is_no_ratio_and_a_sentence() -> None:
     read_table = audited(constant)
     assert [row[4] for row in read_table.tables[0][1:]] == ["–", "–"]
-    assert "Nobody is selected in any group that could be the reference, so there is no impact ratio." in read_table.text
+    assert (
+        "Nobody is selected in any group that could be the reference, so there is no impact ratio."
+        in read_table.text
+    )
 
 
 def test_pairs_of_attributes_have_their_tables_and_those_left_out_are_named() -> None:
     read_table = audited(three_attributes)
-    divided = ["gender", "race", "country", "gender and race", "gender and country", "gender and race and country"]
-    assert [text for _, text in read_table.headings[1:-1]] == [f"By {attribute}" for attribute in divided]
+    divided = [
+        "gender",
+        "race",
+        "country",
+        "gender and race",
+        "gender and country",
+        "gender and race and country",
+    ]
+    assert [text for _, text in read_table.headings[1:-1]] == [
+        f"By {attribute}" for attribute in divided
+    ]
     assert "too many combinations to compare were left out: “race and country”." in read_table.text
 
 
 def test_names_are_shown_as_they_are_in_the_table() -> None:
     body: Any = document()
     names = ["a|b", "<b>*x*</b>\nnext", "`rm` _y_"]
-    body["fairness"]["group"]["tables"] = [selection_table("a | b", [selection_row(name, 1, 9, (1.0, 1.0, 1.0)) for name in names])]
+    body["fairness"]["group"]["tables"] = [
+        selection_table("a | b", [selection_row(name, 1, 9, (1.0, 1.0, 1.0)) for name in names])
+    ]
     read_table = read(audit_table(body))
-    assert [row[0] for row in read_table.tables[0][1:]] == [shortened(name, LONGEST) for name in names]
+    assert [row[0] for row in read_table.tables[0][1:]] == [
+        shortened(name, LONGEST) for name in names
+    ]
     assert read_table.headings[1] == (3, "By a | b")

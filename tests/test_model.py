@@ -1,4 +1,6 @@
-"""White boxes: layers and their names, activations, gradients against finite differences, silenced neurons, encoders."""
+"""White boxes: layers and their names, activations, gradients against finite differences, silenced
+neurons, encoders.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def by_hand(module: nn.Module, x: Rows) -> Tensor:
     return answer
 
 
-# -- networks of every style --------------------------------------------------------------------------------------------
+# -- networks of every style -----------------------------------------------------------------------
 
 
 class Functional(nn.Module):
@@ -50,7 +52,12 @@ class Functional(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.b, self.c, self.out = nn.Linear(WIDTH, 6), nn.Linear(6, 4), nn.Linear(4, 3), nn.Linear(3, 2)
+        self.a, self.b, self.c, self.out = (
+            nn.Linear(WIDTH, 6),
+            nn.Linear(6, 4),
+            nn.Linear(4, 3),
+            nn.Linear(3, 2),
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         z = F.relu(self.a(z))
@@ -65,7 +72,12 @@ class Shared(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.b, self.out, self.act = nn.Linear(WIDTH, 6), nn.Linear(6, 4), nn.Linear(4, 2), nn.ReLU()
+        self.a, self.b, self.out, self.act = (
+            nn.Linear(WIDTH, 6),
+            nn.Linear(6, 4),
+            nn.Linear(4, 2),
+            nn.ReLU(),
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         answer: Tensor = self.out(self.act(self.b(self.act(self.a(z)))))
@@ -75,7 +87,11 @@ class Shared(nn.Module):
 class Block(nn.Module):
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
-        self.linear, self.norm, self.drop = nn.Linear(before, after), nn.BatchNorm1d(after), nn.Dropout(0.5)
+        self.linear, self.norm, self.drop = (
+            nn.Linear(before, after),
+            nn.BatchNorm1d(after),
+            nn.Dropout(0.5),
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         answer: Tensor = self.drop(F.gelu(self.norm(self.linear(z))))
@@ -97,7 +113,11 @@ class Convolution(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.dense, self.out = nn.Conv2d(1, 3, 3, padding=1), nn.Linear(48, 5), nn.Linear(5, 2)
+        self.conv, self.dense, self.out = (
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.Linear(48, 5),
+            nn.Linear(5, 2),
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         z = F.relu(self.conv(z.view(-1, 1, 4, 4)))
@@ -106,7 +126,9 @@ class Convolution(nn.Module):
 
 
 def plain() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2))
+    return nn.Sequential(
+        nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2)
+    )
 
 
 def one_relu_for_all() -> nn.Sequential:
@@ -122,7 +144,9 @@ STYLES: dict[str, tuple[Callable[[], nn.Module], dict[str, int], int]] = {
     "blocks with batch norm and dropout": (Blocks, {"first.gelu": 6, "second.gelu": 4}, WIDTH),
     "convolution": (Convolution, {"relu": 48, "relu#2": 5}, 16),
 }
-each_style = pytest.mark.parametrize(("make", "layers", "width"), list(STYLES.values()), ids=list(STYLES))
+each_style = pytest.mark.parametrize(
+    ("make", "layers", "width"), list(STYLES.values()), ids=list(STYLES)
+)
 both_ways = pytest.mark.parametrize("closed_form", [True, False], ids=["closed form", "autograd"])
 
 
@@ -181,11 +205,26 @@ def test_activations_are_those_after_the_non_linearity_and_feature_maps_are_flat
     x = rows(3, width=16)
     with torch.no_grad():
         maps = torch.relu(picture.conv(torch.from_numpy(x).view(3, 1, 4, 4)))
-    assert torch.allclose(TorchModel(picture).activations(x)["relu"], maps.reshape(3, 48), atol=1e-6)
+    assert torch.allclose(
+        TorchModel(picture).activations(x)["relu"], maps.reshape(3, 48), atol=1e-6
+    )
 
 
 MODULES = [
-    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.RReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus),
+    *(
+        nn.ReLU,
+        nn.ReLU6,
+        nn.LeakyReLU,
+        nn.PReLU,
+        nn.RReLU,
+        nn.ELU,
+        nn.CELU,
+        nn.SELU,
+        nn.GELU,
+        nn.SiLU,
+        nn.Mish,
+        nn.Softplus,
+    ),
     *(nn.Sigmoid, nn.LogSigmoid, nn.Hardsigmoid, nn.Tanh, nn.Hardtanh, nn.Hardswish, nn.Softsign),
     *(nn.Tanhshrink, nn.Softshrink, nn.Hardshrink),
 ]
@@ -193,7 +232,9 @@ MODULES = [
 
 @pytest.mark.parametrize("activation", MODULES, ids=lambda kind: str(kind.__name__))
 def test_every_activation_module_of_torch_is_a_layer(activation: type[nn.Module]) -> None:
-    module = nn.Sequential(OrderedDict(inner=nn.Linear(WIDTH, 4), bend=activation(), out=nn.Linear(4, 2)))
+    module = nn.Sequential(
+        OrderedDict(inner=nn.Linear(WIDTH, 4), bend=activation(), out=nn.Linear(4, 2))
+    )
     x = rows()
     found = TorchModel(module).activations(x)
     assert list(found) == ["bend"]
@@ -213,9 +254,42 @@ class Bent(nn.Module):
 @pytest.mark.parametrize(
     "bend",
     [
-        *(F.relu, torch.relu, Tensor.relu, F.relu_, torch.relu_, Tensor.relu_, F.gelu, F.silu, F.elu, F.elu_, F.leaky_relu, F.leaky_relu_),
-        *(torch.tanh, Tensor.tanh, Tensor.tanh_, F.tanh, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid, F.hardtanh, F.mish),
-        *(F.softplus, F.selu, F.celu, F.relu6, F.hardswish, F.hardsigmoid, F.softsign, F.logsigmoid),
+        *(
+            F.relu,
+            torch.relu,
+            Tensor.relu,
+            F.relu_,
+            torch.relu_,
+            Tensor.relu_,
+            F.gelu,
+            F.silu,
+            F.elu,
+            F.elu_,
+            F.leaky_relu,
+            F.leaky_relu_,
+        ),
+        *(
+            torch.tanh,
+            Tensor.tanh,
+            Tensor.tanh_,
+            F.tanh,
+            torch.sigmoid,
+            Tensor.sigmoid,
+            Tensor.sigmoid_,
+            F.sigmoid,
+            F.hardtanh,
+            F.mish,
+        ),
+        *(
+            F.softplus,
+            F.selu,
+            F.celu,
+            F.relu6,
+            F.hardswish,
+            F.hardsigmoid,
+            F.softsign,
+            F.logsigmoid,
+        ),
         lambda z: F.relu(z, inplace=True),
     ],
     ids=lambda bend: str(getattr(bend, "__qualname__", bend)),
@@ -251,7 +325,7 @@ def test_a_later_change_in_place_does_not_reach_the_activations() -> None:
     assert torch.allclose(model.activations(x)["gelu"], expected, atol=1e-6)
 
 
-# -- outputs ------------------------------------------------------------------------------------------------------------
+# -- outputs ---------------------------------------------------------------------------------------
 
 
 class Ending(nn.Module):
@@ -308,16 +382,22 @@ def test_logits_and_probabilities_are_told_apart_and_the_output_is_no_hidden_lay
 BOTH_COLUMNS: dict[str, Callable[[Tensor], Tensor]] = {
     "cat": lambda s: torch.cat([1 - torch.sigmoid(s), torch.sigmoid(s)], dim=1),
     "stack": lambda s: torch.stack([1 - torch.sigmoid(s[:, 0]), torch.sigmoid(s[:, 0])], dim=1),
-    "columns of a softmax": lambda s: torch.softmax(torch.cat([-s, s], dim=1) / 2, dim=1)[:, [0, 1]],
+    "columns of a softmax": lambda s: torch.softmax(torch.cat([-s, s], dim=1) / 2, dim=1)[
+        :, [0, 1]
+    ],
 }
 
 
 @pytest.mark.parametrize("end", list(BOTH_COLUMNS.values()), ids=list(BOTH_COLUMNS))
-def test_two_columns_that_add_up_to_one_are_probabilities_however_they_were_put_together(end: Callable[[Tensor], Tensor]) -> None:
+def test_two_columns_that_add_up_to_one_are_probabilities_however_they_were_put_together(
+    end: Callable[[Tensor], Tensor],
+) -> None:
     module = seeded(lambda: Ending(1, end))
     assert isinstance(module, Ending)
     x = rows(40)
-    assert TorchModel(module).probabilities(x)[:, 1] == pytest.approx(torch.sigmoid(module.scores(x))[:, 0].numpy(), abs=1e-5)
+    assert TorchModel(module).probabilities(x)[:, 1] == pytest.approx(
+        torch.sigmoid(module.scores(x))[:, 0].numpy(), abs=1e-5
+    )
 
 
 @both_ways
@@ -333,8 +413,12 @@ def test_the_outputs_can_be_declared() -> None:
     x = rows()
     module = nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2), nn.Softmax(dim=1))
     p = by_hand(module, x)
-    assert TorchModel(module, outputs="probabilities").probabilities(x) == pytest.approx(p.numpy(), abs=1e-6)
-    assert TorchModel(module, outputs="logits").probabilities(x) == pytest.approx(torch.softmax(p, dim=1).numpy(), abs=1e-6)
+    assert TorchModel(module, outputs="probabilities").probabilities(x) == pytest.approx(
+        p.numpy(), abs=1e-6
+    )
+    assert TorchModel(module, outputs="logits").probabilities(x) == pytest.approx(
+        torch.softmax(p, dim=1).numpy(), abs=1e-6
+    )
 
 
 def test_logits_declared_to_be_probabilities_are_refused() -> None:
@@ -342,7 +426,7 @@ def test_logits_declared_to_be_probabilities_are_refused() -> None:
         TorchModel(nn.Linear(WIDTH, 2), outputs="probabilities").probabilities(10 * rows())
 
 
-# -- gradients ----------------------------------------------------------------------------------------------------------
+# -- gradients -------------------------------------------------------------------------------------
 
 
 def differences(objective: Callable[[Tensor], Tensor], x: Rows) -> Floats:
@@ -358,14 +442,21 @@ def differences(objective: Callable[[Tensor], Tensor], x: Rows) -> Floats:
 
 
 def dense_net(seed: int, *, activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
-    module = seeded(lambda: nn.Sequential(nn.Linear(WIDTH, 7), activation(), nn.Linear(7, 20), nn.ReLU(), nn.Linear(20, 3)), seed)
+    module = seeded(
+        lambda: nn.Sequential(
+            nn.Linear(WIDTH, 7), activation(), nn.Linear(7, 20), nn.ReLU(), nn.Linear(20, 3)
+        ),
+        seed,
+    )
     assert isinstance(module, nn.Sequential)
     return module.double()
 
 
 @pytest.mark.parametrize("seed", range(3))
 @both_ways
-def test_the_gradient_of_a_layer_is_that_of_finite_differences(seed: int, closed_form: bool) -> None:
+def test_the_gradient_of_a_layer_is_that_of_finite_differences(
+    seed: int, closed_form: bool
+) -> None:
     module = dense_net(seed)
     model = TorchModel(module, closed_form=closed_form)
     x = rows(12, seed=seed)
@@ -383,7 +474,9 @@ def test_the_gradient_of_a_layer_is_that_of_finite_differences(seed: int, closed
 
 
 @pytest.mark.parametrize("make", [Functional, Blocks, Shared], ids=lambda make: str(make.__name__))
-def test_the_gradient_of_the_probabilities_is_that_of_finite_differences(make: Callable[[], nn.Module]) -> None:
+def test_the_gradient_of_the_probabilities_is_that_of_finite_differences(
+    make: Callable[[], nn.Module],
+) -> None:
     module = seeded(make).double()
     model = TorchModel(module)
     x = rows(12)
@@ -401,9 +494,15 @@ def test_the_gradient_of_three_classes_and_of_a_sigmoid_are_those_of_finite_diff
     x = rows(12)
     three = dense_net(1)
     gradient = TorchModel(three).gradient(lambda p: 2 * p, x)  # Σ p²
-    assert gradient == pytest.approx(differences(lambda z: (torch.softmax(three(z), dim=1) ** 2).sum(dim=1), x), abs=1e-5, rel=1e-4)
+    assert gradient == pytest.approx(
+        differences(lambda z: (torch.softmax(three(z), dim=1) ** 2).sum(dim=1), x),
+        abs=1e-5,
+        rel=1e-4,
+    )
     one = nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 1), nn.Sigmoid()).double()
-    gradient = TorchModel(one).gradient(lambda p: torch.tensor([0.0, 1.0], dtype=p.dtype).expand_as(p), x)
+    gradient = TorchModel(one).gradient(
+        lambda p: torch.tensor([0.0, 1.0], dtype=p.dtype).expand_as(p), x
+    )
     assert gradient == pytest.approx(differences(lambda z: one(z)[:, 0], x), abs=1e-5, rel=1e-4)
 
 
@@ -414,7 +513,11 @@ def test_the_gradient_of_a_convolution_runs_over_its_flattened_maps() -> None:
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 48)))
     gradient = TorchModel(module).gradient(lambda a: weights, x, layer="relu")
     assert gradient == pytest.approx(
-        differences(lambda z: (weights * F.relu(module.conv(z.view(-1, 1, 4, 4))).flatten(1)).sum(dim=1), x), abs=1e-4, rel=1e-4
+        differences(
+            lambda z: (weights * F.relu(module.conv(z.view(-1, 1, 4, 4))).flatten(1)).sum(dim=1), x
+        ),
+        abs=1e-4,
+        rel=1e-4,
     )
 
 
@@ -422,21 +525,29 @@ def test_a_layer_that_does_not_depend_on_the_input_has_gradient_zero() -> None:
     class Stubborn(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.value, self.out = nn.Parameter(torch.ones(1, 3), requires_grad=False), nn.Linear(3, 2)
+            self.value, self.out = (
+                nn.Parameter(torch.ones(1, 3), requires_grad=False),
+                nn.Linear(3, 2),
+            )
 
         def forward(self, z: Tensor) -> Tensor:
             answer: Tensor = self.out(torch.relu(self.value.expand(len(z), 3)))
             return answer
 
     x = rows(4)
-    assert (TorchModel(Stubborn()).gradient(torch.ones_like, x, layer="relu") == np.zeros((4, WIDTH))).all()
+    assert (
+        TorchModel(Stubborn()).gradient(torch.ones_like, x, layer="relu") == np.zeros((4, WIDTH))
+    ).all()
 
 
 @both_ways
 def test_gradients_work_where_the_caller_has_switched_them_off(closed_form: bool) -> None:
     model = TorchModel(dense_net(2), closed_form=closed_form)
     x = rows(6)
-    layer, output = model.gradient(torch.ones_like, x, layer="3"), model.gradient(lambda p: 2 * p, x)
+    layer, output = (
+        model.gradient(torch.ones_like, x, layer="3"),
+        model.gradient(lambda p: 2 * p, x),
+    )
     for off in (torch.no_grad(), torch.inference_mode()):
         with off:
             assert model.gradient(torch.ones_like, x, layer="3") == pytest.approx(layer)
@@ -451,12 +562,14 @@ def test_asking_for_gradients_leaves_none_in_the_module() -> None:
     assert all(parameter.requires_grad for parameter in module.parameters())
 
 
-# -- the closed form ----------------------------------------------------------------------------------------------------
+# -- the closed form -------------------------------------------------------------------------------
 
 
 @st.composite
 def chains(draw: st.DrawFn) -> nn.Sequential:
-    """Random dense networks of the pieces that the closed form knows, nested and flat, narrow and wide."""
+    """Random dense networks of the pieces that the closed form knows, nested and flat, narrow and
+    wide.
+    """
     pieces: list[nn.Module] = []
     width = WIDTH
     seed = draw(st.integers(0, 10**6))
@@ -468,7 +581,13 @@ def chains(draw: st.DrawFn) -> nn.Sequential:
             after = draw(st.sampled_from([1, 3, 15, 16, 17, 33]))
             part: list[nn.Module] = [nn.Linear(width, after, bias=draw(st.booleans()))]
             part += [
-                kind() for kind in draw(st.lists(st.sampled_from([nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Dropout, nn.Identity]), max_size=3))
+                kind()
+                for kind in draw(
+                    st.lists(
+                        st.sampled_from([nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Dropout, nn.Identity]),
+                        max_size=3,
+                    )
+                )
             ]
             pieces += [nn.Sequential(*part)] if draw(st.booleans()) else part
             width = after
@@ -488,7 +607,10 @@ def test_the_closed_form_tells_what_autograd_tells(module: nn.Sequential) -> Non
     for name, values in quick.activations(x).items():
         assert torch.allclose(values, expected[name], atol=1e-9)
         weights = torch.linspace(-1, 2, values.numel(), dtype=torch.float64).view_as(values)
-        one, other = (model.gradient(lambda a, w=weights: w * a, x, layer=name) for model in (quick, slow))  # type: ignore[misc]
+        one, other = (
+            model.gradient(lambda a, w=weights: w * a, x, layer=name)  # type: ignore[misc]
+            for model in (quick, slow)
+        )
         assert one == pytest.approx(other, abs=1e-6, rel=1e-5)
 
 
@@ -521,10 +643,12 @@ def test_a_subclass_of_a_known_piece_keeps_its_own_behaviour() -> None:
         nn.Sequential(Doubling(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2)),
         Backwards(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2)),
     ):
-        assert TorchModel(module).probabilities(x) == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
+        assert TorchModel(module).probabilities(x) == pytest.approx(
+            torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6
+        )
 
 
-# -- the user's module and rows -----------------------------------------------------------------------------------------
+# -- the user's module and rows --------------------------------------------------------------------
 
 
 def halve(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
@@ -559,7 +683,9 @@ def test_further_training_of_the_module_is_seen(closed_form: bool) -> None:
     before = model.probabilities(x)
     optimiser = torch.optim.SGD(module.parameters(), lr=1.0)
     module.train()
-    torch.autograd.backward(F.cross_entropy(module(torch.from_numpy(x)), torch.ones(len(x), dtype=torch.int64)))
+    torch.autograd.backward(
+        F.cross_entropy(module(torch.from_numpy(x)), torch.ones(len(x), dtype=torch.int64))
+    )
     optimiser.step()
     after = model.probabilities(x)
     assert after == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
@@ -577,7 +703,9 @@ def test_looking_leaves_no_hooks_and_no_changed_weights_behind() -> None:
         model.gradient(torch.ones_like, x, layer=first)
         model.with_zeroed(first, [0], x).probabilities(x)
         assert all((before[name] == value).all() for name, value in module.state_dict().items())
-        assert not any(child._forward_hooks or child._forward_pre_hooks for child in module.modules())
+        assert not any(
+            child._forward_hooks or child._forward_pre_hooks for child in module.modules()
+        )
 
 
 def test_a_part_that_was_put_back_into_training_mode_runs_in_eval_mode_all_the_same() -> None:
@@ -603,7 +731,11 @@ class Rescaling(nn.Module):
         return answer
 
 
-@pytest.mark.parametrize("make", [Rescaling, lambda: nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, 2))], ids=["in place", "relu first"])
+@pytest.mark.parametrize(
+    "make",
+    [Rescaling, lambda: nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, 2))],
+    ids=["in place", "relu first"],
+)
 def test_no_network_changes_the_rows_of_the_caller(make: Callable[[], nn.Module]) -> None:
     model = TorchModel(seeded(make))
     x = rows()
@@ -615,15 +747,20 @@ def test_no_network_changes_the_rows_of_the_caller(make: Callable[[], nn.Module]
     assert (x == before).all()
 
 
-def test_the_gradient_of_a_network_that_changes_its_input_in_place_is_that_of_finite_differences() -> None:
+def test_the_gradient_of_a_network_that_changes_its_input_is_that_of_finite_differences() -> None:
     module = seeded(Rescaling).double()
     assert isinstance(module, Rescaling)
     x = rows(6)
     model = TorchModel(module)
     gradient = model.gradient(torch.ones_like, x, layer="tanh")
-    assert gradient == pytest.approx(differences(lambda z: torch.tanh(module.inner(z / 10)).sum(dim=1), x), abs=1e-5)
+    assert gradient == pytest.approx(
+        differences(lambda z: torch.tanh(module.inner(z / 10)).sum(dim=1), x), abs=1e-5
+    )
     of_output = model.gradient(lambda p: 2 * p, x)
-    assert of_output == pytest.approx(differences(lambda z: (torch.softmax(module(z.clone()), dim=1) ** 2).sum(dim=1), x), abs=1e-5)
+    assert of_output == pytest.approx(
+        differences(lambda z: (torch.softmax(module(z.clone()), dim=1) ** 2).sum(dim=1), x),
+        abs=1e-5,
+    )
 
 
 def test_rows_of_any_number_type_and_memory_order_are_taken() -> None:
@@ -644,10 +781,13 @@ def test_no_rows_give_no_answers() -> None:
     assert model.labels(rows(0)).shape == (0,)
     assert list(model.layers(rows(3))) == ["1", "3"]
     assert model.activation(rows(0), "1").shape == (0, 6)
-    assert {name: tuple(values.shape) for name, values in model.activations(rows(0)).items()} == {"1": (0, 6), "3": (0, 4)}
+    assert {name: tuple(values.shape) for name, values in model.activations(rows(0)).items()} == {
+        "1": (0, 6),
+        "3": (0, 4),
+    }
 
 
-# -- silenced neurons ---------------------------------------------------------------------------------------------------
+# -- silenced neurons ------------------------------------------------------------------------------
 
 
 def test_silencing_neurons_is_the_same_as_cutting_their_wires() -> None:
@@ -665,12 +805,20 @@ def test_silencing_neurons_is_the_same_as_cutting_their_wires() -> None:
     assert np.abs(silenced.probabilities(x) - model.probabilities(x)).max() > 1e-3
     assert (silenced.activations(x)["1"][:, [0, 3, 5]] == 0).all()
     assert (silenced.activation(x, "1")[:, [0, 3, 5]] == 0).all()
-    assert torch.allclose(silenced.activations(x)["1"][:, [1, 2, 4]], model.activations(x)["1"][:, [1, 2, 4]], atol=1e-6)
+    assert torch.allclose(
+        silenced.activations(x)["1"][:, [1, 2, 4]],
+        model.activations(x)["1"][:, [1, 2, 4]],
+        atol=1e-6,
+    )
     # The gradient does not pass through what is silent, and the original stays what it was.
     flows = silenced.gradient(torch.ones_like, x, layer="3")
     assert flows == pytest.approx(TorchModel(cut).gradient(torch.ones_like, x, layer="3"), abs=1e-6)
-    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(TorchModel(cut).gradient(lambda p: 2 * p, x), abs=1e-6)
-    assert model.probabilities(x) == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(
+        TorchModel(cut).gradient(lambda p: 2 * p, x), abs=1e-6
+    )
+    assert model.probabilities(x) == pytest.approx(
+        torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6
+    )
 
 
 def test_silencing_adds_up_over_layers_and_over_neurons_of_one_layer() -> None:
@@ -686,7 +834,9 @@ def test_silencing_adds_up_over_layers_and_over_neurons_of_one_layer() -> None:
     twice = TorchModel(module).with_zeroed("1", [1], x).with_zeroed("3", np.array([2]), x)
     assert twice.probabilities(x) == pytest.approx(TorchModel(cut).probabilities(x), abs=1e-6)
     one_by_one = TorchModel(module).with_zeroed("1", [1], x).with_zeroed("1", [2], x)
-    assert one_by_one.probabilities(x) == pytest.approx(TorchModel(module).with_zeroed("1", [1, 2], x).probabilities(x), abs=1e-6)
+    assert one_by_one.probabilities(x) == pytest.approx(
+        TorchModel(module).with_zeroed("1", [1, 2], x).probabilities(x), abs=1e-6
+    )
 
 
 def test_silencing_one_place_of_a_feature_map_changes_only_that_place() -> None:
@@ -725,7 +875,13 @@ def test_a_silenced_activation_in_place_is_silent_for_the_rest_of_the_network() 
 
 def test_a_silenced_network_with_activations_in_place_has_the_gradient_of_its_cut_wires() -> None:
     module = seeded(
-        lambda: nn.Sequential(nn.Linear(WIDTH, 6), nn.ReLU(inplace=True), nn.Linear(6, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
+        lambda: nn.Sequential(
+            nn.Linear(WIDTH, 6),
+            nn.ReLU(inplace=True),
+            nn.Linear(6, 4),
+            nn.ReLU(inplace=True),
+            nn.Linear(4, 2),
+        )
     )
     assert isinstance(module, nn.Sequential)
     x = rows()
@@ -736,8 +892,12 @@ def test_a_silenced_network_with_activations_in_place_has_the_gradient_of_its_cu
         following.weight[:, [0, 3]] = 0
     silenced, expected = TorchModel(module).with_zeroed("1", [0, 3], x), TorchModel(cut)
     assert silenced.probabilities(x) == pytest.approx(expected.probabilities(x), abs=1e-6)
-    assert silenced.gradient(torch.ones_like, x, layer="3") == pytest.approx(expected.gradient(torch.ones_like, x, layer="3"), abs=1e-6)
-    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(expected.gradient(lambda p: 2 * p, x), abs=1e-6)
+    assert silenced.gradient(torch.ones_like, x, layer="3") == pytest.approx(
+        expected.gradient(torch.ones_like, x, layer="3"), abs=1e-6
+    )
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(
+        expected.gradient(lambda p: 2 * p, x), abs=1e-6
+    )
 
 
 def test_an_unknown_layer_or_neuron_is_refused_with_the_known_ones() -> None:
@@ -748,17 +908,22 @@ def test_an_unknown_layer_or_neuron_is_refused_with_the_known_ones() -> None:
         lambda: model.gradient(torch.ones_like, x, layer="rely"),
         lambda: model.with_zeroed("rely", [0], x),
     ):
-        with pytest.raises(ModelError, match=r"no hidden layer 'rely'\. Did you mean 'relu'\? Known: relu, tanh, relu#2"):
+        with pytest.raises(
+            ModelError,
+            match=r"no hidden layer 'rely'\. Did you mean 'relu'\? Known: relu, tanh, relu#2",
+        ):
             ask()
     with pytest.raises(ModelError, match="6"):
         model.with_zeroed("relu", [6], x)
 
 
-# -- wrong networks -----------------------------------------------------------------------------------------------------
+# -- wrong networks --------------------------------------------------------------------------------
 
 
 @both_ways
-def test_rows_of_the_wrong_width_are_refused_at_the_first_and_at_any_later_use(closed_form: bool) -> None:
+def test_rows_of_the_wrong_width_are_refused_at_the_first_and_at_any_later_use(
+    closed_form: bool,
+) -> None:
     model = TorchModel(seeded(plain), closed_form=closed_form)
     with pytest.raises(ModelError, match="cannot take a row of 4 columns"):
         model.probabilities(rows(width=4))
@@ -792,7 +957,9 @@ class Pair(nn.Module):
 
 
 def test_a_module_that_returns_more_than_scores_is_refused() -> None:
-    with pytest.raises(ModelError, match="must return one tensor of class scores; it returned tuple"):
+    with pytest.raises(
+        ModelError, match="must return one tensor of class scores; it returned tuple"
+    ):
         TorchModel(Pair()).probabilities(rows())
 
 
@@ -822,16 +989,25 @@ def test_a_forward_pass_that_depends_on_the_rows_is_explained() -> None:
         model.activation(-np.abs(rows()), "relu")
 
 
-# -- encoders and scales ------------------------------------------------------------------------------------------------
+# -- encoders and scales ---------------------------------------------------------------------------
 
 
 def coloured() -> Domain:
     return Domain(
         (
             Attribute(name="age", low=1, high=9),
-            Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"), one_hot=True),
+            Attribute(
+                name="colour", kind="categorical", categories=("red", "green", "blue"), one_hot=True
+            ),
             Attribute(name="sex", kind="categorical", categories=("f", "m")),
-            Attribute(name="town", kind="categorical", categories=("a", "b", "c", "d"), low=1, high=2, one_hot=True),
+            Attribute(
+                name="town",
+                kind="categorical",
+                categories=("a", "b", "c", "d"),
+                low=1,
+                high=2,
+                one_hot=True,
+            ),
         ),
         ("sex",),
     )
@@ -858,12 +1034,20 @@ def test_every_row_of_the_domain_has_exactly_one_one_in_each_group() -> None:
 
 
 def test_a_code_that_names_no_category_leaves_its_group_empty() -> None:
-    encoded = Encoder(coloured())(torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 0.0, 1.0]]))
-    assert encoded.tolist() == [[7, 0, 0, 0, 1, 0, 1, 0, 0], [7, 0, 0, 0, 1, 0, 0, 0, 1], [7, 0, 0, 0, 0, 0, 1, 0, 0]]
+    encoded = Encoder(coloured())(
+        torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 0.0, 1.0]])
+    )
+    assert encoded.tolist() == [
+        [7, 0, 0, 0, 1, 0, 1, 0, 0],
+        [7, 0, 0, 0, 1, 0, 0, 0, 1],
+        [7, 0, 0, 0, 0, 0, 1, 0, 0],
+    ]
 
 
 def test_without_one_hot_attributes_the_encoder_does_nothing() -> None:
-    encoder = Encoder(Domain((Attribute(name="a", high=3), Attribute(name="b", kind="real", high=1))))
+    encoder = Encoder(
+        Domain((Attribute(name="a", high=3), Attribute(name="b", kind="real", high=1)))
+    )
     z = torch.tensor([[1.0, 0.5]])
     assert encoder.is_identity
     assert encoder.width == 2
@@ -878,9 +1062,13 @@ def test_a_network_behind_an_encoder_sees_encoded_rows_and_its_gradient_has_thei
     x = domain.sample(30, rng=np.random.default_rng(0))
     model = TorchModel(module, encoder=encoder)
     with torch.no_grad():
-        assert model.probabilities(x) == pytest.approx(torch.softmax(module(encoder(torch.from_numpy(x))), dim=1).numpy(), abs=1e-6)
+        assert model.probabilities(x) == pytest.approx(
+            torch.softmax(module(encoder(torch.from_numpy(x))), dim=1).numpy(), abs=1e-6
+        )
     for closed_form in (True, False):
-        gradient = TorchModel(module, encoder=encoder, closed_form=closed_form).gradient(torch.ones_like, x, layer="1")
+        gradient = TorchModel(module, encoder=encoder, closed_form=closed_form).gradient(
+            torch.ones_like, x, layer="1"
+        )
         alive = (model.activation(x, "1") > 0).float()
         first = module[0]
         assert isinstance(first, nn.Linear)
@@ -889,7 +1077,9 @@ def test_a_network_behind_an_encoder_sees_encoded_rows_and_its_gradient_has_thei
 
 @pytest.mark.parametrize("width", [3, 5])
 def test_rows_that_do_not_have_the_attributes_of_the_encoder_are_refused(width: int) -> None:
-    model = TorchModel(nn.Sequential(nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2)), encoder=Encoder(coloured()))
+    model = TorchModel(
+        nn.Sequential(nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2)), encoder=Encoder(coloured())
+    )
     with pytest.raises(ModelError, match="columns"):
         model.probabilities(np.ones((3, width), dtype=np.float32))
 
@@ -902,10 +1092,14 @@ def test_a_network_that_does_not_fit_its_encoder_is_refused() -> None:
 
 def test_a_scale_brings_the_bounds_to_minus_one_and_one_and_a_constant_to_zero() -> None:
     scale = Scale.between(torch.tensor([1.0, -2.0, 5.0]), torch.tensor([9.0, 2.0, 5.0]))
-    assert scale(torch.tensor([[1.0, -2.0, 5.0], [9.0, 2.0, 5.0], [5.0, 1.0, 7.0]])).tolist() == [[-1, -1, 0], [1, 1, 0], [0, 0.5, 0]]
+    assert scale(torch.tensor([[1.0, -2.0, 5.0], [9.0, 2.0, 5.0], [5.0, 1.0, 7.0]])).tolist() == [
+        [-1, -1, 0],
+        [1, 1, 0],
+        [0, 0.5, 0],
+    ]
 
 
-# -- threads ------------------------------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 
 def test_one_thread_inside_and_the_former_number_afterwards_whatever_happens() -> None:

@@ -27,7 +27,10 @@ from fairprobe.scenes.scene import GivenScenes, Instance, Scene
 
 STREET = {"person": 4, "car": 3, "truck": 1, "motorcycle": 1, "dog": 2, "bird": 2, "cat": 1}
 INSERTED = ("person", "car", "motorcycle", "truck", "dog", "cat", "bird")
-SCENES = [draw_scene(np.random.default_rng([3, seed]), name=f"s{seed}", counts=STREET) for seed in range(12)]
+SCENES = [
+    draw_scene(np.random.default_rng([3, seed]), name=f"s{seed}", counts=STREET)
+    for seed in range(12)
+]
 CUTOUTS = cutouts_of(GivenScenes(tuple(SCENES)), INSERTED)
 METHODS = ("ns", "telea", "exemplars")
 
@@ -60,15 +63,20 @@ def plain_scene(*instances: Instance, size: tuple[int, int] = (120, 160)) -> Sce
 
 
 def block(label: str, left: int, top: int, right: int, bottom: int) -> Instance:
-    return Instance(label, (left, top, right, bottom), np.ones((bottom - top, right - left), dtype=bool))
+    return Instance(
+        label, (left, top, right, bottom), np.ones((bottom - top, right - left), dtype=bool)
+    )
 
 
-# -- perspective --------------------------------------------------------------------------------------------------------
+# -- perspective -----------------------------------------------------------------------------------
 
 
 def test_the_line_goes_through_two_objects() -> None:
-    found = perspective_of(plain_scene(block("person", 20, 41, 28, 61), block("car", 60, 61, 120, 111)))
-    # heights 20 at row 60 and 50 at row 110: a slope of 30 / 50, and nothing is high at 60 - 20 / 0.6
+    found = perspective_of(
+        plain_scene(block("person", 20, 41, 28, 61), block("car", 60, 61, 120, 111))
+    )
+    # heights 20 at row 60 and 50 at row 110: a slope of 30 / 50, and nothing is high at 60 - 20 /
+    # 0.6
     assert found.source == "objects"
     assert found.slope == pytest.approx(0.6)
     assert found.horizon == pytest.approx(60 - 20 / 0.6)
@@ -76,13 +84,18 @@ def test_the_line_goes_through_two_objects() -> None:
 
 
 def test_one_wrong_object_does_not_move_the_line() -> None:
-    right = [block("person", 5 + 30 * at, 60 + 10 * at - (20 + 6 * at) + 1, 12 + 30 * at, 61 + 10 * at) for at in range(5)]
+    right = [
+        block("person", 5 + 30 * at, 60 + 10 * at - (20 + 6 * at) + 1, 12 + 30 * at, 61 + 10 * at)
+        for at in range(5)
+    ]
     wrong = block("car", 148, 80, 158, 86)
     assert perspective_of(plain_scene(*right, wrong)).slope == pytest.approx(0.6, rel=0.02)
 
 
 def test_a_line_that_shrinks_towards_the_viewer_is_refused() -> None:
-    found = perspective_of(plain_scene(block("person", 20, 21, 28, 71), block("person", 60, 91, 70, 111)))
+    found = perspective_of(
+        plain_scene(block("person", 20, 21, 28, 71), block("person", 60, 91, 70, 111))
+    )
     assert found.source == "one object and the horizon"
     assert found.slope > 0
     assert found.horizon == 40
@@ -102,10 +115,12 @@ def test_one_object_and_the_horizon_make_a_line_and_none_the_default() -> None:
 def test_an_object_with_another_before_it_and_one_at_the_border_do_not_count() -> None:
     hidden, before = block("person", 20, 31, 30, 71), block("person", 20, 71, 30, 116)
     cut_off = block("car", 100, 60, 160, 118)
-    assert perspective_of(plain_scene(hidden, before, cut_off)).source == "one object and the horizon"
+    assert (
+        perspective_of(plain_scene(hidden, before, cut_off)).source == "one object and the horizon"
+    )
 
 
-# -- insertion ----------------------------------------------------------------------------------------------------------
+# -- insertion -------------------------------------------------------------------------------------
 
 
 def test_every_class_was_inserted_somewhere() -> None:
@@ -116,7 +131,11 @@ def test_inserted_objects_have_their_true_height_at_every_row() -> None:
     for scene, mutant in ALL_INSERTED:
         for left, top, right, bottom in mutant.places:
             true = scene.true_height(bottom - 1) * HEIGHTS[mutant.label]
-            assert abs(bottom - top - true) <= max(0.1 * true, 1.0), (scene.name, mutant.label, bottom)
+            assert abs(bottom - top - true) <= max(0.1 * true, 1.0), (
+                scene.name,
+                mutant.label,
+                bottom,
+            )
             assert bottom - top >= 0.03 * scene.size[0] - 1
             changed = (mutant.image != scene.image).any(axis=2)[top:bottom, left:right]
             assert changed.any(axis=1).mean() > 0.9  # the object fills its box from top to foot
@@ -143,7 +162,9 @@ def test_no_far_object_covers_a_near_one_and_no_object_is_hidden() -> None:
             for left, top, right, bottom in nearer:
                 may_change[top:bottom, left:right] = True
             assert not (changed & mask & ~may_change).any(), (scene.name, mutant.label, one.label)
-            assert (changed & mask).sum() <= 0.4 * mask.sum()  # a quarter is solid, its soft edge comes on top
+            assert (
+                changed & mask
+            ).sum() <= 0.4 * mask.sum()  # a quarter is solid, its soft edge comes on top
 
 
 def test_a_far_insertion_goes_behind_what_stands_nearer() -> None:
@@ -155,12 +176,19 @@ def test_a_far_insertion_goes_behind_what_stands_nearer() -> None:
         mutant = insert(scene, "person", 1, {"person": (_green(40, 14),)}, rng=rng(seed))
         assert isinstance(mutant, Mutant)
         if mutant.places[0][3] < 110:
-            assert np.array_equal(mutant.image[gate.whole(scene.size)], scene.image[gate.whole(scene.size)])
+            assert np.array_equal(
+                mutant.image[gate.whole(scene.size)], scene.image[gate.whole(scene.size)]
+            )
 
 
 def _green(height: int, width: int) -> Cutout:
     return Cutout(
-        "person", np.full((height, width, 3), (20, 200, 20), np.uint8), np.full((height, width), 255, np.uint8), 120.0, 0.5, "elsewhere"
+        "person",
+        np.full((height, width, 3), (20, 200, 20), np.uint8),
+        np.full((height, width), 255, np.uint8),
+        120.0,
+        0.5,
+        "elsewhere",
     )
 
 
@@ -183,7 +211,9 @@ def test_wrong_settings_are_refused() -> None:
 
 
 def test_the_same_seed_inserts_the_same_and_another_something_else() -> None:
-    first, again, other = (insert(SCENES[1], "person", 2, CUTOUTS, rng=rng(seed)) for seed in (4, 4, 5))
+    first, again, other = (
+        insert(SCENES[1], "person", 2, CUTOUTS, rng=rng(seed)) for seed in (4, 4, 5)
+    )
     assert isinstance(first, Mutant)
     assert isinstance(again, Mutant)
     assert isinstance(other, Mutant)
@@ -191,13 +221,17 @@ def test_the_same_seed_inserts_the_same_and_another_something_else() -> None:
     assert first.places == again.places != other.places
 
 
-# -- cut-outs -----------------------------------------------------------------------------------------------------------
+# -- cut-outs --------------------------------------------------------------------------------------
 
 
 def test_cut_outs_are_whole_unobstructed_and_large_enough() -> None:
     assert all(CUTOUTS[label] for label in INSERTED)
     good, hidden = block("statue", 20, 41, 40, 61), block("statue", 60, 41, 80, 61)
-    before, cut_off, small = block("dog", 60, 61, 80, 81), block("statue", 140, 41, 160, 61), block("statue", 100, 100, 105, 105)
+    before, cut_off, small = (
+        block("dog", 60, 61, 80, 81),
+        block("statue", 140, 41, 160, 61),
+        block("statue", 100, 100, 105, 105),
+    )
     scene = plain_scene(good, hidden, before, cut_off, small)
     found = cutouts_of(GivenScenes([scene]), ["statue"])["statue"]
     assert [one.size for one in found] == [(20, 20)]
@@ -208,7 +242,9 @@ def test_cut_outs_are_whole_unobstructed_and_large_enough() -> None:
 def test_two_persons_under_one_mask_are_no_cut_out() -> None:
     pair = np.zeros((40, 40), dtype=bool)
     pair[:, :12] = pair[:, 28:] = pair[18:22] = True
-    scene = plain_scene(Instance("person", (60, 50, 100, 90), pair), block("person", 20, 46, 32, 86))
+    scene = plain_scene(
+        Instance("person", (60, 50, 100, 90), pair), block("person", 20, 46, 32, 86)
+    )
     assert [one.size[1] for one in cutouts_of(GivenScenes([scene]), ["person"])["person"]] == [10]
 
 
@@ -230,7 +266,7 @@ def test_given_pictures_with_transparency_are_cut_outs(tmp_path: Path) -> None:
         cutouts_in(tmp_path, ["dog"])
 
 
-# -- deletion and its control -------------------------------------------------------------------------------------------
+# -- deletion and its control ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -250,7 +286,10 @@ def test_deletion_paints_every_pixel_of_the_mask_anew_and_touches_nothing_else(m
         grown = ndimage.binary_dilation(persons, np.ones((11, 11), dtype=bool), iterations=3)
         assert np.array_equal(grown, grown_mask(scene, scene.of("person")))
         assert np.array_equal(deleted.image[~grown], scene.image[~grown])
-        assert (deleted.objects, deleted.places) == (len(scene.of("person")), tuple(one.box for one in scene.of("person")))
+        assert (deleted.objects, deleted.places) == (
+            len(scene.of("person")),
+            tuple(one.box for one in scene.of("person")),
+        )
 
 
 def test_deletion_leaves_other_objects_as_they_were() -> None:
@@ -259,7 +298,9 @@ def test_deletion_leaves_other_objects_as_they_were() -> None:
     for method in METHODS:
         deleted = delete(scene, "person", inpainter=inpainter(method))
         assert isinstance(deleted, Mutant)
-        assert np.array_equal(deleted.image[car.whole(scene.size)], scene.image[car.whole(scene.size)])
+        assert np.array_equal(
+            deleted.image[car.whole(scene.size)], scene.image[car.whole(scene.size)]
+        )
 
 
 def test_exemplars_copy_the_surroundings_but_no_other_object() -> None:
@@ -283,7 +324,10 @@ def test_an_image_full_of_the_class_and_one_without_it_are_skipped() -> None:
 
 def test_the_control_paints_the_same_shapes_where_no_object_is() -> None:
     for scene in SCENES[:4]:
-        for mutant in (delete(scene, "person", inpainter=inpainter("ns")), _rotated(scene, "person")):
+        for mutant in (
+            delete(scene, "person", inpainter=inpainter("ns")),
+            _rotated(scene, "person"),
+        ):
             if isinstance(mutant, Skipped):
                 continue
             plain = control(scene, mutant, inpainter=inpainter("ns"), rng=rng(1))
@@ -293,7 +337,9 @@ def test_the_control_paints_the_same_shapes_where_no_object_is() -> None:
             changed = (plain.image != scene.image).any(axis=2)
             objects = _union(scene, scene.instances)
             assert not (changed & objects).any()
-            sizes = sorted((right - left, bottom - top) for left, top, right, bottom in plain.places)
+            sizes = sorted(
+                (right - left, bottom - top) for left, top, right, bottom in plain.places
+            )
             assert sizes == sorted((one.box[2] - one.box[0], one.height) for one in mutant.removed)
             inner = np.zeros(scene.size, dtype=bool)
             for left, top, right, bottom in plain.places:
@@ -303,7 +349,9 @@ def test_the_control_paints_the_same_shapes_where_no_object_is() -> None:
 
 def test_there_is_no_control_of_an_insertion_or_where_there_is_no_room() -> None:
     scene = plain_scene(block("car", 40, 20, 120, 100))
-    assert isinstance(control(scene, scene.instances, inpainter=inpainter("ns"), rng=rng()), Skipped)
+    assert isinstance(
+        control(scene, scene.instances, inpainter=inpainter("ns"), rng=rng()), Skipped
+    )
     assert isinstance(control(*ALL_INSERTED[0], inpainter=inpainter("ns"), rng=rng()), Skipped)
 
 
@@ -318,7 +366,7 @@ def _union(scene: Scene, instances: tuple[Instance, ...]) -> Mask:
     return union
 
 
-# -- rotation -----------------------------------------------------------------------------------------------------------
+# -- rotation --------------------------------------------------------------------------------------
 
 
 def _rotated(scene: Scene, label: str, seed: int = 0) -> Mutant | Skipped:
@@ -338,7 +386,10 @@ def test_rotation_keeps_the_area_and_turns_by_the_angle() -> None:
                 if one.label == "person":  # slim enough to have a clear axis
                     assert angular_distance(orientation(solid), orientation(one.mask) + angle) < 3
                 left, top, right, bottom = turned.box
-                middle = (left + right) / 2 - (one.box[0] + one.box[2]) / 2, (top + bottom) / 2 - (one.box[1] + one.box[3]) / 2
+                middle = (
+                    (left + right) / 2 - (one.box[0] + one.box[2]) / 2,
+                    (top + bottom) / 2 - (one.box[1] + one.box[3]) / 2,
+                )
                 assert np.hypot(*middle) < 0.3 * one.height
 
 
@@ -351,7 +402,9 @@ def test_a_rotated_object_is_whole_tall_unobstructed_and_unusual() -> None:
             asked.append(angle)
             return angular_distance(angle, 90) > 30
 
-        mutant = rotate(scene, "person", inpainter=inpainter("ns"), rng=rng(seed), is_unusual=unusual)
+        mutant = rotate(
+            scene, "person", inpainter=inpainter("ns"), rng=rng(seed), is_unusual=unusual
+        )
         if isinstance(mutant, Mutant):
             found += 1
             assert mutant.angle is not None
@@ -367,13 +420,17 @@ def test_a_rotated_object_is_whole_tall_unobstructed_and_unusual() -> None:
 
 
 def test_a_rotation_that_is_not_unusual_or_has_no_object_is_skipped() -> None:
-    usual = rotate(SCENES[0], "person", inpainter=inpainter("ns"), rng=rng(), is_unusual=lambda _: False)
+    usual = rotate(
+        SCENES[0], "person", inpainter=inpainter("ns"), rng=rng(), is_unusual=lambda _: False
+    )
     assert isinstance(usual, Skipped)
     assert "unusual" in usual.reason
     small = _rotated(plain_scene(block("car", 50, 50, 70, 70)), "car")
     assert isinstance(small, Skipped)
     assert "50 pixels" in small.reason
-    behind = _rotated(plain_scene(block("car", 60, 45, 100, 95), block("dog", 70, 90, 80, 110)), "car")
+    behind = _rotated(
+        plain_scene(block("car", 60, 45, 100, 95), block("dog", 70, 90, 80, 110)), "car"
+    )
     assert isinstance(behind, Skipped)
 
 
@@ -385,7 +442,7 @@ def test_the_same_seed_rotates_the_same() -> None:
     assert first.angle == again.angle
 
 
-# -- in-painting by a network -------------------------------------------------------------------------------------------
+# -- in-painting by a network ----------------------------------------------------------------------
 
 
 class MeanOutside(nn.Module):
@@ -435,7 +492,10 @@ def test_an_onnx_network_paints(tmp_path: Path, half: tuple[np.ndarray, Mask], f
         make.make_node("Add", ["shown", "paint"], ["sum"]),
         make.make_node("Mul", ["sum", "bytes"], ["output"]),
     ]
-    inputs = [make.make_tensor_value_info(name, number, [1, channels, *size]) for name, channels in (("image", 3), ("mask", 1))]
+    inputs = [
+        make.make_tensor_value_info(name, number, [1, channels, *size])
+        for name, channels in (("image", 3), ("mask", 1))
+    ]
     outputs = [make.make_tensor_value_info("output", number, [1, 3, *size])]
     constants = [
         make.make_tensor("one", number, [1], [1.0]),

@@ -22,7 +22,19 @@ from fairprobe.datasets import Dataset
 from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.model import Encoder, TorchModel
-from fairprobe.networks import HFCN, LFCN, DenseNetwork, Training, dense, hfcn, lfcn, load, save, train, training
+from fairprobe.networks import (
+    HFCN,
+    LFCN,
+    DenseNetwork,
+    Training,
+    dense,
+    hfcn,
+    lfcn,
+    load,
+    save,
+    train,
+    training,
+)
 from tests.helpers import merit, tiny_domain
 
 QUICK = Training(learning_rate=0.02, batch=64, epochs=30)
@@ -32,7 +44,9 @@ def one_hot_domain() -> Domain:
     return Domain(
         (
             Attribute(name="age", low=1, high=9),
-            Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"), one_hot=True),
+            Attribute(
+                name="colour", kind="categorical", categories=("red", "green", "blue"), one_hot=True
+            ),
             Attribute(name="share", kind="real", low=-0.5, high=1.5),
             Attribute(name="sex", high=1),
         ),
@@ -56,7 +70,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-# -- shapes -------------------------------------------------------------------------------------------------------------
+# -- shapes ----------------------------------------------------------------------------------------
 
 
 def test_the_two_networks_of_the_paper_have_its_layers() -> None:
@@ -75,13 +89,25 @@ def test_a_one_hot_attribute_widens_the_network_and_inputs_are_scaled_by_the_bou
     domain = one_hot_domain()
     network = dense(domain, (5,))
     assert (network.inputs, network.hidden, network.classes) == (6, (5,), 2)
-    scaled = network[0](torch.tensor([[1.0, 1.0, 0.0, 0.0, -0.5, 0.0], [9.0, 0.0, 1.0, 0.0, 1.5, 1.0], [5.0, 0.0, 0.0, 1.0, 0.5, 0.5]]))
+    scaled = network[0](
+        torch.tensor(
+            [
+                [1.0, 1.0, 0.0, 0.0, -0.5, 0.0],
+                [9.0, 0.0, 1.0, 0.0, 1.5, 1.0],
+                [5.0, 0.0, 0.0, 1.0, 0.5, 0.5],
+            ]
+        )
+    )
     assert scaled.tolist() == [[-1, 1, -1, -1, -1, -1], [1, -1, 1, -1, 1, 1], [0, -1, -1, 1, 0, 0]]
 
 
 @pytest.mark.parametrize(("hidden", "classes"), [((), 2), ((4, 0), 2), ((4,), 1), ((4, -1), 2)])
-def test_a_network_without_neurons_or_classes_is_refused(hidden: tuple[int, ...], classes: int) -> None:
-    with pytest.raises(SettingError, match="at least two classes and one neuron in each hidden layer"):
+def test_a_network_without_neurons_or_classes_is_refused(
+    hidden: tuple[int, ...], classes: int
+) -> None:
+    with pytest.raises(
+        SettingError, match="at least two classes and one neuron in each hidden layer"
+    ):
         dense(tiny_domain(), hidden, classes=classes)
 
 
@@ -97,7 +123,7 @@ def test_the_seed_alone_decides_the_weights_and_no_other_random_number_is_touche
     assert not same(weights(lfcn(domain, seed=6)), one)
 
 
-# -- training -----------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
 def test_training_learns_a_planted_rule_that_holds_for_people_it_has_not_seen() -> None:
@@ -146,7 +172,9 @@ def test_training_touches_no_other_random_number_and_restores_the_threads() -> N
 
 def test_training_stops_early_and_keeps_the_best_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     data = planted_data(300)
-    losses = iter([0.9, 0.5, 0.7, 0.6, 0.5, 0.1])  # the second is best; three epochs without a better one follow
+    losses = iter(
+        [0.9, 0.5, 0.7, 0.6, 0.5, 0.1]
+    )  # the second is best; three epochs without a better one follow
     seen: list[dict[str, Tensor]] = []
 
     def scripted(teacher: Any, *_: object) -> float:
@@ -156,7 +184,12 @@ def test_training_stops_early_and_keeps_the_best_epoch(monkeypatch: pytest.Monke
     monkeypatch.setattr(training, "_validation_loss", scripted)
     epochs: list[tuple[int, int]] = []
     how = Training(epochs=20, patience=3)
-    model = train(dense(data.domain, (4,)), data, training=how, progress=lambda done, total: epochs.append((done, total)))
+    model = train(
+        dense(data.domain, (4,)),
+        data,
+        training=how,
+        progress=lambda done, total: epochs.append((done, total)),
+    )
     assert epochs == [(1, 20), (2, 20), (3, 20), (4, 20), (5, 20)]
     assert same(weights(model.module), seen[1])
     assert not same(weights(model.module), seen[-1])
@@ -166,7 +199,12 @@ def test_training_stops_early_and_keeps_the_best_epoch(monkeypatch: pytest.Monke
 def test_training_ends_after_the_epochs_allowed() -> None:
     data = planted_data(300)
     epochs: list[int] = []
-    train(dense(data.domain, (4,)), data, training=Training(epochs=4), progress=lambda done, _: epochs.append(done))
+    train(
+        dense(data.domain, (4,)),
+        data,
+        training=Training(epochs=4),
+        progress=lambda done, _: epochs.append(done),
+    )
     assert epochs == [1, 2, 3, 4]
 
 
@@ -176,9 +214,17 @@ def test_only_the_training_part_is_learnt_from() -> None:
     poisoned = data.x.copy()
     poisoned[split.test] = data.domain.low
     one = train(dense(data.domain, (8,)), data, training=Training(epochs=3))
-    other = train(dense(data.domain, (8,)), Dataset("other", data.domain, poisoned, data.y, data.classes), training=Training(epochs=3))
+    other = train(
+        dense(data.domain, (8,)),
+        Dataset("other", data.domain, poisoned, data.y, data.classes),
+        training=Training(epochs=3),
+    )
     assert same(weights(one.module), weights(other.module))
-    assert len(np.intersect1d(split.train, split.test)) == len(np.intersect1d(split.train, split.validation)) == 0
+    assert (
+        len(np.intersect1d(split.train, split.test))
+        == len(np.intersect1d(split.train, split.validation))
+        == 0
+    )
 
 
 def test_a_training_that_diverges_is_told() -> None:
@@ -187,7 +233,9 @@ def test_a_training_that_diverges_is_told() -> None:
         train(dense(data.domain, (8, 8, 8)), data, training=Training(learning_rate=1e30, epochs=5))
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch": -1}, {"learning_rate": 0.0}, {"patience": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"batch": -1}, {"learning_rate": 0.0}, {"patience": 0}]
+)
 def test_numbers_of_the_training_must_be_positive(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match="must be positive"):
         Training(**wrong)
@@ -201,11 +249,17 @@ def test_too_few_rows_to_divide_are_refused() -> None:
         train(dense(domain, (4,)), data)
 
 
-@pytest.mark.parametrize(("rows", "parts"), [(10, (7, 1, 2)), (100, (70, 10, 20)), (1000, (700, 100, 200))])
-def test_the_rows_are_divided_into_seventy_ten_and_twenty_in_a_hundred(rows: int, parts: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "parts"), [(10, (7, 1, 2)), (100, (70, 10, 20)), (1000, (700, 100, 200))]
+)
+def test_the_rows_are_divided_into_seventy_ten_and_twenty_in_a_hundred(
+    rows: int, parts: tuple[int, int, int]
+) -> None:
     split = planted_data(rows).split(0)
     assert (len(split.train), len(split.validation), len(split.test)) == parts
-    assert sorted(np.concatenate([split.train, split.validation, split.test]).tolist()) == list(range(rows))
+    assert sorted(np.concatenate([split.train, split.validation, split.test]).tolist()) == list(
+        range(rows)
+    )
 
 
 def test_a_network_that_does_not_fit_the_data_is_refused_before_it_fails_in_torch() -> None:
@@ -225,12 +279,14 @@ def test_three_classes_are_learnt() -> None:
     assert (model.labels(x) == data.y).mean() > 0.95
 
 
-# -- files --------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def trained(tmp_path: Path) -> tuple[TorchModel, Domain, Rows, Path]:
-    """A network (with a one-hot attribute), its domain, some rows, and the folder it was saved to."""
+    """A network (with a one-hot attribute), its domain, some rows, and the folder it was saved
+    to.
+    """
     domain = one_hot_domain()
     model = TorchModel(dense(domain, (7, 3), classes=3, seed=4), encoder=Encoder(domain))
     folder = tmp_path / "deep" / "folder"
@@ -238,7 +294,9 @@ def trained(tmp_path: Path) -> tuple[TorchModel, Domain, Rows, Path]:
     return model, domain, domain.sample(100, rng=np.random.default_rng(0)), folder
 
 
-def test_a_network_read_back_answers_exactly_the_same(trained: tuple[TorchModel, Domain, Rows, Path]) -> None:
+def test_a_network_read_back_answers_exactly_the_same(
+    trained: tuple[TorchModel, Domain, Rows, Path],
+) -> None:
     model, domain, x, folder = trained
     again = load(folder, domain)
     assert same(weights(again.module), weights(model.module))
@@ -247,7 +305,10 @@ def test_a_network_read_back_answers_exactly_the_same(trained: tuple[TorchModel,
     assert not again.module.training
     plain = tiny_domain()
     save(TorchModel(lfcn(plain)), folder)  # over the old one
-    assert (load(str(folder), plain).labels(plain.low[None]) == TorchModel(lfcn(plain)).labels(plain.low[None])).all()
+    assert (
+        load(str(folder), plain).labels(plain.low[None])
+        == TorchModel(lfcn(plain)).labels(plain.low[None])
+    ).all()
 
 
 def test_the_files_are_safetensors_and_json_and_nothing_is_pickled(
@@ -264,12 +325,19 @@ def test_the_files_are_safetensors_and_json_and_nothing_is_pickled(
     def refuse(*_: object, **__: object) -> NoReturn:
         raise AssertionError("something was unpickled")
 
-    for place, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")):
+    for place, name in (
+        (pickle, "load"),
+        (pickle, "loads"),
+        (pickle, "Unpickler"),
+        (torch, "load"),
+    ):
         monkeypatch.setattr(place, name, refuse)
     assert load(folder, domain).module.training is False
 
 
-def test_the_files_can_be_read_by_others_and_no_temporary_file_stays(trained: tuple[TorchModel, Domain, Rows, Path]) -> None:
+def test_the_files_can_be_read_by_others_and_no_temporary_file_stays(
+    trained: tuple[TorchModel, Domain, Rows, Path],
+) -> None:
     folder = trained[3]
     for path in folder.iterdir():
         assert not path.name.startswith(".")
@@ -287,7 +355,10 @@ def test_the_files_can_be_read_by_others_and_no_temporary_file_stays(trained: tu
         ("model.json", b'{"network": "DenseNetwork"}'),
         ("model.json", b'{"network": "DenseNetwork", "inputs": 6, "hidden": [7, 4], "classes": 3}'),
         ("model.json", b'{"network": "DenseNetwork", "inputs": 6, "hidden": 7, "classes": 3}'),
-        ("model.json", b'{"network": "DenseNetwork", "inputs": 6, "hidden": ["seven"], "classes": 3}'),
+        (
+            "model.json",
+            b'{"network": "DenseNetwork", "inputs": 6, "hidden": ["seven"], "classes": 3}',
+        ),
         ("model.safetensors", b""),
         ("model.safetensors", b"not weights at all"),
         ("model.safetensors", "truncated"),
@@ -315,15 +386,23 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         load(tmp_path / "nowhere", tiny_domain())
 
 
-def test_a_network_of_another_width_is_not_loaded(trained: tuple[TorchModel, Domain, Rows, Path]) -> None:
-    with pytest.raises(ModelError, match=r"takes 6 columns; this data has 4\. It was trained on other data"):
+def test_a_network_of_another_width_is_not_loaded(
+    trained: tuple[TorchModel, Domain, Rows, Path],
+) -> None:
+    with pytest.raises(
+        ModelError, match=r"takes 6 columns; this data has 4\. It was trained on other data"
+    ):
         load(trained[3], tiny_domain())
 
 
-def test_a_network_of_the_users_own_keeps_its_weights_and_says_how_to_load_them(tmp_path: Path) -> None:
+def test_a_network_of_the_users_own_keeps_its_weights_and_says_how_to_load_them(
+    tmp_path: Path,
+) -> None:
     first = nn.Linear(4, 3)
     save(TorchModel(nn.Sequential(first, nn.ReLU(), nn.Linear(3, 2))), tmp_path)
-    with pytest.raises(ModelError, match=r"network of your own code; build it there and load model\.safetensors"):
+    with pytest.raises(
+        ModelError, match=r"network of your own code; build it there and load model\.safetensors"
+    ):
         load(tmp_path, tiny_domain())
     with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
         assert torch.equal(file.get_tensor("0.weight"), first.weight.detach())
@@ -336,7 +415,9 @@ def test_weights_that_are_shared_inside_a_network_can_be_saved(tmp_path: Path) -
         assert torch.equal(file.get_tensor("0.weight"), file.get_tensor("2.weight"))
 
 
-def test_a_place_that_cannot_be_written_is_told_and_nothing_half_written_stays(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_told_and_nothing_half_written_stays(
+    tmp_path: Path,
+) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way", encoding="utf-8")
     with pytest.raises(StorageError, match="Cannot write"):
@@ -344,7 +425,7 @@ def test_a_place_that_cannot_be_written_is_told_and_nothing_half_written_stays(t
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-# -- writing ------------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -366,7 +447,10 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_failing_disk_is_told_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    with pytest.raises(StorageError, match=r"Cannot write .*notes\.txt: No space left") as caught, storage.replacing(path):
+    with (
+        pytest.raises(StorageError, match=r"Cannot write .*notes\.txt: No space left") as caught,
+        storage.replacing(path),
+    ):
         raise OSError(28, "No space left on device")
     assert isinstance(caught.value, FairprobeError)
     assert list(tmp_path.iterdir()) == []

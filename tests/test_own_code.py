@@ -1,4 +1,6 @@
-"""Models in the user's own code: found by name, taken for what they are, and their mistakes told with the line."""
+"""Models in the user's own code: found by name, taken for what they are, and their mistakes told
+with the line.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,9 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "helper.py").write_text("FACTOR = 10\n")
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
-    (tmp_path / "package" / "inner.py").write_text("import helper\n\ndef predict(x):\n    return x[:, 0] / helper.FACTOR\n")
+    (tmp_path / "package" / "inner.py").write_text(
+        "import helper\n\ndef predict(x):\n    return x[:, 0] / helper.FACTOR\n"
+    )
     monkeypatch.chdir(tmp_path)
     path, modules = list(sys.path), set(sys.modules)
     yield tmp_path
@@ -161,14 +165,20 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-# -- what a name stands for ---------------------------------------------------------------------------------------------
+# -- what a name stands for ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ready", "Net", "build"])
 @pytest.mark.parametrize("place", ["mine", "mine.py", "./mine.py"])
-def test_a_torch_module_its_class_or_what_builds_it_is_a_white_box(name: str, place: str, code: Path) -> None:
+def test_a_torch_module_its_class_or_what_builds_it_is_a_white_box(
+    name: str, place: str, code: Path
+) -> None:
     opened = open_own(f"{place}:{name}")
-    assert (opened.kind, opened.takes, opened.width) == ("torch module", "numbers", 2 if name == "ready" else None)
+    assert (opened.kind, opened.takes, opened.width) == (
+        "torch module",
+        "numbers",
+        2 if name == "ready" else None,
+    )
     assert opened.network is not None
     with torch.no_grad():
         expected = opened.network(torch.from_numpy(ROWS)).numpy()
@@ -204,12 +214,14 @@ def test_a_method_and_a_module_in_a_package_are_found(code: Path) -> None:
 def test_a_file_elsewhere_finds_its_neighbours(
     code: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    (code / "beside.py").write_text("def predict(x):\n    import helper\n    return x[:, 0] / helper.FACTOR\n")
+    (code / "beside.py").write_text(
+        "def predict(x):\n    import helper\n    return x[:, 0] / helper.FACTOR\n"
+    )
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     np.testing.assert_allclose(open_own(f"{code}/beside.py:predict").ask(ROWS), [0.0, 0.2, 0.4])
 
 
-# -- weights ------------------------------------------------------------------------------------------------------------
+# -- weights ---------------------------------------------------------------------------------------
 
 
 def test_weights_are_loaded_into_the_network(code: Path) -> None:
@@ -222,8 +234,8 @@ def test_weights_are_loaded_into_the_network(code: Path) -> None:
 
 def test_weights_that_are_shared_are_stored_once(code: Path) -> None:
     (code / "bad_tied.py").write_text(
-        "from torch import nn\ndef build():\n    first = nn.Linear(2, 2)\n    last = nn.Linear(2, 2)\n    last.weight = first.weight\n"
-        "    return nn.Sequential(first, nn.ReLU(), last)\n"
+        "from torch import nn\ndef build():\n    first = nn.Linear(2, 2)\n    last = nn.Linear(2,"
+        " 2)\n    last.weight = first.weight\n    return nn.Sequential(first, nn.ReLU(), last)\n"
     )
     donor = open_own("bad_tied:build").network
     assert donor is not None
@@ -240,7 +252,11 @@ def _state(**changes: Any) -> dict[str, torch.Tensor]:
 WEIGHTS: list[tuple[str, Callable[[Path], object], str]] = [
     ("w.safetensors", lambda path: save_file(_state(**{"0.bias": None}), path), r"missing 0\.bias"),
     ("w.safetensors", lambda path: save_file(_state(extra=torch.zeros(1)), path), "unknown extra"),
-    ("w.safetensors", lambda path: save_file(_state(**{"0.weight": torch.zeros(5, 2)}), path), r"0\.weight is \(5, 2\) there and \(4, 2\)"),
+    (
+        "w.safetensors",
+        lambda path: save_file(_state(**{"0.weight": torch.zeros(5, 2)}), path),
+        r"0\.weight is \(5, 2\) there and \(4, 2\)",
+    ),
     ("w.safetensors", lambda path: path.write_bytes(b"hello"), "no readable safetensors"),
     ("w.safetensors", lambda path: path.write_bytes(b""), "no readable safetensors"),
     ("w.safetensors", lambda path: None, "no file of weights"),
@@ -252,7 +268,9 @@ WEIGHTS: list[tuple[str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("name", "write", "told"), WEIGHTS)
-def test_weights_that_do_not_fit_are_refused_by_name(name: str, write: Callable[[Path], object], told: str, code: Path) -> None:
+def test_weights_that_do_not_fit_are_refused_by_name(
+    name: str, write: Callable[[Path], object], told: str, code: Path
+) -> None:
     write(code / name)
     with pytest.raises(FairprobeError, match=told):
         open_own("mine:ready", weights=code / name)
@@ -280,7 +298,7 @@ def test_a_pickle_disguised_as_weights_is_never_run(code: Path) -> None:
     assert not (code / "marker").exists()
 
 
-# -- mistakes -----------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 MISTAKES: list[tuple[str, type[Exception], str]] = [
     ("mine", SettingError, "module:function"),
@@ -307,7 +325,9 @@ MISTAKES: list[tuple[str, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("spec", "kind", "told"), MISTAKES, ids=[case[0] for case in MISTAKES])
-def test_mistakes_in_a_name_are_told_in_a_sentence(spec: str, kind: type[Exception], told: str, code: Path) -> None:
+def test_mistakes_in_a_name_are_told_in_a_sentence(
+    spec: str, kind: type[Exception], told: str, code: Path
+) -> None:
     with pytest.raises(kind, match=told) as caught:
         open_own(spec)
     assert "\n" not in str(caught.value)
@@ -325,7 +345,9 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("place", ["bad", "bad.py"])
 @pytest.mark.parametrize("text", BAD_FILES)
-def test_code_that_cannot_be_imported_is_told_with_its_line(place: str, text: str, code: Path) -> None:
+def test_code_that_cannot_be_imported_is_told_with_its_line(
+    place: str, text: str, code: Path
+) -> None:
     (code / "bad.py").write_text(text)
     with pytest.raises(ModelError, match=BAD_FILES[text]) as caught:
         open_own(f"{place}:f")
@@ -334,12 +356,15 @@ def test_code_that_cannot_be_imported_is_told_with_its_line(place: str, text: st
 
 def test_a_function_that_fails_is_told_with_its_line(code: Path) -> None:
     line = CODE.splitlines().index("    return 1 / 0") + 1
-    with pytest.raises(ModelError, match=rf"failed on 3 rows \(ZeroDivisionError: division by zero; .*mine\.py:{line}\)") as caught:
+    with pytest.raises(
+        ModelError,
+        match=rf"failed on 3 rows \(ZeroDivisionError: division by zero; .*mine\.py:{line}\)",
+    ) as caught:
         open_own("mine:broken").ask(ROWS)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-# -- encoders and objects -----------------------------------------------------------------------------------------------
+# -- encoders and objects --------------------------------------------------------------------------
 
 
 def test_an_encoder_is_a_function_or_a_transformer_or_what_makes_one(code: Path) -> None:
@@ -351,7 +376,12 @@ def test_an_encoder_is_a_function_or_a_transformer_or_what_makes_one(code: Path)
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("two", "function of one DataFrame"), ("number", "of type int"), ("nothing", "None"), ("StandardScaler", "not been fitted")],
+    [
+        ("two", "function of one DataFrame"),
+        ("number", "of type int"),
+        ("nothing", "None"),
+        ("StandardScaler", "not been fitted"),
+    ],
 )
 def test_what_is_no_encoder_is_refused(name: str, told: str, code: Path) -> None:
     with pytest.raises(ModelError, match=told):
@@ -359,7 +389,12 @@ def test_what_is_no_encoder_is_refused(name: str, told: str, code: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("flat", r"made shape \(2,\)"), ("wordy", "must make numbers"), ("broken", "ZeroDivisionError")]
+    ("name", "told"),
+    [
+        ("flat", r"made shape \(2,\)"),
+        ("wordy", "must make numbers"),
+        ("broken", "ZeroDivisionError"),
+    ],
 )
 def test_encoders_that_make_no_table_are_told(name: str, told: str, code: Path) -> None:
     with pytest.raises(ModelError, match=told):

@@ -1,4 +1,6 @@
-"""The pytest plugin: what it asserts, what it says to people, and that a suite which does not use it pays nothing."""
+"""The pytest plugin: what it asserts, what it says to people, and that a suite which does not use
+it pays nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,31 @@ FAIRNESS = Fairness()
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """A suite of its own in a process of its own, with this plugin and no other."""
-    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    words = [sys.executable, "-m", "pytest", "-p", "fairprobe._pytest_plugin", "-p", "no:cacheprovider", "--strict-markers", *options]
+    env = os.environ | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "fairprobe._pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        *options,
+    ]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
-def test_a_suite_that_does_not_use_it_imports_nothing_heavy_and_knows_the_mark(tmp_path: Path) -> None:
+def test_a_suite_that_does_not_use_it_imports_nothing_heavy_and_knows_the_mark(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_trivial.py").write_text(
-        "import sys\nimport pytest\n\n@pytest.mark.fairness\ndef test_marked():\n    assert 'fairprobe._pytest_plugin' in sys.modules\n\n"
-        "def test_light():\n    assert not {'torch', 'numpy', 'pandas', 'scipy', 'fairprobe.run', 'fairprobe.gate'} & set(sys.modules)\n"
+        "import sys\nimport pytest\n\n@pytest.mark.fairness\ndef test_marked():\n    assert"
+        " 'fairprobe._pytest_plugin' in sys.modules\n\ndef test_light():\n    assert not {'torch',"
+        " 'numpy', 'pandas', 'scipy', 'fairprobe.run', 'fairprobe.gate'} & set(sys.modules)\n"
     )
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -46,10 +64,16 @@ import numpy as np
 from fairprobe import Attribute, Dataset, Domain
 
 domain = Domain(
-    (Attribute(name="skill", low=0, high=30), Attribute(name="sex", kind="categorical", categories=("female", "male"))), sensitive=("sex",)
+    (
+        Attribute(name="skill", low=0, high=30),
+        Attribute(name="sex", kind="categorical", categories=("female", "male")),
+    ),
+    sensitive=("sex",),
 )
 x = domain.sample(200, rng=np.random.default_rng(0))
-data = Dataset(name="jobs", domain=domain, x=x, y=x[:, 0] > 15, classes=("refused", "hired"), label="job", favourable=1)
+classes = ("refused", "hired")
+y = x[:, 0] > 15
+data = Dataset(name="jobs", domain=domain, x=x, y=y, classes=classes, label="job", favourable=1)
 
 def fair(x):
     return 1 / (1 + np.exp(15.5 - x[:, 0]))
@@ -70,8 +94,14 @@ def test_a_suite_passes_and_fails_rightly_and_names_people_in_words(tmp_path: Pa
     done = run_pytest(tmp_path)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "FAILED: 1 of 1 rule (unfair on jobs, by sex)" in done.stdout
-    assert re.search(r"Changing only sex from (fe)?male to (fe)?male changes the answer from “(refused|hired)” \(\d+%\) to “", done.stdout)
-    shown, _, _ = done.stdout.partition("short test summary info")  # under CI, pytest says the whole message there once more
+    assert re.search(
+        r"Changing only sex from (fe)?male to (fe)?male changes the answer from “(refused|hired)”"
+        r" \(\d+%\) to “",
+        done.stdout,
+    )
+    shown, _, _ = done.stdout.partition(
+        "short test summary info"
+    )  # under CI, pytest says the whole message there once more
     people = re.findall(r"Both: (skill 1\d)\.", shown)
     assert len(people) == len(set(people)) == 3
     assert "_pytest_plugin.py" not in done.stdout  # the traceback ends at the user's line
@@ -79,19 +109,28 @@ def test_a_suite_passes_and_fails_rightly_and_names_people_in_words(tmp_path: Pa
 
 @pytest.mark.parametrize("limit", [0.05, 0.11, 0.129, 0.15, 0.2])
 @pytest.mark.parametrize("uncertain", ["fail", "pass", "more"])
-def test_an_assertion_and_a_gate_on_the_whole_audit_decide_alike(limit: float, uncertain: fp.gate.policy.Uncertain) -> None:
+def test_an_assertion_and_a_gate_on_the_whole_audit_decide_alike(
+    limit: float, uncertain: fp.gate.policy.Uncertain
+) -> None:
     limits = {"dm_rs": limit, "people": limit, "impact_ratio": 1 - limit}
     rulings = check(audit_of(), Policy(limits=limits, uncertain=uncertain)).rulings
-    passed = {name: all(ruling.decided == "pass" for ruling in rulings if ruling.name == name) for name in limits}
+    passed = {
+        name: all(ruling.decided == "pass" for ruling in rulings if ruling.name == name)
+        for name in limits
+    }
 
     def asserted(name: str) -> bool:
         try:
             if name == "dm_rs":
-                FAIRNESS.assert_individual(MODEL, DATA, "gender", max_rate=limit, samples=2000, uncertain=uncertain)
+                FAIRNESS.assert_individual(
+                    MODEL, DATA, "gender", max_rate=limit, samples=2000, uncertain=uncertain
+                )
             elif name == "people":
                 FAIRNESS.assert_people(MODEL, DATA, "gender", max_rate=limit, uncertain=uncertain)
             else:
-                FAIRNESS.assert_groups(MODEL, DATA, "gender", min_impact_ratio=1 - limit, uncertain=uncertain)
+                FAIRNESS.assert_groups(
+                    MODEL, DATA, "gender", min_impact_ratio=1 - limit, uncertain=uncertain
+                )
         except AssertionError:
             return False
         return True
@@ -103,7 +142,9 @@ def test_the_number_is_the_audits_own() -> None:
     rate = audit_of().dm_rs
     with pytest.raises(AssertionError) as caught:
         FAIRNESS.assert_individual(MODEL, DATA, "gender", samples=2000)
-    assert f"is {100 * rate.estimate:.4g} % (95 % interval {100 * rate.low:.4g} % to" in str(caught.value)
+    assert f"is {100 * rate.estimate:.4g} % (95 % interval {100 * rate.low:.4g} % to" in str(
+        caught.value
+    )
 
 
 def test_a_model_may_be_what_an_audit_takes() -> None:
@@ -123,7 +164,9 @@ def test_groups_are_asserted_by_ratio_by_difference_or_by_both() -> None:
     with pytest.raises(AssertionError, match="Impact ratio of female by gender"):
         FAIRNESS.assert_groups(MODEL, DATA, "gender", min_impact_ratio=1.0)
     with pytest.raises(AssertionError, match="Demographic parity difference by gender") as caught:
-        FAIRNESS.assert_groups(MODEL, DATA, "gender", min_impact_ratio=None, max_demographic_parity=0.0)
+        FAIRNESS.assert_groups(
+            MODEL, DATA, "gender", min_impact_ratio=None, max_demographic_parity=0.0
+        )
     assert "ratio" not in str(caught.value)
 
 

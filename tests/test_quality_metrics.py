@@ -1,4 +1,6 @@
-"""Accuracy, F1 and Matthews' correlation against scikit-learn, and the bootstrap under them against drawing people one by one."""
+"""Accuracy, F1 and Matthews' correlation against scikit-learn, and the bootstrap under them against
+drawing people one by one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from fairprobe.metrics.resampling import around, bootstrap, replicates
 from tests import helpers as _profile  # noqa: F401
 
 
-def predictions(n: int, *, classes: int = 2, right: float = 0.8, seed: int = 0) -> tuple[Ints, Ints]:
+def predictions(
+    n: int, *, classes: int = 2, right: float = 0.8, seed: int = 0
+) -> tuple[Ints, Ints]:
     rng = np.random.default_rng(seed)
     true = rng.integers(0, classes, n)
     return true, np.where(rng.random(n) < right, true, rng.integers(0, classes, n))
@@ -35,7 +39,7 @@ def numbers(result: Estimate) -> tuple[float, float, float]:
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 
-# -- against scikit-learn -----------------------------------------------------------------------------------------------
+# -- against scikit-learn --------------------------------------------------------------------------
 
 
 @given(LABELS)
@@ -43,9 +47,13 @@ def test_quality_is_that_of_scikit_learn(rows: list[tuple[int, int]]) -> None:
     true, predicted = map(np.array, zip(*rows, strict=True))
     assert accuracy(true, predicted).estimate == pytest.approx(accuracy_score(true, predicted))
     if len({*true, *predicted}) > 1:  # with a single class scikit-learn warns
-        assert mcc(true, predicted).estimate == pytest.approx(matthews_corrcoef(true, predicted), abs=1e-12)
+        assert mcc(true, predicted).estimate == pytest.approx(
+            matthews_corrcoef(true, predicted), abs=1e-12
+        )
     if len({*true, *predicted}) > 2:
-        assert f1(true, predicted).estimate == pytest.approx(f1_score(true, predicted, average="macro"))
+        assert f1(true, predicted).estimate == pytest.approx(
+            f1_score(true, predicted, average="macro")
+        )
     elif 1 in {*true, *predicted}:
         expected = f1_score(true == 1, predicted == 1)
         assert f1(true, predicted).estimate == pytest.approx(expected)
@@ -63,7 +71,19 @@ def test_every_interval_holds_its_estimate_and_stays_in_range(rows: list[tuple[i
 
 
 def test_f1_and_matthews_correlation_by_hand() -> None:
-    true, predicted = [1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0, 0, 0]  # 2 hits, 1 false alarm, 1 miss, 4 right refusals
+    true, predicted = (
+        [1, 1, 1, 0, 0, 0, 0, 0],
+        [
+            1,
+            1,
+            0,
+            1,
+            0,
+            0,
+            0,
+            0,
+        ],
+    )  # 2 hits, 1 false alarm, 1 miss, 4 right refusals
     assert f1(true, predicted).estimate == pytest.approx(4 / 6)
     assert f1(true, predicted, positive=0).estimate == pytest.approx(8 / 10)
     assert mcc(true, predicted).estimate == pytest.approx((2 * 4 - 1 * 1) / np.sqrt(3 * 3 * 5 * 5))
@@ -75,7 +95,9 @@ def test_words_and_flags_are_labels_too() -> None:
         plain = wanted(true, predicted)
         assert wanted(true == 1, predicted == 1) == plain
         assert wanted(np.array(["no", "yes"])[true], np.array(["no", "yes"])[predicted]) == plain
-        assert wanted(pd.Series(true), pd.Series(predicted.astype(float))).estimate == plain.estimate
+        assert (
+            wanted(pd.Series(true), pd.Series(predicted.astype(float))).estimate == plain.estimate
+        )
     assert accuracy(list(true), predicted.reshape(-1, 1)) == accuracy(true, predicted)
 
 
@@ -96,7 +118,9 @@ def test_of_nobody_nothing_is_known() -> None:
 
 def test_a_prediction_that_is_no_true_label_is_a_miss() -> None:
     assert accuracy([0, 1, 1], [0, 1, 2]).hits == 2
-    assert mcc([0, 1, 1], [0, 1, 2]).estimate == pytest.approx(matthews_corrcoef([0, 1, 1], [0, 1, 2]))
+    assert mcc([0, 1, 1], [0, 1, 2]).estimate == pytest.approx(
+        matthews_corrcoef([0, 1, 1], [0, 1, 2])
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,19 +143,24 @@ def test_bad_labels_are_refused_with_the_reason(true: Any, predicted: Any, messa
 
 
 def test_a_positive_class_that_cannot_be_meant_is_refused() -> None:
-    with pytest.raises(DataError, match=r"No row of y_true and y_pred is 1; it has 'no', 'yes'\. Name one of them: positive="):
+    with pytest.raises(
+        DataError,
+        match=r"No row of y_true and y_pred is 1; it has 'no', 'yes'\. Name one of them: positive=",
+    ):
         f1(["no", "yes"], ["no", "no"])
     with pytest.raises(DataError, match=r"No row of y_true and y_pred is 7"):
         f1([0, 1], [0, 0], positive=7)
 
 
-# -- the bootstrap ------------------------------------------------------------------------------------------------------
+# -- the bootstrap ---------------------------------------------------------------------------------
 
 
 def test_drawing_counts_is_drawing_people() -> None:
     true, predicted = predictions(300, classes=3)
     rng = np.random.default_rng(1)
-    one_by_one = np.array([matthews_corrcoef(true[who], predicted[who]) for who in rng.integers(0, 300, (600, 300))])
+    one_by_one = np.array(
+        [matthews_corrcoef(true[who], predicted[who]) for who in rng.integers(0, 300, (600, 300))]
+    )
     _, low, high = numbers(mcc(true, predicted))
     assert [low, high] == pytest.approx(np.quantile(one_by_one, [0.025, 0.975]), abs=0.02)
 
@@ -147,7 +176,9 @@ def test_a_bootstrapped_share_has_nearly_the_exact_interval() -> None:
 
 
 def test_the_interval_of_matthews_correlation_contains_the_truth_as_often_as_it_says() -> None:
-    truth = 0.8  # the prediction is right by design in 80 %, else a coin: the correlation of two classes is just that share
+    # the prediction is right by design in 80 %, else a coin: the correlation of two classes is just
+    # that share
+    truth = 0.8
     held = 0
     for seed in range(200):
         _, low, high = numbers(mcc(*predictions(400, seed=seed)))
@@ -165,8 +196,17 @@ def test_intervals_are_the_same_each_time_and_another_generator_gives_others() -
     counts = np.array([30_001, 70_002])
     assert bootstrap(counts, share) == bootstrap(counts, share, rng=np.random.default_rng(0))
     assert bootstrap(counts, share) != bootstrap(counts, share, rng=np.random.default_rng(3))
-    narrow, wide = bootstrap(counts, share, confidence=0.5), bootstrap(counts, share, confidence=0.99)
-    assert numbers(wide)[1] < numbers(narrow)[1] < 30_001 / 100_003 < numbers(narrow)[2] < numbers(wide)[2]
+    narrow, wide = (
+        bootstrap(counts, share, confidence=0.5),
+        bootstrap(counts, share, confidence=0.99),
+    )
+    assert (
+        numbers(wide)[1]
+        < numbers(narrow)[1]
+        < 30_001 / 100_003
+        < numbers(narrow)[2]
+        < numbers(wide)[2]
+    )
 
 
 def test_draws_in_parts_are_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:

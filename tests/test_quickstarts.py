@@ -11,7 +11,9 @@ from tests.quickstarts import NETWORKS, PAGES, run_page
 
 @pytest.mark.filterwarnings("ignore")  # a page is read by people who see them and go on
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in NETWORKS])
-def test_every_block_of_a_quickstart_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_quickstart_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run_page(PAGES[name], tmp_path, monkeypatch) or name == "README"
 
 

@@ -11,5 +11,7 @@ from tests.quickstarts import NETWORKS, PAGES, run_page
 
 @pytest.mark.filterwarnings("ignore")  # a page is read by people who see them and go on
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_block_of_a_quickstart_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_quickstart_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run_page(PAGES[name], tmp_path, monkeypatch)

@@ -1,8 +1,9 @@
 """Fine-tuning the reference census network with its IDIs, in one pass.
 
-The learning rate and the epochs are those with the lowest validation loss, on average over the three attributes, of a grid
-(0.001, 0.003, 0.01, 0.02 for 10 and 30 epochs); one setting for all. The network takes raw codes, so the rate is higher than one would
-expect: many of its answers are saturated, and a small step does not move them.
+The learning rate and the epochs are those with the lowest validation loss, on average over the
+three attributes, of a grid (0.001, 0.003, 0.01, 0.02 for 10 and 30 epochs); one setting for all.
+The network takes raw codes, so the rate is higher than one would expect: many of its answers are
+saturated, and a small step does not move them.
 """
 
 from __future__ import annotations
@@ -40,17 +41,24 @@ def fine_tuned(sensitive: str) -> tuple[TorchModel, TorchModel, Dataset]:
 @pytest.mark.parametrize(("sensitive", "fall"), [("gender", 0.4), ("race", 0.6), ("age", 0.6)])
 def test_one_pass_takes_away_much_of_the_discrimination(sensitive: str, fall: float) -> None:
     *networks, data = fine_tuned(sensitive)
-    before, after = (dm_rs(data.domain, network, rng=np.random.default_rng(SEED)).estimate for network in networks)
+    before, after = (
+        dm_rs(data.domain, network, rng=np.random.default_rng(SEED)).estimate
+        for network in networks
+    )
     assert after <= (1 - fall) * before
 
 
 @pytest.mark.parametrize(("sensitive", "points"), [("gender", 1.5), ("race", 1.5), ("age", 3.0)])
 def test_it_costs_little_accuracy_on_held_out_people(sensitive: str, points: float) -> None:
-    """Measured on the splits 0 to 4, in points: gender 0.6 to 0.9, race 0.3 to 1.1 (median 0.7), age 1.9 to 2.4.
+    """Measured on the splits 0 to 4, in points: gender 0.6 to 0.9, race 0.3 to 1.1 (median 0.7),
+    age 1.9 to 2.4.
 
-    So age does not stay within one point: in the grid no setting takes away 60 % for less. The bounds leave room for one split's chance.
+    So age does not stay within one point: in the grid no setting takes away 60 % for less. The
+    bounds leave room for one split's chance.
     """
     *networks, data = fine_tuned(sensitive)
     test = data.split(SEED).test
-    before, after = (accuracy(data.y[test], network.labels(data.x[test])).estimate for network in networks)
+    before, after = (
+        accuracy(data.y[test], network.labels(data.x[test])).estimate for network in networks
+    )
     assert 100 * (before - after) <= points

@@ -1,4 +1,6 @@
-"""`fairprobe repair`: what it writes and prints, its exit codes, its words for every mistake, and what an interrupt leaves behind."""
+"""`fairprobe repair`: what it writes and prints, its exit codes, its words for every mistake, and
+what an interrupt leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,23 @@ pytestmark = pytest.mark.usefixtures("empty_figures")
 
 QUICK = ["--no-curve", "--samples", "500"]
 LENIENT = ["--max-accuracy-drop", "100", "--max-harm", "1000"]
-DEADLY = ["--with", "iifr", "--strength", "1e6", "--start", "fine-tune"]  # everybody is to be answered alike
+DEADLY = [
+    "--with",
+    "iifr",
+    "--strength",
+    "1e6",
+    "--start",
+    "fine-tune",
+]  # everybody is to be answered alike
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> Iterator[None]:
     """On one core, and with a smaller search in each measurement of a proof."""
     with one_thread(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repairing, "prove", partial(prove, budget=Budget(seeds=10, local_iterations=10)))
+        patch.setattr(
+            repairing, "prove", partial(prove, budget=Budget(seeds=10, local_iterations=10))
+        )
         yield
 
 
@@ -59,7 +70,9 @@ def accepted(trained: Path) -> tuple[Path, Answer]:
 @pytest.fixture(scope="module")
 def refused(trained: Path) -> tuple[Path, Answer]:
     folder = trained.with_name("refused")
-    return folder, ask("repair", trained, *QUICK, *DEADLY, "--max-accuracy-drop", "0", "--out", folder, "--json")
+    return folder, ask(
+        "repair", trained, *QUICK, *DEADLY, "--max-accuracy-drop", "0", "--out", folder, "--json"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -75,10 +88,12 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split())
 
 
-# -- accepted ------------------------------------------------------------------------------------------------------------
+# -- accepted --------------------------------------------------------------------------------------
 
 
-def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(accepted: tuple[Path, Answer], trained: Path) -> None:
+def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(
+    accepted: tuple[Path, Answer], trained: Path
+) -> None:
     folder, answer = accepted
     assert answer.code == 0, answer
     assert files_in(folder) == FILES
@@ -86,18 +101,30 @@ def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(accepted: tu
     assert "report.html" in answer.out
     body = read_document(folder)
     told = body["repair"]
-    assert (told["name"], told["accepted"], told["forced"], told["reasons"], told["curve"]) == ("counterfactual", True, False, [], [])
+    assert (told["name"], told["accepted"], told["forced"], told["reasons"], told["curve"]) == (
+        "counterfactual",
+        True,
+        False,
+        [],
+        [],
+    )
     assert list(told["controls"]) == ["blind", "retrained", "random points"]
     assert told["limits"] == {"max_accuracy_drop": 1.0, "max_harm": 1000.0}
     assert told["after"]["dm_rs"]["samples"] == body["dm_rs"]["samples"] == 500
     assert {"age", "gender"} - {other["name"] for other in told["before"]["others"]} == {"gender"}
     before = read_document(trained)
-    assert (body["dataset"], body["sensitive"], body["seed"]) == (before["dataset"], before["sensitive"], before["seed"])
+    assert (body["dataset"], body["sensitive"], body["seed"]) == (
+        before["dataset"],
+        before["sensitive"],
+        before["seed"],
+    )
     for name in ("method", "variant", "seeds", "global_iterations", "local_iterations"):
         assert body["generation"][name] == before["generation"][name]
 
 
-def test_the_network_of_the_run_is_the_repaired_one_and_the_first_run_is_as_it_was(accepted: tuple[Path, Answer], trained: Path) -> None:
+def test_the_network_of_the_run_is_the_repaired_one_and_the_first_run_is_as_it_was(
+    accepted: tuple[Path, Answer], trained: Path
+) -> None:
     domain = datasets.german().domain.with_sensitive("gender")
     old, new = (networks.load(folder / "model", domain) for folder in (trained, accepted[0]))
     x = datasets.german().x
@@ -109,30 +136,50 @@ def test_the_network_of_the_run_is_the_repaired_one_and_the_first_run_is_as_it_w
     assert read_document(trained)["repair"] is None
 
 
-def test_a_repaired_run_can_be_shown_audited_and_repaired_again(accepted: tuple[Path, Answer]) -> None:
+def test_a_repaired_run_can_be_shown_audited_and_repaired_again(
+    accepted: tuple[Path, Answer],
+) -> None:
     shown = ask("show", accepted[0])
     assert shown.code == 0
     assert "Repair accepted" in plain(shown.out)
     assert ask(*AUDIT, "--model", accepted[0], "--out", "audited", "-q").code == 0
     assert read_document("audited")["repair"] is None
-    answer = ask("repair", accepted[0], "--with", "blind", *QUICK, *LENIENT, "--out", "audited", "--overwrite", "--quiet")
+    answer = ask(
+        "repair",
+        accepted[0],
+        "--with",
+        "blind",
+        *QUICK,
+        *LENIENT,
+        "--out",
+        "audited",
+        "--overwrite",
+        "--quiet",
+    )
     assert (answer.code, answer.out, answer.err.strip()) == (0, "", "")
     again = read_document("audited")
     assert again["repair"]["name"] == "blind"
-    assert again["repair"]["before"]["accuracy"] == read_document(accepted[0])["repair"]["after"]["accuracy"]
+    assert (
+        again["repair"]["before"]["accuracy"]
+        == read_document(accepted[0])["repair"]["after"]["accuracy"]
+    )
     assert again["dm_rs"]["hits"] == again["generation"]["idis"] == 0
 
 
-# -- refused -------------------------------------------------------------------------------------------------------------
+# -- refused ---------------------------------------------------------------------------------------
 
 
-def test_a_refused_repair_ends_with_1_says_why_and_hides_its_network(refused: tuple[Path, Answer]) -> None:
+def test_a_refused_repair_ends_with_1_says_why_and_hides_its_network(
+    refused: tuple[Path, Answer],
+) -> None:
     folder, answer = refused
     assert answer.code == 1, answer
     body = json.loads(answer.out)
     assert body == read_document(folder)
     assert not body["repair"]["accepted"]
-    assert any("points of accuracy; 0.0 are allowed" in reason for reason in body["repair"]["reasons"])
+    assert any(
+        "points of accuracy; 0.0 are allowed" in reason for reason in body["repair"]["reasons"]
+    )
     assert answer.said.startswith("Refused: ")
     assert all(reason in answer.said for reason in body["repair"]["reasons"])
     assert "refused-model" in answer.said
@@ -141,7 +188,10 @@ def test_a_refused_repair_ends_with_1_says_why_and_hides_its_network(refused: tu
 
 
 def test_nobody_takes_a_refused_network_by_mistake(refused: tuple[Path, Answer]) -> None:
-    for words in ([*AUDIT, "--model", str(refused[0]), "--out", "run"], ["repair", str(refused[0]), "--out", "run"]):
+    for words in (
+        [*AUDIT, "--model", str(refused[0]), "--out", "run"],
+        ["repair", str(refused[0]), "--out", "run"],
+    ):
         answer = ask(*words)
         assert answer.code == 2
         assert "was refused, so its network is not to be used" in answer.said
@@ -149,15 +199,21 @@ def test_nobody_takes_a_refused_network_by_mistake(refused: tuple[Path, Answer])
         assert not Path("run").exists()
 
 
-# -- places --------------------------------------------------------------------------------------------------------------
+# -- places ----------------------------------------------------------------------------------------
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
-def test_a_run_is_not_replaced_by_its_own_repair(trained: Path, overwrite: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_not_replaced_by_its_own_repair(
+    trained: Path, overwrite: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A refused repair would leave nothing of its network."""
     before = snapshot(trained)
     monkeypatch.chdir(trained.parent)
@@ -168,7 +224,9 @@ def test_a_run_is_not_replaced_by_its_own_repair(trained: Path, overwrite: list[
     assert snapshot(trained) == before
 
 
-def test_another_run_is_not_replaced_unless_asked(trained: Path, accepted: tuple[Path, Answer]) -> None:
+def test_another_run_is_not_replaced_unless_asked(
+    trained: Path, accepted: tuple[Path, Answer]
+) -> None:
     shutil.copytree(accepted[0], "run")
     before = snapshot(Path("run"))
     answer = ask("repair", trained, *QUICK, "--out", "run")
@@ -205,15 +263,22 @@ def test_without_a_place_the_repaired_run_lies_beside_the_first_also_for_somebod
         raise StorageError("This is far enough.")
 
     monkeypatch.setattr("fairprobe.run.repair_run", noted)
-    for stand, run in ((elsewhere, "mine"), (elsewhere / "mine", "."), (elsewhere / "mine" / "model", "..")):
+    for stand, run in (
+        (elsewhere, "mine"),
+        (elsewhere / "mine", "."),
+        (elsewhere / "mine" / "model", ".."),
+    ):
         monkeypatch.chdir(stand)
         assert ask("repair", run, "--with", "cfair+iifr").code == 2
-    assert [(place.parent, place.name.rpartition(".")[0]) for place in places] == [(elsewhere, ".mine-cfair+iifr")] * 3
+    assert [(place.parent, place.name.rpartition(".")[0]) for place in places] == [
+        (elsewhere, ".mine-cfair+iifr")
+    ] * 3
 
 
-# -- mistakes ------------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
-# What somebody may get wrong, and a piece of the sentence that tells them. RUN stands for a run with a network.
+# What somebody may get wrong, and a piece of the sentence that tells them. RUN stands for a run
+# with a network.
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "no run": (["nowhere"], "nowhere is no run folder"),
     "a folder that is no run": (["full"], "full is no run folder"),
@@ -226,23 +291,47 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "an unknown repair": (["RUN", "--with", "iffr"], "no repair 'iffr'. Did you mean 'iifr'"),
     "an unknown join": (["RUN", "--with", "retrain+iifr"], "no repair 'retrain+iifr'"),
     "a path as repair": (["RUN", "--with", "../iifr"], "no repair '../iifr'"),
-    "labels without retraining": (["RUN", "--with", "iifr", "--labels", "soft"], "'iifr' has no setting 'labels'"),
-    "unknown labels": (["RUN", "--with", "retrain", "--labels", "hard"], "'soft', 'vote' or 'seed'; got 'hard'"),
-    "rounds without retraining": (["RUN", "--rounds", "2"], "'counterfactual' has no setting 'rounds'"),
+    "labels without retraining": (
+        ["RUN", "--with", "iifr", "--labels", "soft"],
+        "'iifr' has no setting 'labels'",
+    ),
+    "unknown labels": (
+        ["RUN", "--with", "retrain", "--labels", "hard"],
+        "'soft', 'vote' or 'seed'; got 'hard'",
+    ),
+    "rounds without retraining": (
+        ["RUN", "--rounds", "2"],
+        "'counterfactual' has no setting 'rounds'",
+    ),
     "no rounds": (["RUN", "--with", "retrain", "--rounds", "0"], "at least one row and one round"),
-    "real without retraining": (["RUN", "--with", "blind", "--real", "1"], "'blind' has no setting 'real'"),
+    "real without retraining": (
+        ["RUN", "--with", "blind", "--real", "1"],
+        "'blind' has no setting 'real'",
+    ),
     "real beyond 1": (["RUN", "--with", "retrain", "--real", "1.5"], "between 0 and 1"),
     "single without retraining": (["RUN", "--single"], "'counterfactual' has no setting 'copies'"),
-    "a threshold without iifr": (["RUN", "--with", "alfr", "--threshold", "0.8"], "'alfr' has no setting 'threshold'"),
-    "a threshold beyond 1": (["RUN", "--with", "cfair+iifr", "--threshold", "2"], "a cosine, from -1 to 1; got 2"),
+    "a threshold without iifr": (
+        ["RUN", "--with", "alfr", "--threshold", "0.8"],
+        "'alfr' has no setting 'threshold'",
+    ),
+    "a threshold beyond 1": (
+        ["RUN", "--with", "cfair+iifr", "--threshold", "2"],
+        "a cosine, from -1 to 1; got 2",
+    ),
     "balanced iifr": (["RUN", "--with", "iifr", "--balanced"], "'iifr' has no setting 'balanced'"),
     "balanced alfr": (["RUN", "--with", "alfr", "--balanced"], "Only CFAIR can be balanced"),
     "a strong blind": (["RUN", "--with", "blind", "--strength", "2"], "'blind' has no strength"),
     "a negative strength": (["RUN", "--strength", "-1"], "0 or more; got -1.0"),
     "a negative reversal": (["RUN", "--with", "alfr", "--strength", "-1"], "0 or more; got -1.0"),
-    "a strength that is no number": (["RUN", "--with", "cfair", "--strength", "nan"], "0 or more; got nan"),
+    "a strength that is no number": (
+        ["RUN", "--with", "cfair", "--strength", "nan"],
+        "0 or more; got nan",
+    ),
     "an endless strength": (["RUN", "--with", "iifr", "--strength", "inf"], "0 or more; got inf"),
-    "more than all findings": (["RUN", "--with", "retrain", "--strength", "1.5"], "between 0 and 1; got 1.5"),
+    "more than all findings": (
+        ["RUN", "--with", "retrain", "--strength", "1.5"],
+        "between 0 and 1; got 1.5",
+    ),
     "an unknown start": (["RUN", "--start", "middle"], "got 'middle'"),
     "a gain as limit": (["RUN", "--max-accuracy-drop", "-1"], "The largest fall of accuracy"),
     "no number as limit": (["RUN", "--max-accuracy-drop", "nan"], "got nan"),
@@ -273,42 +362,89 @@ def odd_runs(trained: Path, folder: Path) -> None:
     for name, document in changed.items():
         (folder / name / "audit.json").write_text(json.dumps(document))
     about = json.loads((trained / "model" / "model.json").read_text())
-    (folder / "other" / "model" / "model.json").write_text(json.dumps(about | {"trained_on": {"dataset": "bank", "seed": 0}}))
+    (folder / "other" / "model" / "model.json").write_text(
+        json.dumps(about | {"trained_on": {"dataset": "bank", "seed": 0}})
+    )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_answered_with_a_sentence_exit_code_2_and_nothing_written(mistake: str, trained: Path, elsewhere: Path) -> None:
+def test_a_mistake_is_answered_with_a_sentence_exit_code_2_and_nothing_written(
+    mistake: str, trained: Path, elsewhere: Path
+) -> None:
     odd_runs(trained, elsewhere)
-    before = sorted(str(path) for folder in (elsewhere, trained.parent) for path in folder.rglob("*"))
+    before = sorted(
+        str(path) for folder in (elsewhere, trained.parent) for path in folder.rglob("*")
+    )
     words, sentence = MISTAKES[mistake]
     answer = ask("repair", *(str(trained) if word == "RUN" else word for word in words))
     assert answer.code == 2, answer
     assert answer.out == ""
     assert answer.said.startswith("Error: ")
     assert sentence in answer.said
-    assert sorted(str(path) for folder in (elsewhere, trained.parent) for path in folder.rglob("*")) == before
+    assert (
+        sorted(str(path) for folder in (elsewhere, trained.parent) for path in folder.rglob("*"))
+        == before
+    )
 
 
-# -- how a run was made --------------------------------------------------------------------------------------------------
+# -- how a run was made ----------------------------------------------------------------------------
 
 
-def test_a_search_that_was_ended_by_its_budget_is_ended_so_again_and_a_repair_can_be_accepted_whatever_speaks_against_it(
+def test_a_budget_is_repeated_and_a_repair_can_be_forced(
     trained: Path,
 ) -> None:
     """Without its budget the last search of the repair would go on for hours."""
-    long = ["--seeds", "50", "--local-iterations", "10000000", "--samples", "500", "--seconds", "0.3"]
-    assert ask("audit", "german", "--sensitive", "gender", *long, "--model", trained, "--out", "run", "-q").code == 0
-    answer = ask("repair", "run", *QUICK, *DEADLY, "--max-accuracy-drop", "0", "--accept-anyway", "--out", "repaired")
+    long = [
+        "--seeds",
+        "50",
+        "--local-iterations",
+        "10000000",
+        "--samples",
+        "500",
+        "--seconds",
+        "0.3",
+    ]
+    assert (
+        ask(
+            "audit",
+            "german",
+            "--sensitive",
+            "gender",
+            *long,
+            "--model",
+            trained,
+            "--out",
+            "run",
+            "-q",
+        ).code
+        == 0
+    )
+    answer = ask(
+        "repair",
+        "run",
+        *QUICK,
+        *DEADLY,
+        "--max-accuracy-drop",
+        "0",
+        "--accept-anyway",
+        "--out",
+        "repaired",
+    )
     assert answer.code == 0, answer
     body = read_document("repaired")
     assert read_document("run")["generation"]["stopped"] == "seconds"
-    assert body["generation"]["stopped"] in ("seconds", "complete")  # a dead network is soon searched
+    assert body["generation"]["stopped"] in (
+        "seconds",
+        "complete",
+    )  # a dead network is soon searched
     assert (body["repair"]["accepted"], body["repair"]["forced"]) == (True, True)
     assert body["repair"]["reasons"] != []
     assert files_in(Path("repaired")) == FILES
 
 
-def test_the_last_search_has_the_budget_of_the_run(trained: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_search_has_the_budget_of_the_run(
+    trained: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     budgets: list[Budget] = []
 
     def noted(*_: Any, budget: Budget, **__: Any) -> Any:
@@ -319,8 +455,14 @@ def test_the_last_search_has_the_budget_of_the_run(trained: Path, elsewhere: Pat
     monkeypatch.setattr(repairing, "audit", noted)
     body = read_document(trained)
     shutil.copytree(trained, elsewhere / "run")
-    for how in ({"stopped": "complete"}, {"stopped": "seconds", "wall_seconds": 4.5}, {"stopped": "wanted", "idis": 77}):
-        (elsewhere / "run" / "audit.json").write_text(json.dumps(body | {"generation": body["generation"] | how}))
+    for how in (
+        {"stopped": "complete"},
+        {"stopped": "seconds", "wall_seconds": 4.5},
+        {"stopped": "wanted", "idis": 77},
+    ):
+        (elsewhere / "run" / "audit.json").write_text(
+            json.dumps(body | {"generation": body["generation"] | how})
+        )
         assert ask("repair", "run", "--out", "other").code == 2
     assert [(each.seeds, each.local_iterations, each.seconds, each.wanted) for each in budgets] == [
         (50, 50, None, None),
@@ -329,11 +471,16 @@ def test_the_last_search_has_the_budget_of_the_run(trained: Path, elsewhere: Pat
     ]
 
 
-# -- words ---------------------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------
 
 
 def test_help_names_every_repair_and_no_other() -> None:
-    named = set(re.findall(r"[a-z]+\+[a-z]+|\b(?:counterfactual|retrain|iifr|blind|alfr|laftr|cfair)\b", words_of_repair.REPAIRS))
+    named = set(
+        re.findall(
+            r"[a-z]+\+[a-z]+|\b(?:counterfactual|retrain|iifr|blind|alfr|laftr|cfair)\b",
+            words_of_repair.REPAIRS,
+        )
+    )
     assert named == set(REPAIRS)
     text = plain(ask("repair", "--help").out)
     assert all(name in text for name in REPAIRS)
@@ -341,19 +488,20 @@ def test_help_names_every_repair_and_no_other() -> None:
 
 def test_help_does_not_wait_for_heavy_libraries() -> None:
     code = (
-        "import sys\n"
-        "from typer.testing import CliRunner\n"
-        "from fairprobe.cli import app\n"
-        "assert CliRunner().invoke(app, ['repair', '--help']).exit_code == 0\n"
-        "print(*[name for name in ('torch', 'numpy', 'pandas', 'sklearn', 'scipy') if name in sys.modules])\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom fairprobe.cli import app\nassert"
+        " CliRunner().invoke(app, ['repair', '--help']).exit_code == 0\nprint(*[name for name in"
+        " ('torch', 'numpy', 'pandas', 'sklearn', 'scipy') if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert done.stdout.strip() == ""
 
 
-# -- interrupts ----------------------------------------------------------------------------------------------------------
+# -- interrupts ------------------------------------------------------------------------------------
 
-# The command line in a process of its own; it touches a file when the repair is being trained, and waits for the signal.
+# The command line in a process of its own; it touches a file when the repair is being trained, and
+# waits for the signal.
 IN_THE_REPAIR = """
 import pathlib, sys, time
 from fairprobe.networks import training
@@ -371,11 +519,30 @@ main()
 """
 
 
-def test_a_signal_in_the_middle_of_a_repair_leaves_nothing_behind_and_says_so(trained: Path, tmp_path: Path, elsewhere: Path) -> None:
+def test_a_signal_in_the_middle_of_a_repair_leaves_nothing_behind_and_says_so(
+    trained: Path, tmp_path: Path, elsewhere: Path
+) -> None:
     come, sent = tmp_path / "come", tmp_path / "sent"
     before = snapshot(trained)
-    command = [sys.executable, "-c", IN_THE_REPAIR, str(come), str(sent), "repair", str(trained), *QUICK[1:], "--out", "run"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+    command = [
+        sys.executable,
+        "-c",
+        IN_THE_REPAIR,
+        str(come),
+        str(sent),
+        "repair",
+        str(trained),
+        *QUICK[1:],
+        "--out",
+        "run",
+    ]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+    ) as process:
         try:
             end = time.monotonic() + PATIENCE
             while not come.exists():
@@ -401,7 +568,9 @@ def stop(*_: Any) -> Any:
     raise KeyboardInterrupt
 
 
-def test_an_interrupt_in_a_search_of_the_proof_ends_the_repair(trained: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_in_a_search_of_the_proof_ends_the_repair(
+    trained: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "judge", stop)
     answer = ask("repair", trained, "--with", "blind", *QUICK, "--out", "run")
     assert answer.code == 130
@@ -409,7 +578,9 @@ def test_an_interrupt_in_a_search_of_the_proof_ends_the_repair(trained: Path, el
     assert list(elsewhere.iterdir()) == []
 
 
-def test_an_interrupt_in_the_last_search_keeps_the_repair_and_its_proof(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_in_the_last_search_keeps_the_repair_and_its_proof(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*args: Any, **options: Any) -> Any:
         monkeypatch.setattr(loop, "judge", stop)
         return search(*args, **options)

@@ -1,4 +1,6 @@
-"""The papers' tables of repair: their plans, their arithmetic, and a whole run on the smallest data set."""
+"""The papers' tables of repair: their plans, their arithmetic, and a whole run on the smallest data
+set.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from fairprobe.experiments import neuronfair_repair, repair_work, runner
 from fairprobe.experiments.base import SUBJECTS, Plan, Rival, Subject
 from fairprobe.experiments.catalogue import EXPERIMENTS, Finished, experiment
 from fairprobe.experiments.jobs import Job, Outcome, Plain
-from fairprobe.experiments.neuronfair_repair import BEFORE, NETWORKS, NEURONFAIR, POINTS, REPAIRS, RETRAINED, network_job
+from fairprobe.experiments.neuronfair_repair import (
+    BEFORE,
+    NETWORKS,
+    NEURONFAIR,
+    POINTS,
+    REPAIRS,
+    RETRAINED,
+    network_job,
+)
 from fairprobe.experiments.runner import run
 from fairprobe.experiments.tables import markdown
 from fairprobe.experiments.work import Scene
@@ -48,15 +58,17 @@ def short_searches() -> Iterator[None]:
         yield
 
 
-# -- the order of two measures -------------------------------------------------------------------------------------------
+# -- the order of two measures ---------------------------------------------------------------------
 
 
 def test_spearman_by_hand() -> None:
-    # ranks 1 2 3 4 5 against 2 1 4 3 5: squared differences 1 + 1 + 1 + 1 + 0 = 4, and 1 − 6 · 4 / (5 · 24) = 0.8
+    # ranks 1 2 3 4 5 against 2 1 4 3 5: squared differences 1 + 1 + 1 + 1 + 0 = 4, and 1 − 6 · 4 /
+    # (5 · 24) = 0.8
     assert spearman([10, 20, 30, 40, 50], [2.0, 1.0, 4.0, 3.0, 9.0]) == pytest.approx(0.8)
     assert spearman([1, 2, 3], [5, 6, 70]) == pytest.approx(1)
     assert spearman([1, 2, 3], [7, 6, 5]) == pytest.approx(-1)
-    # a tie shares ranks 1.5, 1.5, 3 against 1, 2, 3: covariance 1.5, variances 1.5 and 2, so 1.5 / √3
+    # a tie shares ranks 1.5, 1.5, 3 against 1, 2, 3: covariance 1.5, variances 1.5 and 2, so 1.5 /
+    # √3
     assert spearman([4, 4, 9], [1, 2, 3]) == pytest.approx(1.5 / np.sqrt(3))
 
 
@@ -85,7 +97,7 @@ def test_spearman_is_the_correlation_of_the_ranks(pairs: list[tuple[int, int]]) 
             assert kendalltau(a, b).statistic * rho > 0
 
 
-# -- plans ---------------------------------------------------------------------------------------------------------------
+# -- plans -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", ["quick", "full"])
@@ -107,11 +119,13 @@ def test_only_symbgen_is_given_a_time_limit() -> None:
     assert {job.settings["share"] for job in jobs} == {0.1}
 
 
-# -- the tables, from results made up ------------------------------------------------------------------------------------
+# -- the tables, from results made up --------------------------------------------------------------
 
 
 def made_up(plan: Plan, rates: dict[str, tuple[float, ...]], **more: object) -> Outcome:
-    """Results for German Credit, gender: the DM-RS of each network for each repeat; its AUC ten times that."""
+    """Results for German Credit, gender: the DM-RS of each network for each repeat; its AUC ten
+    times that.
+    """
     results: dict[str, Plain] = {}
     for rival in NETWORKS:
         for repeat, rate in enumerate(rates[rival.method]):
@@ -149,7 +163,11 @@ def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found(name: str, plan: Plan, outcome: Outcome) -> dict[tuple[str, str], Plain]:
     document = EXPERIMENTS[name].table(plan, outcome).to_document()
-    return {(cell["measure"], cell["method"]): cell for cell in document["cells"] if cell["dataset"] == "german"}
+    return {
+        (cell["measure"], cell["method"]): cell
+        for cell in document["cells"]
+        if cell["dataset"] == "german"
+    }
 
 
 @pytest.mark.usefixtures("only_german")
@@ -158,7 +176,9 @@ def test_table_7_measures_the_fall_against_the_control_and_the_others_against_be
     cells = found("neuronfair-table7", plan, made_up(plan, RATES))
     assert cells["dm_rs", "neuronfair"]["values"] == [0.005, 0.015]
     assert cells["dm_rs", "neuronfair"]["paper"] == 0.0049
-    assert cells["fall", "neuronfair"]["values"] == pytest.approx([0.95, 0.85])  # the control's mean is 0.10
+    assert cells["fall", "neuronfair"]["values"] == pytest.approx(
+        [0.95, 0.85]
+    )  # the control's mean is 0.10
     assert cells["fall", "neuronfair"]["paper"] == pytest.approx(1 - 0.0049 / 0.0516)
     assert cells["worst_other", "retrained"]["values"] == pytest.approx([0.18 / 0.16, 0.22 / 0.16])
     assert cells["dm_rs", "neuronfair"]["against"] == "retrained"
@@ -175,18 +195,31 @@ def test_table_9_has_the_order_of_each_repeat_and_of_all() -> None:
     assert cells["spearman", "auc"]["paper"] == 1
     assert cells["spearman", "auc_scale_free"]["values"] == pytest.approx([-1, -1])
     assert cells["spearman_repaired", "auc"]["values"] == pytest.approx([1])
-    first = [0.08, 0.04, 0.06, 0.02, 0.01, 0.005, 0.03]  # before and the six repairs, not the controls
+    first = [
+        0.08,
+        0.04,
+        0.06,
+        0.02,
+        0.01,
+        0.005,
+        0.03,
+    ]  # before and the six repairs, not the controls
     assert cells["sigma", "dm_rs"]["values"][0] == pytest.approx(np.std(first, ddof=1))
     assert cells["sigma", "dm_rs"]["paper"] == 0.0186
     document = EXPERIMENTS["neuronfair-table9"].table(plan, outcome).to_document()
-    assert [cell["mean"] for cell in document["cells"] if cell["dataset"] == "all"] == pytest.approx([1, -1])
+    assert [
+        cell["mean"] for cell in document["cells"] if cell["dataset"] == "all"
+    ] == pytest.approx([1, -1])
 
 
 @pytest.mark.usefixtures("only_german")
 def test_a_network_that_decides_nothing_is_left_out_and_named() -> None:
     plan = Plan(repeats=2)
     outcome = made_up(plan, RATES)
-    outcome.results[network_job(plan, GERMAN, NEURONFAIR, 1).id] |= {"is_constant": True, "dm_rs": 0.0}
+    outcome.results[network_job(plan, GERMAN, NEURONFAIR, 1).id] |= {
+        "is_constant": True,
+        "dm_rs": 0.0,
+    }
     cell = found("neuronfair-table7", plan, outcome)["dm_rs", "neuronfair"]
     assert cell["values"] == [0.005]
     assert "1 of 2 repeats, the network gives everybody the same answer" in cell["failed"]
@@ -196,12 +229,16 @@ def test_a_network_that_decides_nothing_is_left_out_and_named() -> None:
 def test_a_table_says_what_failed_and_what_is_not_fetched(name: str) -> None:
     plan = Plan(repeats=2)
     jobs = [job.id for stage in EXPERIMENTS[name].stages(plan) for job in stage]
-    text = markdown(EXPERIMENTS[name].table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})).to_document())
+    text = markdown(
+        EXPERIMENTS[name]
+        .table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {}))
+        .to_document()
+    )
     assert "out of memory" in text
     assert "fairprobe datasets fetch meps" in text
 
 
-# -- a whole run ---------------------------------------------------------------------------------------------------------
+# -- a whole run -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +255,9 @@ def done(folder: Path) -> Finished:
 
 def test_table_7_runs_from_end_to_end(done: Finished, folder: Path) -> None:
     assert done.failures == {}
-    table = pd.read_csv(folder / "neuronfair-table7-quick.csv").set_index(["measure", "method"])["mean"]
+    table = pd.read_csv(folder / "neuronfair-table7-quick.csv").set_index(["measure", "method"])[
+        "mean"
+    ]
     assert set(table["dm_rs"].index) == {rival.method for rival in NETWORKS}
     for measure in ("dm_rs", "accuracy", "ifr_b"):
         assert table[measure].between(0, 1).all()
@@ -269,6 +308,8 @@ def test_the_random_points_are_no_idis_and_as_many_as_neuronfairs(folder: Path) 
 def test_the_network_before_is_measured_on_the_same_people_in_every_repeat(folder: Path) -> None:
     job = network_job(Plan(repeats=1), GERMAN, BEFORE, 0)
     inputs = inputs_of(job, folder)
-    first, other = (repair_work.before(job.settings | {"repeat": repeat}, inputs) for repeat in (0, 3))
+    first, other = (
+        repair_work.before(job.settings | {"repeat": repeat}, inputs) for repeat in (0, 3)
+    )
     assert first == other
     assert set(first["others"]) == {"age"}

@@ -1,4 +1,6 @@
-"""The verdict on a repair: what speaks against it, which setting is chosen, and what the controls are."""
+"""The verdict on a repair: what speaks against it, which setting is chosen, and what the controls
+are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.networks import Training, dense, train
 from fairprobe.repair import Blind, Counterfactual, Measured, Proof, Retrain, prove, repair_named
-from fairprobe.repair.verdict import OtherAttribute, Point, _marked, _Workshop, best_setting, is_harmed, objections
+from fairprobe.repair.verdict import (
+    OtherAttribute,
+    Point,
+    _marked,
+    _Workshop,
+    best_setting,
+    is_harmed,
+    objections,
+)
 from fairprobe.search import Budget, loop
 from tests.helpers import blind, merit, planted, tiny_domain
 
@@ -36,7 +46,15 @@ def one_core() -> Iterator[None]:
 def fair_data(n: int = 800) -> Dataset:
     domain = tiny_domain()
     x = domain.sample(n, rng=np.random.default_rng(0))
-    return Dataset("tiny", domain, x, (merit(domain, x) > 7).astype(np.int64), ("no", "yes"), favourable=1, protected=("gender", "race"))
+    return Dataset(
+        "tiny",
+        domain,
+        x,
+        (merit(domain, x) > 7).astype(np.int64),
+        ("no", "yes"),
+        favourable=1,
+        protected=("gender", "race"),
+    )
 
 
 def biased_data() -> Dataset:
@@ -47,15 +65,25 @@ def biased_data() -> Dataset:
     return replace(data, y=np.where(some, unfair, data.y))
 
 
-# -- objections ----------------------------------------------------------------------------------------------------------
+# -- objections ------------------------------------------------------------------------------------
 
 
 def ifr(estimate: float | None) -> IFR:
     return IFR(estimate, estimate, estimate, 100, 100)
 
 
-def measured(*, right: int = 150, of: int = 200, hits: int = 100, b: float | None = 0.9, race: int = 100, dead: bool = False) -> Measured:
-    """A network with this accuracy, these discriminatory people among 1000, and this IFR_b; `race` like `hits`, but not repaired."""
+def measured(
+    *,
+    right: int = 150,
+    of: int = 200,
+    hits: int = 100,
+    b: float | None = 0.9,
+    race: int = 100,
+    dead: bool = False,
+) -> Measured:
+    """A network with this accuracy, these discriminatory people among 1000, and this IFR_b; `race`
+    like `hits`, but not repaired.
+    """
     nothing = Estimate(None, None, None, of)
     return Measured(
         accuracy=Rate(right, of),
@@ -76,7 +104,9 @@ def measured(*, right: int = 150, of: int = 200, hits: int = 100, b: float | Non
     )
 
 
-def against(before: Measured, after: Measured, *, drop: float = 0.02, harm: float = 1.3) -> tuple[str, ...]:
+def against(
+    before: Measured, after: Measured, *, drop: float = 0.02, harm: float = 1.3
+) -> tuple[str, ...]:
     return objections(before, after, ("gender",), max_accuracy_drop=drop, max_harm=harm)
 
 
@@ -112,9 +142,13 @@ def test_a_network_that_died_is_refused_unless_it_was_dead_before() -> None:
 
 
 def test_a_repair_that_helps_nobody_is_refused() -> None:
-    assert against(BEFORE, measured()) == ("The repair helps nobody: changing gender changes as many decisions as before.",)
+    assert against(BEFORE, measured()) == (
+        "The repair helps nobody: changing gender changes as many decisions as before.",
+    )
     assert against(BEFORE, measured(hits=99)) == ()
-    assert against(BEFORE, measured(hits=100, b=0.91)) == ()  # possible people fare as before, real ones better
+    assert (
+        against(BEFORE, measured(hits=100, b=0.91)) == ()
+    )  # possible people fare as before, real ones better
     assert len(against(BEFORE, measured(hits=100, b=None))) == 1
     assert len(against(measured(b=None), measured(hits=101, b=0.95))) == 1
 
@@ -125,18 +159,29 @@ def test_where_there_was_nothing_to_repair_nobody_need_be_helped() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(measured(hits=0, b=1.0), measured(hits=300, b=0.7)), (measured(hits=100, b=0.9), measured(hits=400, b=0.91))],
+    [
+        (measured(hits=0, b=1.0), measured(hits=300, b=0.7)),
+        (measured(hits=100, b=0.9), measured(hits=400, b=0.91)),
+    ],
     ids=["from nothing", "while real people fare a little better"],
 )
-def test_a_repair_that_makes_its_own_attribute_worse_is_refused(before: Measured, after: Measured) -> None:
+def test_a_repair_that_makes_its_own_attribute_worse_is_refused(
+    before: Measured, after: Measured
+) -> None:
     assert len(against(before, after)) == 1
 
 
 def test_harm_by_another_attribute_is_told_with_its_numbers() -> None:
     (said,) = against(BEFORE, measured(hits=10, race=200))
-    assert said == ("The repair makes discrimination by race worse: from 10 % to 20 % of possible people, more than 1.3 times as many.")
+    assert (
+        said
+        == "The repair makes discrimination by race worse: from 10 % to 20 % of possible people,"
+        " more than 1.3 times as many."
+    )
     assert against(BEFORE, measured(hits=10, race=200), harm=2.0) == ()  # exactly twice
-    assert against(BEFORE, measured(hits=10, race=131)) == ()  # more than 1.3 times, but the intervals touch
+    assert (
+        against(BEFORE, measured(hits=10, race=131)) == ()
+    )  # more than 1.3 times, but the intervals touch
     assert against(BEFORE, measured(hits=10, race=50)) == ()
 
 
@@ -155,10 +200,12 @@ def test_all_that_speaks_against_a_repair_is_said() -> None:
     assert len(against(BEFORE, measured(right=100, hits=200, b=0.5, race=500, dead=True))) == 4
 
 
-# -- the trade-off -------------------------------------------------------------------------------------------------------
+# -- the trade-off ---------------------------------------------------------------------------------
 
 
-def point(setting: float, right: int, p: float | None, *, hits: int = 10, dead: bool = False) -> Point:
+def point(
+    setting: float, right: int, p: float | None, *, hits: int = 10, dead: bool = False
+) -> Point:
     return Point(
         setting=setting,
         accuracy=Rate(right, 100),
@@ -173,8 +220,16 @@ def point(setting: float, right: int, p: float | None, *, hits: int = 10, dead: 
 
 
 def test_the_fairest_setting_that_is_accurate_enough_is_chosen() -> None:
-    points = [point(0, 90, 0.99), point(1, 85, 0.7), point(2, 83, 0.8), point(3, 82, 0.95), point(4, 84, 1.0, dead=True)]
-    assert best_setting(points, 0.85 - 0.02, own=1) == 2  # 83 of 100 is exactly enough; 0 is no repair, 4 decides nothing
+    points = [
+        point(0, 90, 0.99),
+        point(1, 85, 0.7),
+        point(2, 83, 0.8),
+        point(3, 82, 0.95),
+        point(4, 84, 1.0, dead=True),
+    ]
+    assert (
+        best_setting(points, 0.85 - 0.02, own=1) == 2
+    )  # 83 of 100 is exactly enough; 0 is no repair, 4 decides nothing
     assert best_setting(points, 0.80, own=1) == 3
     assert best_setting(points, 0.95, own=2.5) == 2.5
     assert best_setting([], 0.0, own=7) == 7
@@ -203,20 +258,33 @@ def test_the_best_trade_offs_are_those_that_no_other_beats() -> None:
     assert [each.setting for each in _marked([point(1, 50, None)], 9) if each.is_best] == [1]
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 5)), st.booleans()), max_size=8))
-def test_every_living_point_is_best_or_beaten_by_a_best_one(drawn: list[tuple[int, int | None, bool]]) -> None:
-    points = [point(n, right, None if p is None else p / 5, dead=dead) for n, (right, p, dead) in enumerate(drawn)]
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 5)), st.booleans()),
+        max_size=8,
+    )
+)
+def test_every_living_point_is_best_or_beaten_by_a_best_one(
+    drawn: list[tuple[int, int | None, bool]],
+) -> None:
+    points = [
+        point(n, right, None if p is None else p / 5, dead=dead)
+        for n, (right, p, dead) in enumerate(drawn)
+    ]
     marked = _marked(points, 0)
     best = [each for each in marked if each.is_best]
     for each in marked:
         assert not (each.is_best and each.is_constant)
         at_least = [
-            one for one in best if one.accuracy.hits >= each.accuracy.hits and (one.ifr_p.estimate or 0) >= (each.ifr_p.estimate or 0)
+            one
+            for one in best
+            if one.accuracy.hits >= each.accuracy.hits
+            and (one.ifr_p.estimate or 0) >= (each.ifr_p.estimate or 0)
         ]
         assert at_least or each.is_constant
 
 
-# -- a whole proof -------------------------------------------------------------------------------------------------------
+# -- a whole proof ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +296,9 @@ def biased() -> tuple[Dataset, TorchModel]:
 @pytest.fixture(scope="module")
 def accepted(biased: tuple[Dataset, TorchModel]) -> Proof:
     data, model = biased
-    return prove(model, data, Counterfactual(training=SHORT), max_accuracy_drop=0.2, max_harm=10.0, **SMALL)
+    return prove(
+        model, data, Counterfactual(training=SHORT), max_accuracy_drop=0.2, max_harm=10.0, **SMALL
+    )
 
 
 def test_a_repair_of_a_planted_bias_is_accepted_with_all_its_controls(accepted: Proof) -> None:
@@ -238,22 +308,38 @@ def test_a_repair_of_a_planted_bias_is_accepted_with_all_its_controls(accepted: 
     assert accepted.after.dm_rs.estimate < 0.2 * accepted.before.dm_rs.estimate
     assert list(accepted.controls) == ["blind", "retrained", "random points"]
     nobody = accepted.controls["blind"]
-    assert (nobody.dm_rs.hits, nobody.idis, nobody.ifr_b.estimate, nobody.ifr_p.estimate) == (0, 0, 1.0, 1.0)
+    assert (nobody.dm_rs.hits, nobody.idis, nobody.ifr_b.estimate, nobody.ifr_p.estimate) == (
+        0,
+        0,
+        1.0,
+        1.0,
+    )
     assert accepted.controls["retrained"].dm_rs.estimate > 0.5 * accepted.before.dm_rs.estimate
     assert [other.name for other in accepted.before.others] == ["race"]
 
 
-def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(biased: tuple[Dataset, TorchModel], accepted: Proof) -> None:
+def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(
+    biased: tuple[Dataset, TorchModel], accepted: Proof
+) -> None:
     data, model = biased
     test = data.split(0).test
     for network, told in ((model, accepted.before), (accepted.model, accepted.after)):
         people = fairness(data, network, test)
-        assert (told.accuracy, told.f1, told.mcc, told.selected) == (people.accuracy, people.f1, people.mcc, people.selected)
+        assert (told.accuracy, told.f1, told.mcc, told.selected) == (
+            people.accuracy,
+            people.f1,
+            people.mcc,
+            people.selected,
+        )
         assert (told.ifr_b, told.ifr_p) == (people.individual.b, people.individual.p)
         assert (told.dp, told.eo) == (people.groups[0].dp, people.groups[0].eo)
-        assert told.dm_rs == dm_rs(data.domain, network, rng=np.random.default_rng([0, 0]), samples=2000)
+        assert told.dm_rs == dm_rs(
+            data.domain, network, rng=np.random.default_rng([0, 0]), samples=2000
+        )
         other = data.with_sensitive("race").domain
-        assert told.others[0].dm_rs == dm_rs(other, network, rng=np.random.default_rng([0, 0]), samples=2000)
+        assert told.others[0].dm_rs == dm_rs(
+            other, network, rng=np.random.default_rng([0, 0]), samples=2000
+        )
 
 
 def test_the_curve_shows_every_setting_and_the_chosen_one_is_the_network_that_is_kept(
@@ -276,13 +362,18 @@ def test_the_setting_is_not_chosen_by_the_test_people(biased: tuple[Dataset, Tor
     y[rows] = 1 - y[rows]
     repair = Counterfactual(training=replace(SHORT, epochs=2))
     how = {**SMALL, "samples": 100, "budget": Budget(seeds=2, local_iterations=1)}
-    one, other = (prove(model, each, repair, max_accuracy_drop=0.3, **how) for each in (data, replace(data, y=y)))
+    one, other = (
+        prove(model, each, repair, max_accuracy_drop=0.3, **how)
+        for each in (data, replace(data, y=y))
+    )
     assert one.repair == other.repair
     assert one.curve == other.curve
     assert one.after.accuracy != other.after.accuracy
 
 
-def test_without_choosing_the_repairs_own_setting_is_kept(biased: tuple[Dataset, TorchModel]) -> None:
+def test_without_choosing_the_repairs_own_setting_is_kept(
+    biased: tuple[Dataset, TorchModel],
+) -> None:
     data, model = biased
     repair = Counterfactual(strength=3.0, possible=0.0, training=replace(SHORT, epochs=1))
     how = {**SMALL, "samples": 100, "budget": Budget(seeds=2, local_iterations=1)}
@@ -294,7 +385,9 @@ def test_without_choosing_the_repairs_own_setting_is_kept(biased: tuple[Dataset,
     assert alone.after.accuracy == proof.after.accuracy
 
 
-def test_what_speaks_against_a_repair_refuses_it_unless_it_is_forced(biased: tuple[Dataset, TorchModel]) -> None:
+def test_what_speaks_against_a_repair_refuses_it_unless_it_is_forced(
+    biased: tuple[Dataset, TorchModel],
+) -> None:
     data, model = biased
     deadly = Counterfactual(strength=1e6, training=replace(SHORT, learning_rate=0.5))
     forced = prove(model, data, deadly, curve=False, force=True, **SMALL)
@@ -307,15 +400,30 @@ def test_what_speaks_against_a_repair_refuses_it_unless_it_is_forced(biased: tup
 
 def test_a_proof_repeats_itself(biased: tuple[Dataset, TorchModel]) -> None:
     data, model = biased
-    repair = Retrain(share=1.0, budget=Budget(seeds=10, local_iterations=10), training=replace(SHORT, epochs=1))
+    repair = Retrain(
+        share=1.0, budget=Budget(seeds=10, local_iterations=10), training=replace(SHORT, epochs=1)
+    )
     one, two = (prove(model, data, repair, curve=False, **SMALL) for _ in range(2))
-    assert (one.before, one.after, one.controls, one.reasons) == (two.before, two.after, two.controls, two.reasons)
+    assert (one.before, one.after, one.controls, one.reasons) == (
+        two.before,
+        two.after,
+        two.controls,
+        two.reasons,
+    )
 
 
 def test_a_network_that_ignores_the_attribute_has_nothing_to_be_repaired() -> None:
     data = fair_data()
     model = TorchModel(blind(data.domain))
-    proof = prove(model, data, Blind(training=SHORT), curve=False, max_accuracy_drop=1.0, max_harm=1e9, **SMALL)
+    proof = prove(
+        model,
+        data,
+        Blind(training=SHORT),
+        curve=False,
+        max_accuracy_drop=1.0,
+        max_harm=1e9,
+        **SMALL,
+    )
     assert (proof.before.dm_rs.hits, proof.before.idis, proof.after.dm_rs.hits) == (0, 0, 0)
     assert proof.accepted
     assert proof.reasons == ()
@@ -335,12 +443,16 @@ def test_every_repair_can_be_proved_also_with_three_classes_and_nobody_selected(
         assert proof.after.dp.estimate is None
 
 
-# -- controls ------------------------------------------------------------------------------------------------------------
+# -- controls --------------------------------------------------------------------------------------
 
 
-def test_random_points_are_people_who_are_not_discriminated_against_labelled_by_the_network(biased: tuple[Dataset, TorchModel]) -> None:
+def test_random_points_are_people_who_are_not_discriminated_against_labelled_by_the_network(
+    biased: tuple[Dataset, TorchModel],
+) -> None:
     data, model = biased
-    workshop = _Workshop(model, data, Counterfactual(), 0, "neuronfair", None, SMALL["budget"], 100, lambda *_: None)
+    workshop = _Workshop(
+        model, data, Counterfactual(), 0, "neuronfair", None, SMALL["budget"], 100, lambda *_: None
+    )
     points = workshop._random_points()
     assert not judge(data.domain, model, points.x).is_discriminatory.any()
     assert np.array_equal(points.y, model.labels(points.x))
@@ -357,7 +469,15 @@ def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchM
     repair = Counterfactual(training=replace(SHORT, epochs=2))
     told: list[tuple[str, int]] = []
     workshop = _Workshop(
-        model, data, repair, 0, "neuronfair", None, SMALL["budget"], 100, lambda stage, _, total, __: told.append((stage, total))
+        model,
+        data,
+        repair,
+        0,
+        "neuronfair",
+        None,
+        SMALL["budget"],
+        100,
+        lambda stage, _, total, __: told.append((stage, total)),
     )
     for name in ("blind", "retrained", "random points"):
         network = workshop.control(name)
@@ -368,7 +488,7 @@ def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchM
     assert all((mine[key] == theirs[key]).all() for key in mine)
 
 
-# -- mistakes ------------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -383,7 +503,9 @@ def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchM
         ({"samples": 0}, "samples must be at least 1; got 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_before_anything_is_trained(settings: dict[str, Any], words: str) -> None:
+def test_settings_that_make_no_sense_are_refused_before_anything_is_trained(
+    settings: dict[str, Any], words: str
+) -> None:
     data = fair_data(100)
     with pytest.raises(SettingError, match=words):
         prove(TorchModel(dense(data.domain, (4,))), data, Counterfactual(), **settings)
@@ -404,11 +526,18 @@ def test_another_attribute_that_cannot_be_compared_is_left_out() -> None:
     x[:, 3] = 0
     data = replace(data, x=x)
     how = {"samples": 200, "budget": Budget(seeds=5, local_iterations=3), "curve": False}
-    proof = prove(TorchModel(dense(data.domain, (4,))), data, Blind(training=replace(SHORT, epochs=1)), **how)  # type: ignore[arg-type]
+    proof = prove(
+        TorchModel(dense(data.domain, (4,))),
+        data,
+        Blind(training=replace(SHORT, epochs=1)),
+        **how,  # type: ignore[arg-type]
+    )
     assert proof.after.others == ()
 
 
-def test_half_a_search_is_no_proof(biased: tuple[Dataset, TorchModel], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_search_is_no_proof(
+    biased: tuple[Dataset, TorchModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, model = biased
 
     def stop(*_: Any) -> Any:

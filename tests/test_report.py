@@ -41,12 +41,18 @@ from tests.test_report_documents import (
 )
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
-# Markup, quotes, mathematics, our own slots and sentinel colours, a template, a back-reference, wide characters, a very long word.
-EVIL = "<script>alert(1)</script> \"q\" 's' & $x^2$ \\1 @0@ @99@ #010101 {{ 7 * 7 }} {% raw %} --> 東京 🚲 " + "Donaudampfschiff" * 9
+# Markup, quotes, mathematics, our own slots and sentinel colours, a template, a back-reference,
+# wide characters, a very long word.
+EVIL = (
+    "<script>alert(1)</script> \"q\" 's' & $x^2$ \\1 @0@ @99@ #010101 {{ 7 * 7 }} {% raw %} -->"
+    " 東京 🚲 " + "Donaudampfschiff" * 9
+)
 
 
 class Page(HTMLParser):
-    """What a browser would see: tags in order, their attributes, text, and whether all that was opened was closed."""
+    """What a browser would see: tags in order, their attributes, text, and whether all that was
+    opened was closed.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -105,7 +111,10 @@ def with_texts(body: Any, change: Callable[[str], str], key: str = "") -> Any:
         return [with_texts(item, change, key) for item in body]
     if isinstance(body, dict):
         free = key in {"shared", "by_attribute"} or (key == "sensitive" and isinstance(body, dict))
-        return {(change(name) if free else name): with_texts(item, change, name) for name, item in body.items()}
+        return {
+            (change(name) if free else name): with_texts(item, change, name)
+            for name, item in body.items()
+        }
     return body
 
 
@@ -119,7 +128,11 @@ def test_is_one_small_well_formed_file_that_loads_nothing(make: Callable[[], Doc
     assert "://" not in html
     assert "@import" not in html
     assert set(re.findall(r"url\(.", html)) <= {"url(#"}
-    links = [value for _, name, value in page.attributes if name in {"src", "href", "xlink:href", "srcset", "data", "action"}]
+    links = [
+        value
+        for _, name, value in page.attributes
+        if name in {"src", "href", "xlink:href", "srcset", "data", "action"}
+    ]
     assert all(link.startswith(("#", "data:,")) for link in links)
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert any(tag == "meta" and "default-src 'none'" in value for tag, _, value in page.attributes)
@@ -130,15 +143,25 @@ def test_ids_are_unique_and_every_reference_has_its_id(make: Callable[[], Docume
     page = parsed(make)
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert max(Counter(ids).values()) == 1
-    wanted = {value[1:] for _, name, value in page.attributes if name in {"href", "xlink:href"} and value.startswith("#")}
-    wanted |= {found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)}
+    wanted = {
+        value[1:]
+        for _, name, value in page.attributes
+        if name in {"href", "xlink:href"} and value.startswith("#")
+    }
+    wanted |= {
+        found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)
+    }
     wanted |= {value for _, name, value in page.attributes if name == "aria-labelledby"}
     assert wanted <= set(ids)
 
 
 @pytest.mark.parametrize("make", KINDS)
 def test_never_calls_a_network_fair(make: Callable[[], Document]) -> None:
-    assert not re.search(r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b", parsed(make).text, re.IGNORECASE)
+    assert not re.search(
+        r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b",
+        parsed(make).text,
+        re.IGNORECASE,
+    )
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -149,7 +172,11 @@ def test_headings_and_pictures_are_accessible(make: Callable[[], Document]) -> N
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert ("html", "lang", "en") in page.attributes
-    described = [value for tag, name, value in page.attributes if tag == "svg" and name in {"aria-label", "aria-hidden"}]
+    described = [
+        value
+        for tag, name, value in page.attributes
+        if tag == "svg" and name in {"aria-label", "aria-hidden"}
+    ]
     assert len(described) == page.tags.count("svg")
     assert all(described)
 
@@ -165,7 +192,18 @@ def test_whatever_the_texts_say_the_page_stays_the_same(make: Callable[[], Docum
 
 def test_hostile_texts_are_shown_as_they_are() -> None:
     page = read(with_texts(document(), lambda text: EVIL + text if text else text))
-    for field in ("Adult (Census Income)", "income", ">50K", "60–69", "UCI", "fairprobe audit adult", "hidden2", "age", "0.1.0", "adult"):
+    for field in (
+        "Adult (Census Income)",
+        "income",
+        ">50K",
+        "60–69",
+        "UCI",
+        "fairprobe audit adult",
+        "hidden2",
+        "age",
+        "0.1.0",
+        "adult",
+    ):
         assert EVIL + field in page.text
     assert [value for _, name, value in page.attributes if name == "aria-label" and EVIL in value]
     compile(page.code[-1], "the lines that repeat the audit", "exec")
@@ -191,24 +229,33 @@ def test_same_document_same_page_whatever_the_style_and_from_every_thread() -> N
 
 def test_needs_no_torch_no_pyplot_and_matplotlib_only_when_it_draws() -> None:
     code = (
-        "import json, sys\n"
-        "from fairprobe.report import render\n"
-        "assert 'matplotlib' not in sys.modules\n"
-        "assert len(render(json.loads(sys.stdin.read()))) > 10000\n"
-        "assert not {'matplotlib.pyplot', 'torch', 'fairprobe.run', 'fairprobe.model'} & set(sys.modules)\n"
+        "import json, sys\nfrom fairprobe.report import render\nassert 'matplotlib' not in"
+        " sys.modules\nassert len(render(json.loads(sys.stdin.read()))) > 10000\nassert not"
+        " {'matplotlib.pyplot', 'torch', 'fairprobe.run', 'fairprobe.model'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], input=json.dumps(document()), text=True, check=True)
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        input=json.dumps(document()),
+        text=True,
+        check=True,
+    )
 
 
 def test_shows_the_numbers_of_the_document() -> None:
     text = parsed(document).text
     for number in (
-        "4,491 of 48,842", "9.2 %", "8.9 % to 9.4 %", "2,261 of 50,000", "4.3 % to 4.7 %", "414,449", "474,380", "84.0 %", "75.9 %",
-        "11.8 %", "85.9 % would get the favourable answer (income: >50K) as “Male”, and 14.1 % as “Female”", "21.2 %",  # who
+        "4,491 of 48,842", "9.2 %", "8.9 % to 9.4 %", "2,261 of 50,000", "4.3 % to 4.7 %",
+        "414,449", "474,380", "84.0 %", "75.9 %",
+        # who
+        "11.8 %", "85.9 % would get the favourable answer (income: >50K) as “Male”,"
+        " and 14.1 % as “Female”", "21.2 %",
         "92.9 % probable", "79.5 % probable", "72.4 percentage points", "seed 764",  # pairs
         "0.255", "0.314", "from 4.9 % to 2.6 %", "4.0 % (mean of 10 choices)",  # inside
-        "603 in the global and 413,846 in the local phase", "87.4 %", "0.267", "3.1 s", "7.6 ms for 1,000 cases",  # measured
-        "15 November 2026", "3,665: age 3,665", "78 parameters", "seed=7", "--sensitive gender", "gender_other",
+        # measured
+        "603 in the global and 413,846 in the local phase", "87.4 %", "0.267", "3.1 s",
+        "7.6 ms for 1,000 cases",
+        "15 November 2026", "3,665: age 3,665", "78 parameters", "seed=7", "--sensitive gender",
+        "gender_other",
     ):  # fmt: skip
         assert number in text, number
     for sentence in (document()["verdict"], *document()["notes"]):
@@ -219,7 +266,9 @@ def test_marks_the_favourable_answer_in_words() -> None:
     text = parsed(document).text
     assert text.count("✓ favourable answer") == 2
     assert text.count("✗ not the favourable answer") == 2
-    assert "favourable answer" not in parsed(multi_class).text.replace("No answer of this network was declared the favourable one", "")
+    assert "favourable answer" not in parsed(multi_class).text.replace(
+        "No answer of this network was declared the favourable one", ""
+    )
 
 
 def test_calm_when_nothing_was_found() -> None:
@@ -271,7 +320,9 @@ def test_many_values_and_layers_are_shortened_and_said_so() -> None:
 
 ABLATIONS = {
     "carry a part of the discrimination": {},
-    "no better than always giving the commonest answer (75.9 %). A network": {"accuracy_biased_zeroed": 0.7},
+    "no better than always giving the commonest answer (75.9 %). A network": {
+        "accuracy_biased_zeroed": 0.7
+    },
     "does not single out": {"random_zeroed": 0.02},
     "raises the share of possible people affected from 4.9 % to 6.0 %": {"biased_zeroed": 0.06},
     "The share did not fall": {"biased_zeroed": 0.06},
@@ -294,7 +345,9 @@ def test_tells_honestly_what_silencing_did(words: str, changes: Document) -> Non
 def test_every_neuron_is_a_dot_and_every_biased_one_has_a_ring() -> None:
     drawn = picture(document(), says="")
     assert [column.neurons for column in drawn.columns] == [3, 8, 4, 2]
-    dots, rings = (re.findall(rf'class="{kind}[^"]*"[^>]* d="([^"]*)"', drawn.svg) for kind in ("dots", "ring"))
+    dots, rings = (
+        re.findall(rf'class="{kind}[^"]*"[^>]* d="([^"]*)"', drawn.svg) for kind in ("dots", "ring")
+    )
     assert "".join(dots).count("M") == 3 + 8 + 4 + 2
     assert "".join(rings).count("M") == 1
     large = picture(many_values(), says="").columns[-2]
@@ -315,14 +368,16 @@ def test_the_picture_stays_inside_its_frame() -> None:
             assert top < float(y) < top + height
 
 
-# -- the people held out ------------------------------------------------------------------------------------------------
+# -- the people held out ---------------------------------------------------------------------------
 
 
 def test_individual_fairness_rates_are_told_with_intervals_and_by_group() -> None:
     text = parsed(document).text
     for words in (
-        "Of 9,769 pairs of a person held out and a counterpart who differs only in gender, 90.9 % get the same decision",
-        "90.3 % to 91.4 %", "37.5 %", "36.5 % to 38.5 %", "at most 0.001 nats", "Female (3,276)", "96.1 %", "95.3 % to 96.7 %", "34.7 %",
+        "Of 9,769 pairs of a person held out and a counterpart who differs only in gender,"
+        " 90.9 % get the same decision",
+        "90.3 % to 91.4 %", "37.5 %", "36.5 % to 38.5 %", "at most 0.001 nats", "Female (3,276)",
+        "96.1 %", "95.3 % to 96.7 %", "34.7 %",
     ):  # fmt: skip
         assert words in text, words
 
@@ -330,8 +385,10 @@ def test_individual_fairness_rates_are_told_with_intervals_and_by_group() -> Non
 def test_groups_are_listed_with_rates_ratios_and_the_rule_of_thumb() -> None:
     text = parsed(document).text
     for words in (
-        "1,751 of the 9,769 people held out (17.9 %) are given the answer “>50K”", "Local Law 144", "0.26", "0.23 to 0.30", "below 0.8",
-        "highest rate", "a rule of thumb, not a verdict", "ΔEO, truth “>50K”", "0.177", "0.164 to 0.190", "has perfect scores",
+        "1,751 of the 9,769 people held out (17.9 %) are given the answer “>50K”", "Local Law 144",
+        "0.26", "0.23 to 0.30", "below 0.8",
+        "highest rate", "a rule of thumb, not a verdict", "ΔEO, truth “>50K”", "0.177",
+        "0.164 to 0.190", "has perfect scores",
         "F1 of “>50K” is 0.632 (95 % interval 0.614 to 0.650)", "is 0.540",
     ):  # fmt: skip
         assert words in text, words
@@ -354,7 +411,10 @@ def test_small_empty_and_unknown_groups_are_named() -> None:
 
 def test_every_attribute_and_the_intersection_have_their_own_table() -> None:
     page = parsed(many_values)
-    assert all(f"Impact ratio, by {attribute}" in page.text for attribute in ("gender", "age", "gender and age"))
+    assert all(
+        f"Impact ratio, by {attribute}" in page.text
+        for attribute in ("gender", "age", "gender and age")
+    )
     assert "All 60 groups" in page.text
 
 
@@ -365,7 +425,10 @@ def test_pairs_of_three_attributes_are_folded_and_what_was_left_out_is_named() -
         assert f"<h3>Impact ratio, by {attribute}</h3>" not in html
     assert text.count("By two attributes together") == 1
     assert "<h3>Impact ratio, by gender and race and country</h3>" in html
-    assert "Pairs of attributes with too many combinations to compare were left out: “race and country”." in text
+    assert (
+        "Pairs of attributes with too many combinations to compare were left out: “race and"
+        " country”." in text
+    )
     assert "by gender and race and country" in text
     for make in (document, many_values):
         assert "By two attributes together" not in parsed(make).text
@@ -386,7 +449,10 @@ def test_an_assumed_favourable_answer_is_said_to_be_assumed() -> None:
 
 def test_rates_of_nobody_are_no_rates() -> None:
     text = parsed(without_pairs).text
-    assert "No person held out has a counterpart that differs only in gender, so there is no rate to tell." in text
+    assert (
+        "No person held out has a counterpart that differs only in gender, so there is no rate to"
+        " tell." in text
+    )
     assert "everybody held out" not in text
 
 
@@ -401,7 +467,7 @@ def test_only_a_repaired_network_has_a_repair() -> None:
     assert 'class="banner refused"' in rendered(refused)
 
 
-# -- black boxes, and methods --------------------------------------------------------------------------------------------
+# -- black boxes, and methods ----------------------------------------------------------------------
 
 
 def test_a_black_box_has_no_neurons_no_network_and_says_so() -> None:
@@ -448,17 +514,33 @@ def test_where_people_come_from_is_true_for_the_method() -> None:
 
 def test_the_scores_of_themis_are_shown_with_their_intervals() -> None:
     text = parsed(themis).text
-    for number in ("131,072 people", "4.5 %", "4.4 % to 4.7 %", "12.3 %", "10.0 % to 15.0 %", "99 % interval", "2.0 percentage points"):
+    for number in (
+        "131,072 people",
+        "4.5 %",
+        "4.4 % to 4.7 %",
+        "12.3 %",
+        "10.0 % to 15.0 %",
+        "99 % interval",
+        "2.0 percentage points",
+    ):
         assert number in text, number
-    assert "local phase" not in text.replace("has no local phase", "").replace("global or local", "")
+    assert "local phase" not in text.replace("has no local phase", "").replace(
+        "global or local", ""
+    )
     assert 'id="scores"' not in rendered(black_box)
 
 
 def test_a_group_score_that_may_be_nothing_is_said_to_be_so() -> None:
     body = themis()
     body["generation"]["scores"]["group_low"] = 0.0
-    assert "may be chance" in read(body).text.partition("Group score")[2].partition("striking pairs")[0]
-    assert "may be chance" not in parsed(themis).text.partition("Group score")[2].partition("striking pairs")[0]
+    assert (
+        "may be chance"
+        in read(body).text.partition("Group score")[2].partition("striking pairs")[0]
+    )
+    assert (
+        "may be chance"
+        not in parsed(themis).text.partition("Group score")[2].partition("striking pairs")[0]
+    )
 
 
 def test_a_score_that_was_never_measured_is_not_shown() -> None:
@@ -470,13 +552,22 @@ def test_a_score_that_was_never_measured_is_not_shown() -> None:
 
 REPEATED: dict[str, tuple[Document, str]] = {
     "a name": ({"method": "adf", "variant": "walk"}, "method='adf',\n    variant='walk',"),
-    "a name without variants": ({"method": "random", "variant": ""}, "method='random',\n    budget="),
-    "settings": ({"method": "themis", "variant": "", "settings": {"error": 0.02}}, "method=fp.search.Themis(error=0.02),\n    samples="),
+    "a name without variants": (
+        {"method": "random", "variant": ""},
+        "method='random',\n    budget=",
+    ),
+    "settings": (
+        {"method": "themis", "variant": "", "settings": {"error": 0.02}},
+        "method=fp.search.Themis(error=0.02),\n    samples=",
+    ),
     "settings and a variant": (
         {"method": "aequitas", "variant": "semi", "settings": {"learning": 0.1}},
         "method=fp.search.Aequitas(variant='semi', learning=0.1),",
     ),
-    "rows": ({"method": "symbgen", "variant": "", "settings": {"queue": 9}}, "method=fp.search.SymbGen(x=data.x, queue=9),"),
+    "rows": (
+        {"method": "symbgen", "variant": "", "settings": {"queue": 9}},
+        "method=fp.search.SymbGen(x=data.x, queue=9),",
+    ),
     "a layer": (
         {"settings": {"random_share": 0.5}},
         "method=fp.search.NeuronFair(layer=..., variant='revert', random_share=0.5),",

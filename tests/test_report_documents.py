@@ -12,26 +12,68 @@ Document = dict[str, Any]
 
 
 def rate(hits: int, samples: int, low: float, high: float) -> Document:
-    return {"estimate": hits / samples, "low": low, "high": high, "hits": hits, "samples": samples, "confidence": 0.95}
+    return {
+        "estimate": hits / samples,
+        "low": low,
+        "high": high,
+        "hits": hits,
+        "samples": samples,
+        "confidence": 0.95,
+    }
 
 
-def measure(estimate: float | None, low: float | None, high: float | None, samples: int = 9769) -> Document:
-    return {"estimate": estimate, "low": low, "high": high, "samples": samples, "confidence": 0.95, "left_out": []}
+def measure(
+    estimate: float | None, low: float | None, high: float | None, samples: int = 9769
+) -> Document:
+    return {
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "samples": samples,
+        "confidence": 0.95,
+        "left_out": [],
+    }
 
 
 def ifr(
-    estimate: float | None, low: float | None, high: float | None, people: int, groups: list[tuple[str, Document]] | None = None
+    estimate: float | None,
+    low: float | None,
+    high: float | None,
+    people: int,
+    groups: list[tuple[str, Document]] | None = None,
 ) -> Document:
     """The share of fair pairs, one pair for each of the people."""
-    share = {"estimate": estimate, "low": low, "high": high, "samples": people, "pairs": people, "confidence": 0.95}
-    return share | ({} if groups is None else {"groups": [{"name": name, **group} for name, group in groups]})
+    share = {
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "samples": people,
+        "pairs": people,
+        "confidence": 0.95,
+    }
+    return share | (
+        {} if groups is None else {"groups": [{"name": name, **group} for name, group in groups]}
+    )
 
 
-def selection_row(name: str, selected: int, people: int, ratio: tuple[float, float, float] | None, *, is_small: bool = False) -> Document:
+def selection_row(
+    name: str,
+    selected: int,
+    people: int,
+    ratio: tuple[float, float, float] | None,
+    *,
+    is_small: bool = False,
+) -> Document:
     return {
         "name": name,
-        **(rate(selected, people, 0.01, 0.9) if people else rate(0, 1, 0.0, 1.0) | {"estimate": 0.0, "samples": 0}),
-        "impact_ratio": measure(*ratio, samples=people) if ratio else measure(None, None, None, people),
+        **(
+            rate(selected, people, 0.01, 0.9)
+            if people
+            else rate(0, 1, 0.0, 1.0) | {"estimate": 0.0, "samples": 0}
+        ),
+        "impact_ratio": (
+            measure(*ratio, samples=people) if ratio else measure(None, None, None, people)
+        ),
         "is_small": is_small,
         "is_empty": people == 0,
     }
@@ -44,15 +86,27 @@ def selection_table(attribute: str, rows: list[Document], *, unknown: int = 0) -
         "unknown": unknown,
         "smallest": 0.02,
         "dp": measure(0.1773, 0.1641, 0.1899),
-        "eo": [{"given": "<=50K", **measure(0.0712, 0.06, 0.083)}, {"given": ">50K", **measure(0.0911, 0.05, 0.1308)}],
+        "eo": [
+            {"given": "<=50K", **measure(0.0712, 0.06, 0.083)},
+            {"given": ">50K", **measure(0.0911, 0.05, 0.1308)},
+        ],
     }
 
 
 def fairness() -> Document:
     """Two groups on the people held out, the second of which is selected a quarter as often."""
-    groups = [("Female", ifr(0.9606, 0.9534, 0.967, 3276)), ("Male", ifr(0.8823, 0.8742, 0.8901, 6493))]
-    alike = [("Female", ifr(0.4307, 0.4137, 0.4479, 3276)), ("Male", ifr(0.3468, 0.3353, 0.3586, 6493))]
-    rows = [selection_row("Female", 204, 3276, (0.2614, 0.2255, 0.2999)), selection_row("Male", 1547, 6493, (1.0, 1.0, 1.0))]
+    groups = [
+        ("Female", ifr(0.9606, 0.9534, 0.967, 3276)),
+        ("Male", ifr(0.8823, 0.8742, 0.8901, 6493)),
+    ]
+    alike = [
+        ("Female", ifr(0.4307, 0.4137, 0.4479, 3276)),
+        ("Male", ifr(0.3468, 0.3353, 0.3586, 6493)),
+    ]
+    rows = [
+        selection_row("Female", 204, 3276, (0.2614, 0.2255, 0.2999)),
+        selection_row("Male", 1547, 6493, (1.0, 1.0, 1.0)),
+    ]
     return {
         "rows": 9769,
         "positive": 1,
@@ -65,8 +119,15 @@ def fairness() -> Document:
             "b": ifr(0.9086, 0.9027, 0.9142, 9769, groups),
             "p": ifr(0.375, 0.3653, 0.3846, 9769, alike),
         },
-        "group": {"selected": rate(1751, 9769, 0.1717, 0.187), "tables": [selection_table("gender", rows)]},
-        "quality": {"accuracy": rate(8209, 9769, 0.8329, 0.8475), "f1": measure(0.6321, 0.614, 0.6498), "mcc": measure(0.5403, 0.52, 0.56)},
+        "group": {
+            "selected": rate(1751, 9769, 0.1717, 0.187),
+            "tables": [selection_table("gender", rows)],
+        },
+        "quality": {
+            "accuracy": rate(8209, 9769, 0.8329, 0.8475),
+            "f1": measure(0.6321, 0.614, 0.6498),
+            "mcc": measure(0.5403, 0.52, 0.56),
+        },
     }
 
 
@@ -140,7 +201,9 @@ def repair() -> Document:
 
 def layer(name: str, differences: list[float], threshold: float) -> Document:
     biased = [neuron for neuron, value in enumerate(differences) if value > threshold]
-    curve = [sum(value > step * 0.005 for value in differences) / len(differences) for step in range(201)]
+    curve = [
+        sum(value > step * 0.005 for value in differences) / len(differences) for step in range(201)
+    ]
     return {
         "name": name,
         "neurons": len(differences),
@@ -171,7 +234,10 @@ def pair() -> Document:
 
 def document() -> Document:
     """An audit that found something, complete as `audit.json` is."""
-    first, second = layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2), layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255)
+    first, second = (
+        layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2),
+        layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255),
+    )
     return {
         "format": 4,
         "created": "2026-11-15T23:11:38+00:00",
@@ -257,14 +323,25 @@ def document() -> Document:
                 {"attribute": "gender", "value": "Female", **rate(622, 16192, 0.0355, 0.0415)},
                 {"attribute": "gender", "value": "Male", **rate(3869, 32650, 0.1150, 0.1221)},
             ],
-            "groups": [{"attribute": "education", "value": "Masters", **rate(564, 2657, 0.1969, 0.2283)}],
-            "advantages": [{"value": "Male", "share": 0.8594}, {"value": "Female", "share": 0.1406}],
+            "groups": [
+                {"attribute": "education", "value": "Masters", **rate(564, 2657, 0.1969, 0.2283)}
+            ],
+            "advantages": [
+                {"value": "Male", "share": 0.8594},
+                {"value": "Female", "share": 0.1406},
+            ],
         },
         "fairness": fairness(),
         "pairs": [pair(), pair()],
         "repair": None,
-        "verdict": "Changing nothing but gender changes the network's decision for 9.2 % of the 48,842 people in the data.",
-        "notes": ["The search looks where it expects to find discrimination.", "Possible people are drawn uniformly."],
+        "verdict": (
+            "Changing nothing but gender changes the network's decision for 9.2 % of the 48,842"
+            " people in the data."
+        ),
+        "notes": [
+            "The search looks where it expects to find discrimination.",
+            "Possible people are drawn uniformly.",
+        ],
         "command": "fairprobe audit adult --sensitive gender",
     }
 
@@ -272,11 +349,29 @@ def document() -> Document:
 def nothing_found() -> Document:
     body = document()
     body["dm_rs"] = rate(0, 50000, 0.0, 0.0000738)
-    values = [{"attribute": "gender", "value": value, **rate(0, 20000, 0.0, 0.00018)} for value in ("Female", "Male")]
-    body["people"] = {**rate(0, 48842, 0.0, 0.0000755), "values": values, "groups": [], "advantages": []}
-    body["generation"] |= {"idis": 0, "global_idis": 0, "local_idis": 0, "gsr": 0.0, "spread": None, "cpu_ms_per_1000_idis": None}
+    values = [
+        {"attribute": "gender", "value": value, **rate(0, 20000, 0.0, 0.00018)}
+        for value in ("Female", "Male")
+    ]
+    body["people"] = {
+        **rate(0, 48842, 0.0, 0.0000755),
+        "values": values,
+        "groups": [],
+        "advantages": [],
+    }
+    body["generation"] |= {
+        "idis": 0,
+        "global_idis": 0,
+        "local_idis": 0,
+        "gsr": 0.0,
+        "spread": None,
+        "cpu_ms_per_1000_idis": None,
+    }
     inside = body["interpretation"]
-    inside |= {"layers": [layer(each["name"], [0.0] * each["neurons"], 0.0) for each in inside["layers"]], "auc": 0.0}
+    inside |= {
+        "layers": [layer(each["name"], [0.0] * each["neurons"], 0.0) for each in inside["layers"]],
+        "auc": 0.0,
+    }
     inside["ablation"] |= {"before": 0.0, "biased_zeroed": 0.0, "random_zeroed": 0.0, "silenced": 0}
     return body | {"pairs": [], "verdict": "No discrimination by gender was found."}
 
@@ -284,13 +379,24 @@ def nothing_found() -> Document:
 def constant() -> Document:
     body = nothing_found()
     body["interpretation"] = document()["interpretation"]
-    body["interpretation"]["ablation"] |= {"before": 0.0, "biased_zeroed": 0.0, "random_zeroed": 0.0}
+    body["interpretation"]["ablation"] |= {
+        "before": 0.0,
+        "biased_zeroed": 0.0,
+        "random_zeroed": 0.0,
+    }
     body["model"] |= {"constant": True, "accuracy": 0.7586}
     rows = [selection_row("Female", 0, 3276, None), selection_row("Male", 0, 6493, None)]
     nobody = rate(0, 9769, 0.0, 0.0004)
-    body["fairness"]["group"] = {"selected": nobody, "tables": [selection_table("gender", rows) | {"dp": measure(0.0, 0.0, 0.0)}]}
+    body["fairness"]["group"] = {
+        "selected": nobody,
+        "tables": [selection_table("gender", rows) | {"dp": measure(0.0, 0.0, 0.0)}],
+    }
     body["fairness"]["quality"]["f1"] = measure(None, None, None)
-    return body | {"verdict": "The network gives everybody the same answer, so changing gender changes nothing."}
+    return body | {
+        "verdict": (
+            "The network gives everybody the same answer, so changing gender changes nothing."
+        )
+    }
 
 
 def interrupted() -> Document:
@@ -312,7 +418,13 @@ def bare() -> Document:
     """The fields that may be missing or empty, without."""
     body = nothing_found()
     del body["command"]
-    body["data"] |= {"about": "", "source": "", "licence": "", "citation": "", "outside": {"rows": 0, "by_attribute": {}}}
+    body["data"] |= {
+        "about": "",
+        "source": "",
+        "licence": "",
+        "citation": "",
+        "outside": {"rows": 0, "by_attribute": {}},
+    }
     body["model"]["trained_here"] = False
     body["data"]["favourable"] = None
     body["fairness"]["positive_assumed"] = True
@@ -320,12 +432,19 @@ def bare() -> Document:
 
 
 def many_values() -> Document:
-    """Two sensitive attributes with more combinations than a figure can show, and a network with more layers than can be told apart."""
+    """Two sensitive attributes with more combinations than a figure can show, and a network with
+    more layers than can be told apart.
+    """
     body = document()
     body["sensitive"] = ["gender", "age"]
     values = [f"Male, {age}" for age in range(60)]
-    body["people"]["values"] = [{"attribute": "gender and age", "value": value, **rate(3, 100, 0.01, 0.08)} for value in values]
-    body["people"]["advantages"] = [{"value": value, "share": 1 - place / 60} for place, value in enumerate(values)]
+    body["people"]["values"] = [
+        {"attribute": "gender and age", "value": value, **rate(3, 100, 0.01, 0.08)}
+        for value in values
+    ]
+    body["people"]["advantages"] = [
+        {"value": value, "share": 1 - place / 60} for place, value in enumerate(values)
+    ]
     body["people"]["absent"] = values[:1]
     held_out = body["fairness"]
     nobody = (values[0], ifr(None, None, None, 0))
@@ -333,10 +452,19 @@ def many_values() -> Document:
         groups = [nobody, *((value, ifr(0.9, 0.5, 0.99, 9)) for value in values[1:])]
         held_out["individual"][which] |= ifr(0.9, 0.89, 0.91, 600, groups)
     held_out["individual"]["left_out"] = 12
-    both = [selection_row(values[0], 0, 0, None), *(selection_row(value, 2, 9, (0.9, 0.4, 1.3), is_small=True) for value in values[1:30])]
+    both = [
+        selection_row(values[0], 0, 0, None),
+        *(selection_row(value, 2, 9, (0.9, 0.4, 1.3), is_small=True) for value in values[1:30]),
+    ]
     both += [selection_row(value, 2, 300, (0.79, 0.7, 0.85)) for value in values[30:]]
     held_out["group"]["tables"] += [
-        selection_table("age", [selection_row("20–29", 100, 400, (0.5, 0.4, 0.6)), selection_row("30–39", 200, 400, (1.0, 1.0, 1.0))]),
+        selection_table(
+            "age",
+            [
+                selection_row("20–29", 100, 400, (0.5, 0.4, 0.6)),
+                selection_row("30–39", 200, 400, (1.0, 1.0, 1.0)),
+            ],
+        ),
         selection_table("gender and age", both, unknown=12),
     ]
     inside = body["interpretation"]
@@ -346,29 +474,59 @@ def many_values() -> Document:
 
 
 def three_attributes() -> Document:
-    """Three sensitive attributes: each alone, the pairs that are not too large, and all together; one pair is too large."""
+    """Three sensitive attributes: each alone, the pairs that are not too large, and all together;
+    one pair is too large.
+    """
     body = document()
     body["sensitive"] = ["gender", "race", "country"]
-    two = [selection_row("a", 20, 100, (0.4, 0.3, 0.5)), selection_row("b", 50, 100, (1.0, 1.0, 1.0))]
-    divided = ("race", "country", "gender and race", "gender and country", "gender and race and country")
-    body["fairness"]["group"]["tables"] += [selection_table(attribute, two) for attribute in divided]
+    two = [
+        selection_row("a", 20, 100, (0.4, 0.3, 0.5)),
+        selection_row("b", 50, 100, (1.0, 1.0, 1.0)),
+    ]
+    divided = (
+        "race",
+        "country",
+        "gender and race",
+        "gender and country",
+        "gender and race and country",
+    )
+    body["fairness"]["group"]["tables"] += [
+        selection_table(attribute, two) for attribute in divided
+    ]
     return body
 
 
 def black_box() -> Document:
     """A model that could only be asked, by a method that only asks."""
     body = document()
-    body["model"] |= {"network": "RandomForestClassifier", "layers": [], "parameters": None, "trained_here": False}
+    body["model"] |= {
+        "network": "RandomForestClassifier",
+        "layers": [],
+        "parameters": None,
+        "trained_here": False,
+    }
     body["interpretation"] = None
     body["generation"] |= {"method": "aequitas", "variant": "full", "global_iterations": 0}
     del body["command"]
-    return body | {"verdict": "Changing nothing but gender changes the model's decision for 9.2 % of the 48,842 people in the data."}
+    return body | {
+        "verdict": (
+            "Changing nothing but gender changes the model's decision for 9.2 % of the 48,842"
+            " people in the data."
+        )
+    }
 
 
 def themis() -> Document:
     """A method that measures scores of its own."""
     body = black_box()
-    scores = {"causal": 0.0453, "causal_low": 0.0437, "causal_high": 0.0469, "group": 0.123, "group_low": 0.1, "group_high": 0.15}
+    scores = {
+        "causal": 0.0453,
+        "causal_low": 0.0437,
+        "causal_high": 0.0469,
+        "group": 0.123,
+        "group_low": 0.1,
+        "group_high": 0.15,
+    }
     body["generation"] |= {
         "method": "themis",
         "variant": "",
@@ -385,7 +543,9 @@ def without_pairs() -> Document:
     """Nobody held out has a counterpart."""
     body = document()
     for which in ("b", "p"):
-        body["fairness"]["individual"][which] = ifr(None, None, None, 0, [("Female", ifr(None, None, None, 0))])
+        body["fairness"]["individual"][which] = ifr(
+            None, None, None, 0, [("Female", ifr(None, None, None, 0))]
+        )
     return body
 
 
@@ -397,7 +557,12 @@ def refused() -> Document:
     """A repair that did harm, and lost most of its controls and its curve."""
     body = repaired()
     told = body["repair"]
-    told |= {"accepted": False, "reasons": ["The accuracy falls by 7.9 points; at most 1.5 are allowed."], "controls": {}, "curve": []}
+    told |= {
+        "accepted": False,
+        "reasons": ["The accuracy falls by 7.9 points; at most 1.5 are allowed."],
+        "controls": {},
+        "curve": [],
+    }
     told["after"] = measured(0.7612, 0.0461, 0.9101, None)
     told["after"]["others"][0]["dm_rs"] = rate(2500, 10000, 0.245, 0.255)
     told["change"] = {"accuracy": -0.0791, "dm_rs": 0.0199}
@@ -405,12 +570,21 @@ def refused() -> Document:
 
 
 def collapsed() -> Document:
-    """A repair that left a network which decides nothing, kept although two reasons speak against it."""
+    """A repair that left a network which decides nothing, kept although two reasons speak against
+    it.
+    """
     body = constant() | {"repair": repair()}
     told = body["repair"]
-    told |= {"forced": True, "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."]}
+    told |= {
+        "forced": True,
+        "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."],
+    }
     told["before"]["others"] = []
-    told["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {"is_constant": True, "others": [], "auc": None}
+    told["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {
+        "is_constant": True,
+        "others": [],
+        "auc": None,
+    }
     told["change"] = {"accuracy": -0.0817, "dm_rs": -1.0}
     told["curve"] = [point(20, 0.7586, None, is_constant=True, is_chosen=True)]
     return body

@@ -1,4 +1,6 @@
-"""The pages with pictures: scenes, images and the survey. Self-contained, complete, honest about their controls, and safe."""
+"""The pages with pictures: scenes, images and the survey. Self-contained, complete, honest about
+their controls, and safe.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,18 @@ def png() -> str:
 SRC = f"data:image/png;base64,{png()}"
 
 
-# -- documents ----------------------------------------------------------------------------------------------------------
+# -- documents -------------------------------------------------------------------------------------
 
 
-def class_row(label: str, errors: int, objects: int, *, above: bool = False, unfair: bool = False, wide: float = 0.05) -> Document:
+def class_row(
+    label: str,
+    errors: int,
+    objects: int,
+    *,
+    above: bool = False,
+    unfair: bool = False,
+    wide: float = 0.05,
+) -> Document:
     share = errors / objects
     return {
         "label": label,
@@ -79,7 +89,11 @@ def class_row(label: str, errors: int, objects: int, *, above: bool = False, unf
 
 
 def result(operator: str, oracle: str, kind: str = "ood", detector: str = "Argus") -> Document:
-    rows = [class_row("bicycle", 31, 100, above=True, unfair=kind == "ood"), class_row("car", -3, 100), class_row("bus", 7, 50, above=True)]
+    rows = [
+        class_row("bicycle", 31, 100, above=True, unfair=kind == "ood"),
+        class_row("car", -3, 100),
+        class_row("bus", 7, 50, above=True),
+    ]
     return {
         "detector": detector,
         "operator": operator,
@@ -109,7 +123,10 @@ def detection(label: str, box: list[float] | None, score: float = 0.5) -> Docume
 
 def telling() -> Document:
     """A car is taken away; of two bicycles one is lost, and a sign appears."""
-    bicycles = [detection("bicycle", [10, 100, 50, 200], 0.81), detection("bicycle", [300, 100, 340, 200], 0.62)]
+    bicycles = [
+        detection("bicycle", [10, 100, 50, 200], 0.81),
+        detection("bicycle", [300, 100, 340, 200], 0.62),
+    ]
     return {
         "detector": "Argus",
         "label": "bicycle",
@@ -118,13 +135,21 @@ def telling() -> Document:
         "oracle": "exclusion",
         "scene": "street 7",
         "sentence": "With every car taken away, one bicycle is lost.",
-        "original": {"src": SRC, "width": 480, "height": 360, "detections": [*bicycles, detection("car", [100, 100, 200, 200])]},
+        "original": {
+            "src": SRC,
+            "width": 480,
+            "height": 360,
+            "detections": [*bicycles, detection("car", [100, 100, 200, 200])],
+        },
         "mutated": {
             "src": SRC,
             "width": 480,
             "height": 360,
             "places": [[100, 100, 200, 200]],
-            "detections": [detection("bicycle", [11, 100, 51, 200], 0.8), detection("sign", [400, 10, 420, 40], 0.4)],
+            "detections": [
+                detection("bicycle", [11, 100, 51, 200], 0.8),
+                detection("sign", [400, 10, 420, 40], 0.4),
+            ],
         },
     }
 
@@ -135,7 +160,14 @@ def ranked() -> Document:
 
 
 def total() -> Document:
-    counts = {"name": "gt", "classes": 3, "violations": 2, "unfair": 1, "tests": 123, "error_inducing": 41}
+    counts = {
+        "name": "gt",
+        "classes": 3,
+        "violations": 2,
+        "unfair": 1,
+        "tests": 123,
+        "error_inducing": 41,
+    }
     return {**counts, "violation_rate": 0.667, "error_rate": 0.333}
 
 
@@ -144,9 +176,24 @@ def compared() -> Document:
         "ood_vs_original": [ranked()],
         "ood_vs_id": [{**ranked(), "p": 0.4}],
         "ood_vs_control": [{**ranked(), "u": None, "p": None, "superiority": None}],
-        "usual": [{"detector": "Argus", "oracle": "gt", "unusual": total(), "usual": total(), "violation_gain": 0.0, "error_gain": -23.0}],
+        "usual": [
+            {
+                "detector": "Argus",
+                "oracle": "gt",
+                "unusual": total(),
+                "usual": total(),
+                "violation_gain": 0.0,
+                "error_gain": -23.0,
+            }
+        ],
         "overlaps": [{"detector": "Argus", "gt": 3, "mt": 4, "both": 2, "covered": 0.6667}],
-        "originals": {"originals": 4, "mutants": 7, "both": 3, "only_mutants": 0.571, "covered": 0.75},
+        "originals": {
+            "originals": 4,
+            "mutants": 7,
+            "both": 3,
+            "only_mutants": 0.571,
+            "covered": 0.75,
+        },
         "causes": [
             {
                 "detector": "Argus",
@@ -163,10 +210,21 @@ def compared() -> Document:
         ],
         "rq5": [{"detector": "Argus", "pairs": 12, "real": 0.41, "generated": 0.523}],
         "rq6": [{"detector": "Argus", "images": 41, "original": 0.0, "mutated": None}],
-        "times": [{"operator": "insert", "images": 80, "seconds": 0.061}, {"operator": "total", "images": 0, "seconds": None}],
+        "times": [
+            {"operator": "insert", "images": 80, "seconds": 0.061},
+            {"operator": "total", "images": 0, "seconds": None},
+        ],
         "quality": {
             "pictures": 123,
-            "measures": [{"name": "blur", "original": 0.341, "mutated": 0.352, "operators": {"insert": 0.36}, "test": None}],
+            "measures": [
+                {
+                    "name": "blur",
+                    "original": 0.341,
+                    "mutated": 0.352,
+                    "operators": {"insert": 0.36},
+                    "test": None,
+                }
+            ],
             "messages": ["CLIP-IQA was left out."],
         },
     }
@@ -194,10 +252,16 @@ def scenes() -> Document:
         "settings": {"in-painting": "ns", "time-out": None, "fast": True, "steps": [1, 2]},
         "versions": {"fairprobe": "0.1.0"},
         "seconds": 431.2,
-        "results": results + [result("delete", oracle, "control") for oracle in ORACLES] + [result("insert", "gt", "id")],
+        "results": (
+            results
+            + [result("delete", oracle, "control") for oracle in ORACLES]
+            + [result("insert", "gt", "id")]
+        ),
         "comparisons": compared(),
         "telling": [telling()],
-        "skipped": [{"operator": "insert", "label": "truck", "reason": "no free ground", "count": 31}],
+        "skipped": [
+            {"operator": "insert", "label": "truck", "reason": "no free ground", "count": 31}
+        ],
         "failures": [{"detector": "Argus", "reason": "no answer within 10 s", "count": 2}],
         "messages": ["a.png has no annotation."],
     }
@@ -225,13 +289,29 @@ def search(method: str, title: str, hits: int, *, is_control: bool = False) -> D
         "random_signs": {"idis": 12, "success": share(12, 247), **part},
         "shuffled_labels": {"idis": 100, "success": share(100, 247), **part},
     }
-    counts = {"seeds": 247, "generated": 1235, "idis": hits, "moved": hits, "at_seed_rate": share(3, 247), "iterations": spread(4.2)}
-    own = {"method": method, "title": title, "is_control": is_control, "success": share(hits, 247), "ms_an_image": 21.5}
+    counts = {
+        "seeds": 247,
+        "generated": 1235,
+        "idis": hits,
+        "moved": hits,
+        "at_seed_rate": share(3, 247),
+        "iterations": spread(4.2),
+    }
+    own = {
+        "method": method,
+        "title": title,
+        "is_control": is_control,
+        "success": share(hits, 247),
+        "ms_an_image": 21.5,
+    }
     return {**counts, **own, **part, "controls": {} if is_control else others}
 
 
 def state(differing: int) -> Document:
-    attack = {"success": share(360, 420), "l2": {"estimate": 0.61, "low": 0.58, "high": 0.64, "samples": 350, "confidence": 0.95}}
+    attack = {
+        "success": share(360, 420),
+        "l2": {"estimate": 0.61, "low": 0.58, "high": 0.64, "samples": 350, "confidence": 0.95},
+    }
     rates = {
         "accuracy": share(815, 840),
         "detection_rate": share(409, 420),
@@ -245,8 +325,18 @@ def state(differing: int) -> Document:
 def images() -> Document:
     recalls = [{"name": name, "rate": share(141, 210)} for name in ("Female", "Male")]
     change = {"flips": share(249, 250), "l2": spread(1.62), "seen_by_independent": share(31, 250)}
-    layer = {"name": "relu1", "neurons": 32768, "auc": 0.0185, "curve": [1.0, 0.4, 0.0], "threshold": 0.045, "biased": 814}
-    random = {"random_signs": {"auc": 0.0078, "curve": [1.0, 0.2, 0.0]}, "shuffled_labels": {"auc": 0.0178}}
+    layer = {
+        "name": "relu1",
+        "neurons": 32768,
+        "auc": 0.0185,
+        "curve": [1.0, 0.4, 0.0],
+        "threshold": 0.045,
+        "biased": 814,
+    }
+    random = {
+        "random_signs": {"auc": 0.0078, "curve": [1.0, 0.2, 0.0]},
+        "shuffled_labels": {"auc": 0.0178},
+    }
     pictures = dict.fromkeys(("original", "bias", "without", "change", "with"), png())
     verdicts = {"original": ("face", 0.93), "without": ("face", 0.56), "with": ("not a face", 0.81)}
     return {
@@ -287,16 +377,29 @@ def images() -> Document:
             "independent": {"balanced_accuracy": 0.751, "recalls": recalls},
             "shuffled_labels": None,
         },
-        "change": {"epsilon": 0.03, "cap": 0.06, "smallest": False, "faces": 250, **change, "controls": {"random_signs": change}},
+        "change": {
+            "epsilon": 0.03,
+            "cap": 0.06,
+            "smallest": False,
+            "faces": 250,
+            **change,
+            "controls": {"random_signs": change},
+        },
         "interpretation": {
             "pairs": 249,
             "by": "channel",
             "most_biased": "relu1",
             "auc": 0.0185,
             "thresholds": [0.0, 0.005, 0.01],
-            "layers": [{**layer, "controls": random}, {**layer, "name": "relu2", "auc": 0.01, "controls": {}}],
+            "layers": [
+                {**layer, "controls": random},
+                {**layer, "name": "relu2", "auc": 0.01, "controls": {}},
+            ],
         },
-        "generation": [search("neuronfair", "NeuronFair", 215), search("random", "random direction", 2, is_control=True)],
+        "generation": [
+            search("neuronfair", "NeuronFair", 215),
+            search("random", "random direction", 2, is_control=True),
+        ],
         "repair": {
             "idis": 1200,
             "method": "all",
@@ -304,9 +407,20 @@ def images() -> Document:
             "before": state(40),
             "without_idis": state(44),
             "after": state(18),
-            "compared": {"differing_ratio": 0.409, "l2_ratio": 1.283, "auc_ratio": None, "accuracy_points": -0.476},
+            "compared": {
+                "differing_ratio": 0.409,
+                "l2_ratio": 1.283,
+                "auc_ratio": None,
+                "accuracy_points": -0.476,
+            },
         },
-        "controls": [{"key": "random_signs", "name": "random signs", "says": "What any noise of this size does."}],
+        "controls": [
+            {
+                "key": "random_signs",
+                "name": "random signs",
+                "says": "What any noise of this size does.",
+            }
+        ],
         "verdict": "NeuronFair turns 215 of 247 faces into pairs.",
         "sentences": ["The random direction finds 2."],
         "pairs": [
@@ -319,7 +433,10 @@ def images() -> Document:
                 "l2_change": 1.6628,
                 "amplified": 8.0,
                 "pictures": pictures,
-                "verdicts": {name: {"label": label, "probability": sure} for name, (label, sure) in verdicts.items()},
+                "verdicts": {
+                    name: {"label": label, "probability": sure}
+                    for name, (label, sure) in verdicts.items()
+                },
                 "head": ["Female", "Male"],
                 "independent": ["Female", "Female"],
             }
@@ -336,7 +453,11 @@ def changed(make: Callable[[], Document], **parts: Any) -> Document:
     return {**make(), **parts}
 
 
-RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {scenes: render_scenes, images: render_images, survey: render_survey}
+RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
+    scenes: render_scenes,
+    images: render_images,
+    survey: render_survey,
+}
 KINDS = list(RENDER)
 
 
@@ -351,7 +472,7 @@ def words(html: str) -> str:
     return " ".join(" ".join(Page(html).pieces).split())
 
 
-# -- every page ---------------------------------------------------------------------------------------------------------
+# -- every page ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -361,7 +482,11 @@ def test_a_page_is_one_well_formed_file_that_loads_nothing(make: Callable[[], Do
     assert page.open == []
     assert "://" not in html
     assert "@import" not in html
-    links = [value for _, name, value in page.attributes if name in {"src", "href", "xlink:href", "srcset", "data", "action"}]
+    links = [
+        value
+        for _, name, value in page.attributes
+        if name in {"src", "href", "xlink:href", "srcset", "data", "action"}
+    ]
     assert all(link.startswith(("#", "data:,", "data:image/png;base64,")) for link in links)
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert any(tag == "meta" and "default-src 'none'" in value for tag, _, value in page.attributes)
@@ -373,16 +498,24 @@ def test_ids_are_unique_and_references_lead_somewhere(make: Callable[[], Documen
     page = Page(rendered(make))
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert max(Counter(ids).values()) == 1
-    wanted = {value[1:] for _, name, value in page.attributes if name in {"href", "xlink:href"} and value.startswith("#")}
+    wanted = {
+        value[1:]
+        for _, name, value in page.attributes
+        if name in {"href", "xlink:href"} and value.startswith("#")
+    }
     wanted |= {value for _, name, value in page.attributes if name in {"aria-labelledby", "for"}}
-    wanted |= {found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)}
+    wanted |= {
+        found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)
+    }
     assert wanted <= set(ids)
 
 
 @pytest.mark.parametrize("make", KINDS)
 def test_every_picture_has_words_and_every_table_has_heads(make: Callable[[], Document]) -> None:
     html, page = rendered(make), Page(rendered(make))
-    assert page.tags.count("img") == len([value for tag, name, value in page.attributes if tag == "img" and name == "alt" and value])
+    assert page.tags.count("img") == len(
+        [value for tag, name, value in page.attributes if tag == "img" and name == "alt" and value]
+    )
     assert html.count("<table") == html.count("<thead>")
     assert all('scope="' in head for head in re.findall(r"<th\b[^>]*>", html))
 
@@ -407,7 +540,15 @@ def test_texts_of_the_document_stay_texts(make: Callable[[], Document]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["https://elsewhere/a.png", "data:text/html;base64,AAAA", 'data:image/png;base64,AA" onload="x', "", None, 7]
+    "text",
+    [
+        "https://elsewhere/a.png",
+        "data:text/html;base64,AAAA",
+        'data:image/png;base64,AA" onload="x',
+        "",
+        None,
+        7,
+    ],
 )
 def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
     assert source(text) == ""
@@ -419,7 +560,7 @@ def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
     assert "holds no picture here" in page.text
 
 
-# -- scenes -------------------------------------------------------------------------------------------------------------
+# -- scenes ----------------------------------------------------------------------------------------
 
 
 def test_the_scenes_page_tells_all_that_was_measured() -> None:
@@ -460,7 +601,10 @@ def test_lost_new_and_expected_detections_are_told_apart() -> None:
     assert "bicycle 0.62" in before.overlay
     assert "bicycle: lost" in after.overlay
     assert before.said.replace("\xa0", " ") == "Recognised: 2 × bicycle and 1 × car."
-    assert after.alt.replace("\xa0", " ") == "Mutated picture of street 7. Recognised: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
+    assert (
+        after.alt.replace("\xa0", " ")
+        == "Mutated picture of street 7. Recognised: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
+    )
 
 
 @pytest.mark.parametrize(("shift", "same"), [(0, True), (33, True), (34, False)])
@@ -487,10 +631,14 @@ edge = st.floats(-50, 600, allow_nan=False)
 @given(st.lists(st.tuples(edge, edge, edge, edge, st.text(min_size=1, max_size=9)), max_size=6))
 def test_words_stay_inside_the_picture(found: list[tuple[float, float, float, float, str]]) -> None:
     body = telling()
-    body["original"]["detections"] = [detection(label, [left, top, right, bottom]) for left, top, right, bottom, label in found]
+    body["original"]["detections"] = [
+        detection(label, [left, top, right, bottom]) for left, top, right, bottom, label in found
+    ]
     body["mutated"]["detections"] = []
     places = re.findall(
-        r'<g class="word lost"><rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)" height="([\d.]+)"', shots(body)[0].overlay
+        r'<g class="word lost"><rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)"'
+        r' height="([\d.]+)"',
+        shots(body)[0].overlay,
     )
     for x, y, wide, high in (map(float, place) for place in places):
         assert x >= 0
@@ -513,7 +661,16 @@ def nothing_unfair() -> Document:
 
 def no_result() -> Document:
     body = changed(
-        scenes, results=[], comparisons={}, telling=[], skipped=[], failures=[], messages=[], partial=True, settings={}, classes=[]
+        scenes,
+        results=[],
+        comparisons={},
+        telling=[],
+        skipped=[],
+        failures=[],
+        messages=[],
+        partial=True,
+        settings={},
+        classes=[],
     )
     del body["command"]
     return body
@@ -534,18 +691,30 @@ def one_mutation() -> Document:
         (one_mutation, "Lost objects, deletion"),
     ],
 )
-def test_scenes_documents_with_less_in_them_are_shown_too(make: Callable[[], Document], told: str) -> None:
+def test_scenes_documents_with_less_in_them_are_shown_too(
+    make: Callable[[], Document], told: str
+) -> None:
     page = Page(render_scenes(make()))
     assert told in page.text
     assert page.open == []
 
 
 def test_rates_may_be_negative_or_more_than_all() -> None:
-    assert [rate(value) for value in (0.31, -0.05, 1.634, -1e-12)] == ["31.0\xa0%", "−5.0\xa0%", "163\xa0%", "0\xa0%"]
-    assert [p_value(value) for value in (None, 1e-46, 0.0134, 0.48)] == ["–", "<\xa00.001", "0.013", "0.48"]
+    assert [rate(value) for value in (0.31, -0.05, 1.634, -1e-12)] == [
+        "31.0\xa0%",
+        "−5.0\xa0%",
+        "163\xa0%",
+        "0\xa0%",
+    ]
+    assert [p_value(value) for value in (None, 1e-46, 0.0134, 0.48)] == [
+        "–",
+        "<\xa00.001",
+        "0.013",
+        "0.48",
+    ]
 
 
-# -- images -------------------------------------------------------------------------------------------------------------
+# -- images ----------------------------------------------------------------------------------------
 
 
 def test_the_images_page_tells_all_that_was_measured() -> None:
@@ -567,7 +736,10 @@ def test_the_images_page_tells_all_that_was_measured() -> None:
         "pairs that still differ × 0.41; L2 that a new attack needs × 1.28; accuracy −0.5 points",
         "9.5 % 5.5 % to 13.5 % 10.5 % 6.5 % to 14.5 % 4.3 %",  # differing: before, control, after
         "Pair 1: Female",
-        "not a face 81.0 % probable ≠ another verdict the detector’s head sees Male the independent network sees Female",
+        (
+            "not a face 81.0 % probable ≠ another verdict the detector’s head sees Male the"
+            " independent network sees Female"
+        ),
         "shown × 8 L2 1.12",
         "Found by NeuronFair, from picture 40.",
         "Training the detector 40.2 s",
@@ -591,7 +763,9 @@ def test_small_pictures_keep_their_pixels() -> None:
         (100, 200, "Verdicts that change with gender were found"),
     ],
 )
-def test_the_headline_says_no_more_than_the_controls_allow(shuffled: int, seen: int, told: str) -> None:
+def test_the_headline_says_no_more_than_the_controls_allow(
+    shuffled: int, seen: int, told: str
+) -> None:
     body = changed(images, pairs=[], interpretation=None, repair=None)
     body["generation"][0]["controls"]["shuffled_labels"]["success"] = share(shuffled, 247)
     body["generation"][0]["seen_by_independent"] = share(seen, 215)
@@ -600,14 +774,28 @@ def test_the_headline_says_no_more_than_the_controls_allow(shuffled: int, seen: 
 
 def interrupted_early() -> Document:
     none = dict.fromkeys(("detector", "attribute", "change", "interpretation", "repair"))
-    rest: Document = {"generation": [], "pairs": [], "controls": [], "sentences": [], "messages": []}
-    return changed(images, **none, **rest, partial=True, stopped="It ended while the detector was trained.")
+    rest: Document = {
+        "generation": [],
+        "pairs": [],
+        "controls": [],
+        "sentences": [],
+        "messages": [],
+    }
+    return changed(
+        images, **none, **rest, partial=True, stopped="It ended while the detector was trained."
+    )
 
 
 def without_controls() -> Document:
-    body = changed(images, controls=[], generation=[{**search("adf", "ADF", 7), "controls": {}, "seen_by_independent": None}])
+    body = changed(
+        images,
+        controls=[],
+        generation=[{**search("adf", "ADF", 7), "controls": {}, "seen_by_independent": None}],
+    )
     body["repair"] = {**body["repair"], "without_idis": None, "compared": None}
-    body["interpretation"]["layers"] = [{**layer, "controls": {}} for layer in body["interpretation"]["layers"]]
+    body["interpretation"]["layers"] = [
+        {**layer, "controls": {}} for layer in body["interpretation"]["layers"]
+    ]
     body["pairs"][0]["independent"] = None
     return body
 
@@ -626,7 +814,9 @@ def nothing_found() -> Document:
 def many_layers() -> Document:
     body = images()
     layer = body["interpretation"]["layers"][1]
-    body["interpretation"]["layers"] += [{**layer, "name": f"conv{place}", "auc": place / 1000} for place in range(20)]
+    body["interpretation"]["layers"] += [
+        {**layer, "name": f"conv{place}", "auc": place / 1000} for place in range(20)
+    ]
     return body
 
 
@@ -635,33 +825,44 @@ def many_layers() -> Document:
     [
         (interrupted_early, "It ended while the detector was trained."),
         (interrupted_early, "No control was run."),
-        (without_controls, "how much of the change more training alone would have brought cannot be told"),
+        (
+            without_controls,
+            "how much of the change more training alone would have brought cannot be told",
+        ),
         (interrupted_repair, "The audit ended before the repair was measured."),
         (nothing_found, "No verdict that changes with gender was found"),
         (many_layers, "Of 22 layers these are the 12 that react most."),
     ],
 )
-def test_images_documents_with_less_or_more_in_them_are_shown_too(make: Callable[[], Document], told: str) -> None:
+def test_images_documents_with_less_or_more_in_them_are_shown_too(
+    make: Callable[[], Document], told: str
+) -> None:
     page = Page(render_images(make()))
     assert told in page.text
     assert page.open == []
 
 
-# -- the survey ---------------------------------------------------------------------------------------------------------
+# -- the survey ------------------------------------------------------------------------------------
 
 
 def test_the_survey_runs_its_own_script_and_no_other() -> None:
     html = rendered(survey)
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     wanted = base64.b64encode(sha256(script.encode()).digest()).decode()
-    assert f"script-src &#39;sha256-{wanted}&#39;;" in html or f"script-src 'sha256-{wanted}';" in html
+    assert (
+        f"script-src &#39;sha256-{wanted}&#39;;" in html or f"script-src 'sha256-{wanted}';" in html
+    )
     assert "bath-1" not in script  # nothing of the document is ever a program
     assert "'unsafe-inline'" not in html.partition("script-src")[2].partition(";")[0]
 
 
 def test_the_survey_asks_the_papers_questions_of_each_picture() -> None:
     page, html = Page(rendered(survey)), rendered(survey)
-    assert [value for _, name, value in page.attributes if name == "data-picture"] == ["p01", "p02", "p03"]
+    assert [value for _, name, value in page.attributes if name == "data-picture"] == [
+        "p01",
+        "p02",
+        "p03",
+    ]
     answers = [value for tag, name, value in page.attributes if tag == "input" and name == "name"]
     assert Counter(answers) == {"realism": 11, "likelihood": 11, "vehicles": 1}
     assert '["participant", "picture", ...fields]' in html

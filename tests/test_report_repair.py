@@ -1,4 +1,6 @@
-"""What the report and the terminal say of a repair: from a real proof to plain data, and from plain data to words and pictures."""
+"""What the report and the terminal say of a repair: from a real proof to plain data, and from plain
+data to words and pictures.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,27 @@ from fairprobe.search import Budget
 from fairprobe.summary import summary
 from tests.helpers import merit, planted, tiny_domain
 from tests.test_report import parsed, read
-from tests.test_report_documents import Document, collapsed, document, point, refused, repair, repaired
+from tests.test_report_documents import (
+    Document,
+    collapsed,
+    document,
+    point,
+    refused,
+    repair,
+    repaired,
+)
 
 DOMAIN = tiny_domain("gender")
 X = DOMAIN.sample(300, rng=np.random.default_rng(3))
-DATA = Dataset(name="toy", domain=DOMAIN, x=X, y=(merit(DOMAIN, X) > 7).astype(np.int64), classes=("no", "yes"), label="job", favourable=1)
+DATA = Dataset(
+    name="toy",
+    domain=DOMAIN,
+    x=X,
+    y=(merit(DOMAIN, X) > 7).astype(np.int64),
+    classes=("no", "yes"),
+    label="job",
+    favourable=1,
+)
 
 
 def network(bias: float) -> TorchModel:
@@ -59,7 +77,11 @@ def measured_network(model: TorchModel) -> Measured:
         auc=inside.auc,
         auc_scale_free=float("nan"),
         others=(
-            OtherAttribute("race", dm_rs(other, model, rng=np.random.default_rng(0), samples=500), individual_fairness(other, model, X).b),
+            OtherAttribute(
+                "race",
+                dm_rs(other, model, rng=np.random.default_rng(0), samples=500),
+                individual_fairness(other, model, X).b,
+            ),
         ),
         is_constant=False,
     )
@@ -93,7 +115,7 @@ def proof() -> Proof:
     )
 
 
-# -- a proof as plain data ----------------------------------------------------------------------------------------------
+# -- a proof as plain data -------------------------------------------------------------------------
 
 
 def test_a_proof_becomes_plain_data_that_says_the_same(proof: Proof) -> None:
@@ -116,7 +138,9 @@ def test_a_proof_becomes_plain_data_that_says_the_same(proof: Proof) -> None:
 def test_the_changes_are_worked_out_once(proof: Proof) -> None:
     change = repair_document(proof)["change"]
     assert change["dm_rs"] == -1.0
-    assert change["accuracy"] == pytest.approx(proof.after.accuracy.estimate - proof.before.accuracy.estimate)
+    assert change["accuracy"] == pytest.approx(
+        proof.after.accuracy.estimate - proof.before.accuracy.estimate
+    )
     nothing_to_lower = replace(proof, before=proof.after)
     assert repair_document(nothing_to_lower)["change"] == {"accuracy": 0.0, "dm_rs": None}
 
@@ -138,17 +162,20 @@ def test_a_real_proof_is_shown(proof: Proof) -> None:
     assert "100 % less" in text
 
 
-# -- the banner ---------------------------------------------------------------------------------------------------------
+# -- the banner ------------------------------------------------------------------------------------
 
 
 def test_an_accepted_repair_says_what_changed_with_intervals() -> None:
     text = parsed(repaired).text
     for words in (
         "Fairness audit of a repaired network", "Repair accepted",
-        "Changing only gender changed the decision for 4.5 % of all possible people before the repair (95 % interval 4.0 % to 5.0 %) "
+        "Changing only gender changed the decision for 4.5 % of all possible people before the"
+        " repair (95 % interval 4.0 % to 5.0 %) "
         "and changes it for 0.31 % after it (0 % to 0.81 %), 93.1 % less.",
-        "Accuracy goes from 84.0 % to 83.7 % (−0.3 points), IFRb from 90.9 % to 98.7 %, IFRp from 37.5 % to 97.1 %.",
-        "the same network trained again without a repair: 4.4 % of all possible people (3.9 % to 4.9 %), accuracy 84.0 %.",
+        "Accuracy goes from 84.0 % to 83.7 % (−0.3 points), IFRb"
+        " from 90.9 % to 98.7 %, IFRp from 37.5 % to 97.1 %.",
+        "the same network trained again without a repair: 4.4 % of all possible people (3.9 % to"
+        " 4.9 %), accuracy 84.0 %.",
     ):  # fmt: skip
         assert words in text, words
 
@@ -173,7 +200,10 @@ REASONS = {
     "Repair refused: it costs too much": (False, ["It costs too much."]),
     "Repair refused: IFR_b falls": (False, ["IFR_b falls."]),
     "Repair refused for 2 reasons": (False, ["a", "b"]),
-    "Accepted although a network remains that decides nothing": (True, ["A network remains that decides nothing."]),
+    "Accepted although a network remains that decides nothing": (
+        True,
+        ["A network remains that decides nothing."],
+    ),
     "Repair accepted": (True, []),
 }
 
@@ -184,7 +214,7 @@ def test_the_headline_is_a_sentence(words: str) -> None:
     assert repair_page.headline({"accepted": accepted, "reasons": reasons}) == words
 
 
-# -- before and after ---------------------------------------------------------------------------------------------------
+# -- before and after ------------------------------------------------------------------------------
 
 
 def row(body: Document, name: str) -> list[Any]:
@@ -198,8 +228,22 @@ def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
     assert shown is not None
     assert shown["table"].head == ("", "before", "after", "blind", "retrained", "random points")
     names = [label for label, _ in shown["table"].rows]
-    wanted = ["accuracy", "F1", "MCC", "share selected", "DM-RS", "IFR_b", "IFR_p", "ΔDP", "ΔEO, truth “<=50K”", "ΔEO, truth “>50K”"]
-    assert all(label.startswith(name) for label, name in zip(names, [*wanted, "IDIs", "AUC", "scale-free AUC"], strict=True))
+    wanted = [
+        "accuracy",
+        "F1",
+        "MCC",
+        "share selected",
+        "DM-RS",
+        "IFR_b",
+        "IFR_p",
+        "ΔDP",
+        "ΔEO, truth “<=50K”",
+        "ΔEO, truth “>50K”",
+    ]
+    assert all(
+        label.startswith(name)
+        for label, name in zip(names, [*wanted, "IDIs", "AUC", "scale-free AUC"], strict=True)
+    )
     assert all(len(cells) == 5 for _, cells in shown["table"].rows)
 
 
@@ -208,7 +252,9 @@ def test_only_what_lies_apart_from_before_is_marked() -> None:
     assert [cell.kind for cell in row(body, "accuracy")] == ["", "", "", "", ""]
     assert [cell.kind for cell in row(body, "DM-RS")] == ["", "better", "better", "", "worse"]
     assert [cell.kind for cell in row(body, "IFR_p")] == ["", "better", "better", "", "worse"]
-    assert {cell.kind for name in ("share selected", "IDIs", "AUC") for cell in row(body, name)} == {""}
+    assert {
+        cell.kind for name in ("share selected", "IDIs", "AUC") for cell in row(body, name)
+    } == {""}
 
 
 def test_a_network_that_decides_nothing_is_never_better_but_can_be_worse() -> None:
@@ -221,7 +267,9 @@ def test_a_network_that_decides_nothing_is_never_better_but_can_be_worse() -> No
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.2))
 def test_nothing_is_marked_while_intervals_touch(was: float, now: float, half: float) -> None:
     one, other = ({"estimate": at, "low": at - half, "high": at + half} for at in (was, now))
-    assert repair_page._apart(one, other) == (one["high"] < other["low"] or other["high"] < one["low"])
+    assert repair_page._apart(one, other) == (
+        one["high"] < other["low"] or other["high"] < one["low"]
+    )
     assert not repair_page._apart(one, one)
     assert not repair_page._apart(one, other | {"low": None, "high": None})
 
@@ -230,13 +278,16 @@ def test_attributes_that_fare_worse_are_marked_and_named() -> None:
     shown, calm = repair_page.repair_page(refused()), repair_page.repair_page(repaired())
     assert shown is not None
     assert calm is not None
-    assert [[cell.kind for cell in cells] for _, cells in shown["others"].rows] == [["", "worse", "", ""], ["", "", "", ""]]
+    assert [[cell.kind for cell in cells] for _, cells in shown["others"].rows] == [
+        ["", "worse", "", ""],
+        ["", "", "", ""],
+    ]
     assert shown["harmed"] == "Significantly worse after the repair, by DM-RS: race."
     assert calm["harmed"].startswith("For none of them")
     assert "Other sensitive attributes" not in parsed(collapsed).text
 
 
-# -- the trade-off ------------------------------------------------------------------------------------------------------
+# -- the trade-off ---------------------------------------------------------------------------------
 
 
 def test_the_picture_labels_every_point_and_the_table_has_its_numbers() -> None:
@@ -274,7 +325,7 @@ def test_labels_stand_apart_where_there_is_room() -> None:
     assert len(set(texts)) == len(texts) == 4
 
 
-# -- the terminal -------------------------------------------------------------------------------------------------------
+# -- the terminal ----------------------------------------------------------------------------------
 
 
 def terminal(body: Document) -> str:

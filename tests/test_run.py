@@ -1,4 +1,6 @@
-"""An audit and its run folder: what the document says, that it is true, and that a folder is complete or not there."""
+"""An audit and its run folder: what the document says, that it is true, and that a folder is
+complete or not there.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from fairprobe import networks, storage
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset
 from fairprobe.domain import Attribute, Domain
-from fairprobe.errors import DataError, DomainError, FairprobeError, ModelError, SettingError, StorageError
+from fairprobe.errors import (
+    DataError,
+    DomainError,
+    FairprobeError,
+    ModelError,
+    SettingError,
+    StorageError,
+)
 from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
@@ -38,7 +47,13 @@ from tests.helpers import blind, linear, merit, planted
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
-FILES = {"audit.json", "findings.parquet", "report.html", "model/model.safetensors", "model/model.json"}
+FILES = {
+    "audit.json",
+    "findings.parquet",
+    "report.html",
+    "model/model.safetensors",
+    "model/model.json",
+}
 SMALL = Budget(seeds=40, local_iterations=30)
 CUT = 25.25
 
@@ -55,7 +70,15 @@ def people(n: int = 400) -> Dataset:
     """People who get what they deserve: by merit, whatever their gender."""
     x = DOMAIN.sample(n, rng=np.random.default_rng(5))
     y = (merit(DOMAIN, x) > CUT).astype(np.int64)
-    return Dataset(name="toy", domain=Domain(ATTRIBUTES), x=x, y=y, classes=("refused", "hired"), label="job", favourable=1)
+    return Dataset(
+        name="toy",
+        domain=Domain(ATTRIBUTES),
+        x=x,
+        y=y,
+        classes=("refused", "hired"),
+        label="job",
+        favourable=1,
+    )
 
 
 DATA = people()
@@ -63,7 +86,9 @@ DATA = people()
 
 def run_audit(network: nn.Module | Model | None = None, **options: Any) -> Audit:
     how: dict[str, Any] = {"budget": SMALL, "samples": 2000} | options
-    return fp.audit(DATA, planted(DOMAIN, bias=4, cut=CUT) if network is None else network, "gender", **how)
+    return fp.audit(
+        DATA, planted(DOMAIN, bias=4, cut=CUT) if network is None else network, "gender", **how
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -100,14 +125,18 @@ def files_in(folder: Path) -> set[str]:
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def no_constant(name: str) -> NoReturn:
     raise AssertionError(f"{name} is no JSON")
 
 
-# -- what the document says ----------------------------------------------------------------------------------------------
+# -- what the document says ------------------------------------------------------------------------
 
 FIELDS: dict[str, Any] = {
     "dataset": str,
@@ -164,8 +193,14 @@ def test_the_counts_of_the_document_agree_with_each_other(document: dict[str, An
     assert found["idis"] == found["global_idis"] + found["local_idis"] > 0
     assert found["gsr"] == found["idis"] / found["tried"]
     assert found["seeds"] == 40
-    assert found["cpu_ms_per_1000_idis"] == pytest.approx(found["cpu_seconds"] * 1e6 / found["idis"])
-    assert (found["method"], found["variant"], found["stopped"]) == ("neuronfair", "revert", "complete")
+    assert found["cpu_ms_per_1000_idis"] == pytest.approx(
+        found["cpu_seconds"] * 1e6 / found["idis"]
+    )
+    assert (found["method"], found["variant"], found["stopped"]) == (
+        "neuronfair",
+        "revert",
+        "complete",
+    )
     assert 0 < found["spread"] < 1
     rate = document["dm_rs"]
     assert rate["samples"] == 2000
@@ -173,8 +208,14 @@ def test_the_counts_of_the_document_agree_with_each_other(document: dict[str, An
     assert rate["low"] < rate["estimate"] < rate["high"]
 
 
-def test_the_counts_of_the_document_are_those_of_the_findings(done: Audit, document: dict[str, Any]) -> None:
-    assert document["generation"]["idis"] == len(done.findings) == len(np.unique(done.findings.x[:, DOMAIN.other_columns], axis=0))
+def test_the_counts_of_the_document_are_those_of_the_findings(
+    done: Audit, document: dict[str, Any]
+) -> None:
+    assert (
+        document["generation"]["idis"]
+        == len(done.findings)
+        == len(np.unique(done.findings.x[:, DOMAIN.other_columns], axis=0))
+    )
     assert document["generation"]["global_idis"] == done.findings.count("global")
 
 
@@ -192,10 +233,18 @@ def test_the_rates_are_what_can_be_worked_out_by_hand(document: dict[str, Any]) 
     assert document["model"]["accuracy"] == pytest.approx(right.mean())
 
 
-def test_the_layers_are_those_of_the_network_and_the_most_biased_is_one_of_them(done: Audit, document: dict[str, Any]) -> None:
+def test_the_layers_are_those_of_the_network_and_the_most_biased_is_one_of_them(
+    done: Audit, document: dict[str, Any]
+) -> None:
     inside = document["interpretation"]
-    assert [(layer["name"], layer["neurons"]) for layer in inside["layers"]] == [("hidden1", 2), ("hidden2", 2)]
-    assert [(layer["name"], layer["neurons"]) for layer in document["model"]["layers"]] == [("hidden1", 2), ("hidden2", 2)]
+    assert [(layer["name"], layer["neurons"]) for layer in inside["layers"]] == [
+        ("hidden1", 2),
+        ("hidden2", 2),
+    ]
+    assert [(layer["name"], layer["neurons"]) for layer in document["model"]["layers"]] == [
+        ("hidden1", 2),
+        ("hidden2", 2),
+    ]
     best = max(inside["layers"], key=lambda layer: float(layer["auc"]))
     assert inside["most_biased"] == best["name"]
     assert inside["auc"] == best["auc"] > 0
@@ -207,7 +256,9 @@ def test_the_layers_are_those_of_the_network_and_the_most_biased_is_one_of_them(
 
 def test_every_pair_shown_is_a_finding_that_holds(done: Audit, document: dict[str, Any]) -> None:
     assert document["pairs"]
-    assert judge(DOMAIN, done.model, np.stack([pair.x for pair in done.pairs])).is_discriminatory.all()
+    assert judge(
+        DOMAIN, done.model, np.stack([pair.x for pair in done.pairs])
+    ).is_discriminatory.all()
     for pair in document["pairs"]:
         assert {pair["label"], pair["label_other"]} == {"refused", "hired"}
         assert sorted(pair["sensitive"]["gender"]) == ["female", "male"]
@@ -225,7 +276,11 @@ def test_the_document_says_what_it_was_made_of(document: dict[str, Any]) -> None
 def without_times(body: dict[str, Any]) -> dict[str, Any]:
     body = deepcopy(body)
     del body["created"]
-    body["generation"] = {name: value for name, value in body["generation"].items() if "seconds" not in name and "_ms_" not in name}
+    body["generation"] = {
+        name: value
+        for name, value in body["generation"].items()
+        if "seconds" not in name and "_ms_" not in name
+    }
     return body
 
 
@@ -233,20 +288,26 @@ def test_the_same_seed_gives_the_same_document_but_for_the_times(document: dict[
     assert without_times(run_audit().to_dict()) == without_times(document)
 
 
-def test_another_seed_gives_another_document_that_says_so(document: dict[str, Any], other: Audit) -> None:
+def test_another_seed_gives_another_document_that_says_so(
+    document: dict[str, Any], other: Audit
+) -> None:
     body = other.to_dict()
     assert body["seed"] == 1
     assert body["generation"]["tried"] != document["generation"]["tried"]
 
 
 def test_training_is_repeatable_too() -> None:
-    one, two = (fp.networks.train(networks.dense(DOMAIN, (8, 4), seed=3), DATA, seed=3) for _ in range(2))
+    one, two = (
+        fp.networks.train(networks.dense(DOMAIN, (8, 4), seed=3), DATA, seed=3) for _ in range(2)
+    )
     np.testing.assert_array_equal(one.probabilities(DATA.x), two.probabilities(DATA.x))
 
 
 def test_several_sensitive_attributes_are_audited_in_all_their_combinations() -> None:
     both = Domain(ATTRIBUTES, sensitive=("gender", "race"))
-    body = fp.audit(DATA, planted(both, bias=2), ("gender", "race"), budget=SMALL, samples=500).to_dict()
+    body = fp.audit(
+        DATA, planted(both, bias=2), ("gender", "race"), budget=SMALL, samples=500
+    ).to_dict()
     assert body["sensitive"] == ["gender", "race"]
     assert body["generation"]["idis"] > 0
     assert all(set(pair["sensitive"]) == {"gender", "race"} for pair in body["pairs"])
@@ -260,7 +321,9 @@ def test_every_mode_can_be_audited_and_is_named(variant: str) -> None:
 
 @pytest.mark.parametrize("method", [name for name in VARIANTS if name != "neuronfair"])
 def test_every_method_audits_a_network_by_name_and_interprets_it(method: str) -> None:
-    body = run_audit(method=method, budget=Budget(seeds=10, local_iterations=5, seconds=3)).to_dict()
+    body = run_audit(
+        method=method, budget=Budget(seeds=10, local_iterations=5, seconds=3)
+    ).to_dict()
     assert body["generation"]["method"] == method
     assert body["generation"]["variant"] == (VARIANTS[method] or ("",))[0]
     assert body["generation"]["settings"] == {}
@@ -277,7 +340,9 @@ def test_data_that_are_no_dataset_are_refused_with_what_makes_one() -> None:
 
 
 def test_a_method_may_be_an_object_and_what_is_special_about_it_is_kept() -> None:
-    audit = run_audit(method=ADF(variant="walk", step=2.0), budget=Budget(seeds=10, local_iterations=5))
+    audit = run_audit(
+        method=ADF(variant="walk", step=2.0), budget=Budget(seeds=10, local_iterations=5)
+    )
     found = audit.to_dict()["generation"]
     assert (found["method"], found["variant"], found["settings"]) == ("adf", "walk", {"step": 2.0})
 
@@ -285,7 +350,9 @@ def test_a_method_may_be_an_object_and_what_is_special_about_it_is_kept() -> Non
 def test_the_scores_of_themis_agree_with_the_findings_the_sampled_rate_and_the_words() -> None:
     body = run_audit(method=Themis(error=0.05)).to_dict()
     scores = body["generation"]["scores"]
-    assert scores["causal_low"] <= scores["causal"] <= scores["causal_high"] <= scores["causal"] + 0.05
+    assert (
+        scores["causal_low"] <= scores["causal"] <= scores["causal_high"] <= scores["causal"] + 0.05
+    )
     assert scores["group_low"] <= scores["group"] <= scores["group_high"]
     assert scores["causal_low"] <= body["dm_rs"]["estimate"] <= scores["causal_high"]
     assert body["generation"]["settings"] == {"error": 0.05}
@@ -341,7 +408,7 @@ def test_a_report_can_be_written_alone(done: Audit, tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
-# -- verdicts ------------------------------------------------------------------------------------------------------------
+# -- verdicts --------------------------------------------------------------------------------------
 
 
 def test_a_network_that_does_not_look_is_cleared_calmly() -> None:
@@ -369,7 +436,9 @@ def constant() -> nn.Sequential:
     return network
 
 
-def test_a_network_that_always_says_the_same_is_reported_as_such_and_not_as_fair(tmp_path: Path) -> None:
+def test_a_network_that_always_says_the_same_is_reported_as_such_and_not_as_fair(
+    tmp_path: Path,
+) -> None:
     audit = run_audit(constant())
     body = audit.to_dict()
     assert body["model"]["constant"]
@@ -381,7 +450,9 @@ def test_a_network_that_always_says_the_same_is_reported_as_such_and_not_as_fair
 
 
 def one_corner(corner: float) -> nn.Sequential:
-    """Class 1 only where merit + 4 · gender > corner; one hidden neuron that tells how far away that is."""
+    """Class 1 only where merit + 4 · gender > corner; one hidden neuron that tells how far away
+    that is.
+    """
     weight = -torch.tensor([[1.0, 4.0, 1.0, 1.0]])
     return nn.Sequential(
         linear(weight, torch.tensor([corner + 1])),
@@ -391,7 +462,8 @@ def one_corner(corner: float) -> nn.Sequential:
 
 
 def test_the_verdict_never_denies_what_the_search_found() -> None:
-    # Nobody in the data, and none of a few drawn people, reaches the corner where gender decides; the search climbs there.
+    # Nobody in the data, and none of a few drawn people, reaches the corner where gender decides;
+    # the search climbs there.
     x = DATA.x.copy()
     x[:, 0] = np.minimum(x[:, 0], 15)
     data = Dataset(name="toy", domain=Domain(ATTRIBUTES), x=x, y=DATA.y, classes=DATA.classes)
@@ -406,18 +478,29 @@ def test_the_verdict_never_denies_what_the_search_found() -> None:
 
 def test_accuracy_is_called_held_out_only_where_the_network_cannot_have_seen_the_rows() -> None:
     trained = fp.networks.train(networks.dense(DOMAIN, (8, 4), seed=0), DATA, seed=0)
-    same, other = (fp.audit(DATA, trained, "gender", budget=SMALL, samples=100, seed=seed).to_dict() for seed in (0, 1))
+    same, other = (
+        fp.audit(DATA, trained, "gender", budget=SMALL, samples=100, seed=seed).to_dict()
+        for seed in (0, 1)
+    )
     overlap = np.intersect1d(DATA.split(0).train, DATA.split(1).test)
-    assert len(overlap) > 0  # with another seed, most of the rows that accuracy is measured on were trained on
+    assert (
+        len(overlap) > 0
+    )  # with another seed, most of the rows that accuracy is measured on were trained on
     assert any("did not see in training" in note for note in same["notes"])
     assert not any("did not see in training" in note for note in other["notes"])
 
 
-# -- what an audit refuses -----------------------------------------------------------------------------------------------
+# -- what an audit refuses -------------------------------------------------------------------------
 
 
 def table(**columns: Any) -> Dataset:
-    fields: dict[str, Any] = {"name": "toy", "domain": Domain(ATTRIBUTES), "x": DATA.x, "y": DATA.y, "classes": DATA.classes}
+    fields: dict[str, Any] = {
+        "name": "toy",
+        "domain": Domain(ATTRIBUTES),
+        "x": DATA.x,
+        "y": DATA.y,
+        "classes": DATA.classes,
+    }
     return Dataset(**(fields | columns))
 
 
@@ -429,19 +512,55 @@ def only_women() -> Rows:
 
 NO_MODEL: Any = "model.pkl"
 REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
-    "an unknown attribute": (lambda: fp.audit(DATA, planted(DOMAIN), "gendr"), DomainError, "Did you mean 'gender'"),
-    "no attribute": (lambda: fp.audit(DATA, planted(DOMAIN), ()), DomainError, "at least one sensitive attribute"),
-    "an attribute twice": (lambda: fp.audit(DATA, planted(DOMAIN), ("race", "race")), DomainError, "named twice"),
+    "an unknown attribute": (
+        lambda: fp.audit(DATA, planted(DOMAIN), "gendr"),
+        DomainError,
+        "Did you mean 'gender'",
+    ),
+    "no attribute": (
+        lambda: fp.audit(DATA, planted(DOMAIN), ()),
+        DomainError,
+        "at least one sensitive attribute",
+    ),
+    "an attribute twice": (
+        lambda: fp.audit(DATA, planted(DOMAIN), ("race", "race")),
+        DomainError,
+        "named twice",
+    ),
     "every attribute": (lambda: fp.audit(DATA, planted(DOMAIN), DOMAIN.names), DomainError, "."),
-    "an unknown method": (lambda: run_audit(method="magic"), SettingError, "no method 'magic'.*neuronfair"),
-    "an unknown variant": (lambda: run_audit(variant="jump"), SettingError, "revert, walk, paper; got 'jump'"),
+    "an unknown method": (
+        lambda: run_audit(method="magic"),
+        SettingError,
+        "no method 'magic'.*neuronfair",
+    ),
+    "an unknown variant": (
+        lambda: run_audit(variant="jump"),
+        SettingError,
+        "revert, walk, paper; got 'jump'",
+    ),
     "a negative seed": (lambda: run_audit(seed=-1), SettingError, "seed"),
     "no sample": (lambda: run_audit(samples=0), SettingError, "samples"),
     "a negative sample": (lambda: run_audit(samples=-5), SettingError, "samples"),
-    "a variant of another method": (lambda: run_audit(method="adf", variant="paper"), SettingError, "seed, walk; got 'paper'"),
-    "a variant where there is none": (lambda: run_audit(method="themis", variant="fast"), SettingError, "has no variants; got 'fast'"),
-    "a variant beside a method": (lambda: run_audit(method=ADF(), variant="walk"), SettingError, "goes with a method's name"),
-    "a method that is none": (lambda: run_audit(method=ADF), SettingError, r"such as fairprobe\.search\.ADF\(\); got <class"),
+    "a variant of another method": (
+        lambda: run_audit(method="adf", variant="paper"),
+        SettingError,
+        "seed, walk; got 'paper'",
+    ),
+    "a variant where there is none": (
+        lambda: run_audit(method="themis", variant="fast"),
+        SettingError,
+        "has no variants; got 'fast'",
+    ),
+    "a variant beside a method": (
+        lambda: run_audit(method=ADF(), variant="walk"),
+        SettingError,
+        "goes with a method's name",
+    ),
+    "a method that is none": (
+        lambda: run_audit(method=ADF),
+        SettingError,
+        r"such as fairprobe\.search\.ADF\(\); got <class",
+    ),
     "a model that is none": (
         lambda: run_audit(NO_MODEL),
         ModelError,
@@ -472,12 +591,18 @@ REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
         ModelError,
         "3.*2",
     ),
-    "no hidden layer": (lambda: run_audit(nn.Sequential(nn.Linear(4, 2)), method="neuronfair"), ModelError, "no hidden layer"),
+    "no hidden layer": (
+        lambda: run_audit(nn.Sequential(nn.Linear(4, 2)), method="neuronfair"),
+        ModelError,
+        "no hidden layer",
+    ),
     "attributes called like columns of the findings": (
         lambda: fp.audit(
             Dataset(
                 name="toy",
-                domain=Domain((Attribute(name="gap", low=0, high=9), Attribute(name="g", low=0, high=1))),
+                domain=Domain(
+                    (Attribute(name="gap", low=0, high=9), Attribute(name="g", low=0, high=1))
+                ),
                 x=np.array([[1, 0], [2, 1]], dtype=np.float32),
                 y=np.array([0, 1]),
                 classes=("no", "yes"),
@@ -499,9 +624,13 @@ def test_what_cannot_be_audited_is_refused_in_words(what: str) -> None:
 
 
 def test_a_group_that_is_only_missing_values_is_no_group() -> None:
-    domain = Domain((Attribute(name="a", low=0, high=9), Attribute(name="g", low=0, high=1, missing=9)))
+    domain = Domain(
+        (Attribute(name="a", low=0, high=9), Attribute(name="g", low=0, high=1, missing=9))
+    )
     x = np.array([[i % 10, 0 if i % 3 else 9] for i in range(100)], dtype=np.float32)
-    data = Dataset(name="toy", domain=domain, x=x, y=(x[:, 0] > 4).astype(np.int64), classes=("no", "yes"))
+    data = Dataset(
+        name="toy", domain=domain, x=x, y=(x[:, 0] > 4).astype(np.int64), classes=("no", "yes")
+    )
     with pytest.raises(DataError, match="empty"):
         data.with_sensitive("g")
 
@@ -513,7 +642,7 @@ def test_an_unknown_mode_is_refused_before_any_work_is_done() -> None:
     assert stages == []
 
 
-# -- interrupts ----------------------------------------------------------------------------------------------------------
+# -- interrupts ------------------------------------------------------------------------------------
 
 
 def test_an_interrupted_search_still_gives_a_whole_audit(tmp_path: Path) -> None:
@@ -528,7 +657,10 @@ def test_an_interrupted_search_still_gives_a_whole_audit(tmp_path: Path) -> None
     assert any("was interrupted" in note for note in body["notes"])
     fp.save(audit, tmp_path / "run")
     assert files_in(tmp_path / "run") == FILES
-    assert len(Findings.load(tmp_path / "run" / "findings.parquet", DOMAIN)) == body["generation"]["idis"]
+    assert (
+        len(Findings.load(tmp_path / "run" / "findings.parquet", DOMAIN))
+        == body["generation"]["idis"]
+    )
 
 
 def test_an_interrupt_before_the_search_leaves_no_folder(tmp_path: Path) -> None:
@@ -545,7 +677,7 @@ def test_an_interrupt_before_the_search_leaves_no_folder(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-# -- the folder ----------------------------------------------------------------------------------------------------------
+# -- the folder ------------------------------------------------------------------------------------
 
 
 def test_a_run_folder_is_complete_and_nothing_lies_beside_it(run: Path) -> None:
@@ -555,7 +687,9 @@ def test_a_run_folder_is_complete_and_nothing_lies_beside_it(run: Path) -> None:
     assert all((run / name).stat().st_mode & 0o777 == 0o644 for name in FILES)
 
 
-def test_the_json_of_a_run_is_plain_json_and_the_document(run: Path, document: dict[str, Any]) -> None:
+def test_the_json_of_a_run_is_plain_json_and_the_document(
+    run: Path, document: dict[str, Any]
+) -> None:
     text = (run / "audit.json").read_text(encoding="utf-8")
     body = json.loads(text, parse_constant=no_constant)
     assert without_times(body) == without_times(document) | {"command": ""}
@@ -593,7 +727,9 @@ def test_a_network_of_the_users_own_keeps_its_weights(run: Path, done: Audit) ->
         networks.load(run / "model", DOMAIN)
 
 
-def test_findings_streamed_into_the_folder_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_streamed_into_the_folder_are_not_written_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: Any) -> NoReturn:
         raise AssertionError("saved again")
 
@@ -633,7 +769,7 @@ def test_the_folder_one_stands_in_may_become_the_run_or_is_refused_at_once(
     assert files_in(here) == FILES
 
 
-# -- folders that are there already --------------------------------------------------------------------------------------
+# -- folders that are there already ----------------------------------------------------------------
 
 
 def test_an_existing_run_is_not_touched_unless_allowed(run: Path, done: Audit) -> None:
@@ -654,20 +790,30 @@ def test_a_run_that_may_be_replaced_is_replaced_whole(run: Path, other: Audit) -
 
 SOMETHING_ELSE: dict[str, dict[str, str]] = {
     "no audit.json at all": {"thesis.tex": "years of work"},
-    "an audit.json of another program": {"audit.json": '{"auditReportVersion": 2}', "thesis.tex": "years of work"},
-    "an audit.json that is no JSON": {"audit.json": "see thesis.tex", "thesis.tex": "years of work"},
+    "an audit.json of another program": {
+        "audit.json": '{"auditReportVersion": 2}',
+        "thesis.tex": "years of work",
+    },
+    "an audit.json that is no JSON": {
+        "audit.json": "see thesis.tex",
+        "thesis.tex": "years of work",
+    },
 }
 
 
 @pytest.mark.parametrize("what", SOMETHING_ELSE)
-def test_a_folder_that_is_no_run_is_never_replaced_even_if_allowed(done: Audit, tmp_path: Path, what: str) -> None:
+def test_a_folder_that_is_no_run_is_never_replaced_even_if_allowed(
+    done: Audit, tmp_path: Path, what: str
+) -> None:
     folder = tmp_path / "precious"
     folder.mkdir()
     for name, text in SOMETHING_ELSE[what].items():
         (folder / name).write_text(text)
     with pytest.raises(SettingError, match="no fairprobe run"):
         fp.save(done, folder, overwrite=True)
-    assert {name: text.decode() for name, text in content_of(folder).items()} == SOMETHING_ELSE[what]
+    assert {name: text.decode() for name, text in content_of(folder).items()} == SOMETHING_ELSE[
+        what
+    ]
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(done: Audit, tmp_path: Path) -> None:
@@ -692,7 +838,7 @@ def test_a_run_that_appeared_meanwhile_is_not_replaced_and_nothing_is_lost(
     assert files_in(rescued_in(str(caught.value))) == FILES
 
 
-# -- things that go wrong in the middle ----------------------------------------------------------------------------------
+# -- things that go wrong in the middle ------------------------------------------------------------
 
 
 def full(*_: Any, **__: Any) -> NoReturn:
@@ -720,7 +866,13 @@ STEPS: dict[str, tuple[Any, str]] = {
 
 
 @contextmanager
-def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: Callable[..., NoReturn], *, times: int = 10**9) -> Iterator[list[int]]:
+def failing(
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    error: Callable[..., NoReturn],
+    *,
+    times: int = 10**9,
+) -> Iterator[list[int]]:
     """One step of writing a run fails, the first so many times."""
     place, name = STEPS[step]
     real, calls = getattr(place, name), list[int]()
@@ -735,7 +887,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str, error: Callable[..., NoR
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_failure_in_the_middle_leaves_no_folder(done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_failure_in_the_middle_leaves_no_folder(
+    done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     with failing(monkeypatch, step, crash) as calls, pytest.raises(RuntimeError, match="a bug"):
         fp.save(done, tmp_path / "run")
     assert calls
@@ -745,7 +899,12 @@ def test_a_failure_in_the_middle_leaves_no_folder(done: Audit, tmp_path: Path, m
 @pytest.mark.parametrize("error", [full, crash])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failure_in_the_middle_leaves_an_existing_run_as_it_was(
-    run: Path, other: Audit, monkeypatch: pytest.MonkeyPatch, temporary: Path, step: str, error: Callable[..., NoReturn]
+    run: Path,
+    other: Audit,
+    monkeypatch: pytest.MonkeyPatch,
+    temporary: Path,
+    step: str,
+    error: Callable[..., NoReturn],
 ) -> None:
     before = content_of(run)
     with failing(monkeypatch, step, error), pytest.raises((RuntimeError, StorageError)):
@@ -758,18 +917,25 @@ def test_a_failure_in_the_middle_leaves_an_existing_run_as_it_was(
 def test_a_disk_that_is_full_at_the_end_costs_nothing_the_whole_run_is_rescued(
     done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path, step: str
 ) -> None:
-    with failing(monkeypatch, step, full, times=1), pytest.raises(StorageError, match="No space left on device") as caught:
+    with (
+        failing(monkeypatch, step, full, times=1),
+        pytest.raises(StorageError, match="No space left on device") as caught,
+    ):
         fp.save(done, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     rescued = rescued_in(str(caught.value))
     assert rescued.parent == temporary
     assert files_in(rescued) == FILES
     assert read_document(rescued)["generation"]["idis"] == len(done.findings)
-    np.testing.assert_array_equal(Findings.load(rescued / "findings.parquet", DOMAIN).x, done.findings.x)
+    np.testing.assert_array_equal(
+        Findings.load(rescued / "findings.parquet", DOMAIN).x, done.findings.x
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["system-tmp"]
 
 
-def test_streamed_findings_are_rescued_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path) -> None:
+def test_streamed_findings_are_rescued_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
     def stream_and_fail() -> None:
         with RunFolder(tmp_path / "run") as staged:
             audit = run_audit(findings_to=staged.findings)
@@ -780,21 +946,28 @@ def test_streamed_findings_are_rescued_too(tmp_path: Path, monkeypatch: pytest.M
     counts: list[int] = []
     with failing(monkeypatch, "the network", full, times=1), pytest.raises(StorageError) as caught:
         stream_and_fail()
-    assert len(Findings.load(rescued_in(str(caught.value)) / "findings.parquet", DOMAIN)) == counts[0] > 0
+    assert (
+        len(Findings.load(rescued_in(str(caught.value)) / "findings.parquet", DOMAIN))
+        == counts[0]
+        > 0
+    )
 
 
 @pytest.mark.parametrize("step", ["the network", "the report"])
 def test_when_a_part_can_be_written_nowhere_the_findings_are_still_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path, step: str
 ) -> None:
-    # A network that cannot be written, say: the findings, already on disk, must not go down with it.
+    # A network that cannot be written, say: the findings, already on disk, must not go down with
+    # it.
     def stream_and_fail() -> None:
         with RunFolder(tmp_path / "run") as staged:
             staged.fill(run_audit(findings_to=staged.findings))
 
     with failing(monkeypatch, step, full), pytest.raises(StorageError) as caught:
         stream_and_fail()
-    named = [Path(word.rstrip(".,;:")) for word in str(caught.value).split() if word.startswith("/")]
+    named = [
+        Path(word.rstrip(".,;:")) for word in str(caught.value).split() if word.startswith("/")
+    ]
     kept = [path for path in named if path.is_file() or (path / "findings.parquet").is_file()]
     assert kept, f"no findings where the message says: {caught.value}"
 
@@ -802,19 +975,29 @@ def test_when_a_part_can_be_written_nowhere_the_findings_are_still_kept(
 def test_a_disk_that_is_full_everywhere_says_so_and_the_findings_stay_in_memory(
     done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path
 ) -> None:
-    with failing(monkeypatch, "the findings", full), pytest.raises(StorageError, match="still in memory"):
+    with (
+        failing(monkeypatch, "the findings", full),
+        pytest.raises(StorageError, match="still in memory"),
+    ):
         fp.save(done, tmp_path / "run")
     assert files_in(tmp_path) == set()
     assert len(done.findings) > 0
-    assert len(Findings.load(done.findings.save(tmp_path / "later.parquet"), DOMAIN)) == len(done.findings)
+    assert len(Findings.load(done.findings.save(tmp_path / "later.parquet"), DOMAIN)) == len(
+        done.findings
+    )
 
 
-def test_the_message_of_a_full_disk_reads_well(done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path) -> None:
+def test_the_message_of_a_full_disk_reads_well(
+    done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
     real = storage.write_text
 
     def sometimes(path: Path, text: str) -> None:
         if path.parent.parent == tmp_path:
-            raise StorageError(f"Cannot write {path}: No space left on device. Free some space or choose another place.")
+            raise StorageError(
+                f"Cannot write {path}: No space left on device. Free some space or choose another"
+                " place."
+            )
         real(path, text)
 
     monkeypatch.setattr(folder_module, "write_text", sometimes)
@@ -840,7 +1023,7 @@ def test_a_move_that_fails_half_way_puts_the_older_run_back(
         patch.setattr(Path, "rename", rename)
         with pytest.raises(StorageError) as caught:
             fp.save(other, run, overwrite=True)
-    assert run.is_dir(), f"the older run is gone from its place: {sorted(path.name for path in run.parent.iterdir())}"
+    assert run.is_dir(), sorted(path.name for path in run.parent.iterdir())
     assert content_of(run) == before
     assert files_in(rescued_in(str(caught.value))) == FILES
 
@@ -907,7 +1090,7 @@ def test_an_error_that_ends_a_search_names_the_place_of_what_was_found_before(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["system-tmp"]
 
 
-# -- places that cannot be written ---------------------------------------------------------------------------------------
+# -- places that cannot be written -----------------------------------------------------------------
 
 
 def test_a_place_below_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -948,7 +1131,7 @@ def test_a_folder_without_the_right_to_write_or_to_look_is_refused_in_words(mode
         shutil.rmtree(closed)
 
 
-# -- reading a run -------------------------------------------------------------------------------------------------------
+# -- reading a run ---------------------------------------------------------------------------------
 
 
 def cut(text: str) -> bytes:
@@ -971,7 +1154,9 @@ BROKEN: dict[str, Callable[[str], bytes]] = {
 def test_a_document_that_cannot_be_read_is_refused_by_name(run: Path, what: str) -> None:
     path = run / "audit.json"
     path.write_bytes(BROKEN[what](path.read_text(encoding="utf-8")))
-    with pytest.raises(StorageError, match=r"audit\.json.*Run the audit again|written by another version"):
+    with pytest.raises(
+        StorageError, match=r"audit\.json.*Run the audit again|written by another version"
+    ):
         read_document(run)
 
 
@@ -981,7 +1166,7 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(run: Path, place: st
         read_document(run.parent / place)
 
 
-# -- networks on disk ----------------------------------------------------------------------------------------------------
+# -- networks on disk ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -1016,12 +1201,16 @@ NETWORK_DAMAGE: dict[str, Callable[[Path], None]] = {
     "a description without widths": edit(lambda about: about.pop("inputs")),
     "a description without layers": edit(lambda about: about.pop("hidden")),
     "a description with layers of another network": edit(lambda about: about.update(hidden=[5, 5])),
-    "a description with layers that are no numbers": edit(lambda about: about.update(hidden="many")),
+    "a description with layers that are no numbers": edit(
+        lambda about: about.update(hidden="many")
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", NETWORK_DAMAGE)
-def test_a_network_that_cannot_be_read_is_refused_by_its_place(saved_network: Path, damage: str) -> None:
+def test_a_network_that_cannot_be_read_is_refused_by_its_place(
+    saved_network: Path, damage: str
+) -> None:
     NETWORK_DAMAGE[damage](saved_network)
     with pytest.raises(FairprobeError, match=re.escape(str(saved_network))):
         networks.load(saved_network, DOMAIN)
@@ -1038,9 +1227,20 @@ def test_an_untouched_network_is_read(saved_network: Path) -> None:
 
 def test_a_plain_module_on_one_hot_data_gets_the_encoder_of_its_domain() -> None:
     domain = Domain(
-        (Attribute(name="job", kind="categorical", categories=("a", "b", "c"), one_hot=True), Attribute(name="g", low=0, high=1))
+        (
+            Attribute(name="job", kind="categorical", categories=("a", "b", "c"), one_hot=True),
+            Attribute(name="g", low=0, high=1),
+        )
     )
     x = domain.sample(200, rng=np.random.default_rng(0))
-    data = Dataset(name="toy", domain=domain, x=x, y=(x[:, 0] == 1).astype(np.int64), classes=("no", "yes"))
-    audit = fp.audit(data, nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), "g", budget=SMALL, samples=50)
+    data = Dataset(
+        name="toy", domain=domain, x=x, y=(x[:, 0] == 1).astype(np.int64), classes=("no", "yes")
+    )
+    audit = fp.audit(
+        data,
+        nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
+        "g",
+        budget=SMALL,
+        samples=50,
+    )
     assert audit.to_dict()["model"]["inputs"] == 4

@@ -1,4 +1,6 @@
-"""The audit of recognisers on scenes, from pictures to the report: planted unfairness is named, mishaps cost nothing else."""
+"""The audit of recognisers on scenes, from pictures to the report: planted unfairness is named,
+mishaps cost nothing else.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ FAST: dict[str, Any] = {"inpainting": "ns"}  # what fills the holes does not mat
 
 
 class _Known:
-    """A toy recogniser that says what it is, so that its answers are kept; how often it is asked is counted."""
+    """A toy recogniser that says what it is, so that its answers are kept; how often it is asked is
+    counted.
+    """
 
     asked: ClassVar = Counter[str]()
 
@@ -51,7 +55,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
     """Both recognisers with every mutation."""
     folder = tmp_path_factory.mktemp("scenes")
     both = [_Known(fair), _Known(unfair)]
-    done = fp.scenes.audit(SCENES, both, classes=["person", "car"], repeats=1, clusters=1, folder=folder, title="toys", **FAST)
+    done = fp.scenes.audit(
+        SCENES,
+        both,
+        classes=["person", "car"],
+        repeats=1,
+        clusters=1,
+        folder=folder,
+        title="toys",
+        **FAST,
+    )
     done.save(folder)
     return done
 
@@ -61,7 +74,10 @@ def test_the_planted_class_is_named_and_a_fair_recogniser_is_not(whole: SceneAud
     assert whole.unfair["unfair"] == ("bicycle",)
     assert "unfair fails bicycle more often than other classes" in whole.document["verdict"]
     inserted = next(
-        one for one in whole.analyses if (one.detector, one.operator, one.oracle, one.kind) == ("unfair", "insert", "exclusion", "ood")
+        one
+        for one in whole.analyses
+        if (one.detector, one.operator, one.oracle, one.kind)
+        == ("unfair", "insert", "exclusion", "ood")
     )
     assert {one.label: one.is_unfair for one in inserted.classes}["bicycle"]
 
@@ -75,7 +91,9 @@ def test_the_tests_are_what_the_recogniser_says_of_the_pictures_on_disk(whole: S
         detect = {"fair": fair, "unfair": unfair}[test.detector]
         assert Counter(one.label for one in detect(pixels)) == test.found
         assert Counter(one.label for one in detect(SCENES.read(test.scene).image)) == test.original
-        assert test.truth == SCENES.read(test.scene).counts()  # the fair recogniser is perfect, so the union adds nothing
+        assert (
+            test.truth == SCENES.read(test.scene).counts()
+        )  # the fair recogniser is perfect, so the union adds nothing
 
 
 def test_a_perfect_recogniser_counts_what_was_inserted_and_deleted(whole: SceneAudit) -> None:
@@ -88,7 +106,10 @@ def test_a_perfect_recogniser_counts_what_was_inserted_and_deleted(whole: SceneA
     exact = [test.found[test.label] - test.original[test.label] - test.objects for test in inserted]
     assert max(exact) == 0
     assert exact.count(0) >= 0.8 * len(exact)
-    assert all(test.found[test.label] == 0 and test.objects == test.original[test.label] for test in deleted)
+    assert all(
+        test.found[test.label] == 0 and test.objects == test.original[test.label]
+        for test in deleted
+    )
 
 
 def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
@@ -120,15 +141,24 @@ def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: Sce
         **FAST,
     )
     assert [vars(test) for test in again.tests] == [vars(test) for test in whole.tests]
-    assert {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")
+    } == before
     assert min(asked.values()) >= len(SCENES.names)
     assert _Known.asked == asked
 
 
 def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
-    done = fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2, **FAST)
+    done = fp.scenes.audit(
+        SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2, **FAST
+    )
     for path in (tmp_path / "pictures").rglob("*.png"):
-        assert path.read_bytes() == (whole.evidence.folder / "pictures" / path.relative_to(tmp_path / "pictures")).read_bytes()
+        assert (
+            path.read_bytes()
+            == (
+                whole.evidence.folder / "pictures" / path.relative_to(tmp_path / "pictures")
+            ).read_bytes()
+        )
     assert done.tests
 
 
@@ -139,7 +169,9 @@ def test_a_recogniser_that_fails_on_some_pictures_is_judged_on_the_others(tmp_pa
             raise RuntimeError("two people are too many")
         return found
 
-    done = fp.scenes.audit(toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
+    )
     (failure,) = done.document["failures"]
     assert failure["detector"] == "moody"
     assert "two people are too many" in failure["reason"]
@@ -169,7 +201,9 @@ class _Torn(Scenes):
 
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
-    done = fp.scenes.audit(_Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        _Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
+    )
     assert any("torn.png cannot be read" in message for message in done.document["messages"])
     assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
 
@@ -183,11 +217,22 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
             raise KeyboardInterrupt
 
     def audit(**more: object) -> SceneAudit:
-        return fp.scenes.audit(SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, **FAST, **more)  # type: ignore[arg-type]
+        return fp.scenes.audit(
+            SCENES,
+            fair,
+            classes=["person"],
+            mutations=["delete"],
+            folder=tmp_path,
+            **FAST,
+            **more,  # type: ignore[arg-type]
+        )
 
     first = audit(progress=stop)
     assert first.document["partial"]
-    assert any("fair will be asked about all pictures again" in message for message in first.document["messages"])
+    assert any(
+        "fair will be asked about all pictures again" in message
+        for message in first.document["messages"]
+    )
     assert first.save(tmp_path).exists()
     assert not audit().document["partial"]
 
@@ -196,7 +241,9 @@ def test_classes_that_no_recogniser_names_are_left_out_and_said(tmp_path: Path) 
     def only_people(image: Picture) -> list[Detection]:
         return [one for one in fair(image) if one.label == "person"]
 
-    done = fp.scenes.audit(toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
+    )
     assert any("bicycle, car" in message for message in done.document["messages"])
     assert all(set(test.truth) == {"person"} for test in done.tests)
 
@@ -212,7 +259,7 @@ def test_what_can_only_be_wrong_is_said_before_the_work() -> None:
         fp.scenes.audit(SCENES, fair, inpainting="magic")
 
 
-# -- what lies in the folder is used again only if it is still right ------------------------------------------------------
+# -- what lies in the folder is used again only if it is still right -------------------------------
 
 
 def _brighter(scene: Scene) -> Scene:
@@ -225,12 +272,21 @@ def _without_one(scene: Scene) -> Scene:
 
 
 @pytest.mark.parametrize("changed", [_brighter, _without_one])
-def test_a_scene_that_has_changed_under_its_name_is_painted_anew(changed: Callable[[Scene], Scene], tmp_path: Path) -> None:
+def test_a_scene_that_has_changed_under_its_name_is_painted_anew(
+    changed: Callable[[Scene], Scene], tmp_path: Path
+) -> None:
     before = list(toy_scenes(3))
     after = [changed(before[0]), *before[1:]]
 
     def pictures(scenes: list[Scene], folder: Path) -> dict[str, bytes]:
-        done = fp.scenes.audit(GivenScenes(scenes), fair, classes=["person"], mutations=["delete"], folder=folder, **FAST)
+        done = fp.scenes.audit(
+            GivenScenes(scenes),
+            fair,
+            classes=["person"],
+            mutations=["delete"],
+            folder=folder,
+            **FAST,
+        )
         return {name: made.path.read_bytes() for name, made in done.evidence.pictures().items()}
 
     pictures(before, tmp_path / "again")
@@ -258,17 +314,27 @@ def test_a_picture_that_was_damaged_in_the_folder_is_named(tmp_path: Path) -> No
         read_picture(damaged)
 
 
-# -- recognisers --------------------------------------------------------------------------------------------------------
+# -- recognisers -----------------------------------------------------------------------------------
 
 
 def test_a_recogniser_that_never_answers_does_not_stop_the_others(tmp_path: Path) -> None:
     def broken(image: Picture) -> list[Detection]:
         raise RuntimeError("no weights")
 
-    done = fp.scenes.audit(toy_scenes(3), [fair, broken], classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        toy_scenes(3),
+        [fair, broken],
+        classes=["car"],
+        mutations=["delete"],
+        folder=tmp_path,
+        **FAST,
+    )
     assert {test.detector for test in done.tests} == {"fair"}
     assert done.unfair.keys() == {"fair"}
-    assert any("broken answered for no picture" in message and "no weights" in message for message in done.document["messages"])
+    assert any(
+        "broken answered for no picture" in message and "no weights" in message
+        for message in done.document["messages"]
+    )
     assert done.save(tmp_path).exists()
 
 
@@ -280,8 +346,13 @@ def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: P
         return see
 
     both = [only("car"), only("person")]
-    done = fp.scenes.audit(toy_scenes(2), both, classes=["bicycle"], mutations=["delete"], folder=tmp_path, **FAST)
-    seen = {name: {label for counts in done.evidence.counts(name).values() for label in counts} for name in done.evidence.originals}
+    done = fp.scenes.audit(
+        toy_scenes(2), both, classes=["bicycle"], mutations=["delete"], folder=tmp_path, **FAST
+    )
+    seen = {
+        name: {label for counts in done.evidence.counts(name).values() for label in counts}
+        for name in done.evidence.originals
+    }
     assert seen == {"see": {"car"}, "see #2": {"person"}}
 
 
@@ -292,7 +363,10 @@ def test_recognisers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> No
         def __call__(self, image: Picture) -> list[Detection]:
             return fair(image)
 
-    with pytest.raises(SettingError, match=r"Model and Model #2 cannot be told apart.*'identity' must have different ones"):
+    with pytest.raises(
+        SettingError,
+        match=r"Model and Model #2 cannot be told apart.*'identity' must have different ones",
+    ):
         fp.scenes.audit(SCENES, [Model(), Model()], folder=tmp_path)
 
 
@@ -303,7 +377,9 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
         return [one for one in fair(image) if one.label not in blind]
 
     def bicycles() -> int:
-        done = fp.scenes.audit(toy_scenes(2), see, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST)
+        done = fp.scenes.audit(
+            toy_scenes(2), see, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
+        )
         return sum(counts["bicycle"] for counts in done.evidence.counts("see").values())
 
     assert bicycles() == 2
@@ -311,7 +387,7 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
     assert bicycles() == 0
 
 
-# -- settings and verdicts ----------------------------------------------------------------------------------------------
+# -- settings and verdicts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,7 +404,9 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
         ),
     ],
 )
-def test_a_wrong_setting_is_told_before_any_question(wrong: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_wrong_setting_is_told_before_any_question(
+    wrong: dict[str, Any], told: str, tmp_path: Path
+) -> None:
     def never(image: Picture) -> list[Detection]:
         raise AssertionError
 
@@ -336,26 +414,45 @@ def test_a_wrong_setting_is_told_before_any_question(wrong: dict[str, Any], told
         fp.scenes.audit(toy_scenes(1), never, folder=tmp_path, **wrong)
 
 
-def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_verdict(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"classes": ["Pedestrian", "person"], "mutations": ["delete", "delete"], "fewest": 50}
+def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_verdict(
+    tmp_path: Path,
+) -> None:
+    asked: dict[str, Any] = {
+        "classes": ["Pedestrian", "person"],
+        "mutations": ["delete", "delete"],
+        "fewest": 50,
+    }
     done = fp.scenes.audit(toy_scenes(2), fair, folder=tmp_path, **asked, **FAST)
     assert {test.label for test in done.tests} == {"person"}
     assert done.document["mutations"] == ["delete"]
-    assert done.document["verdict"].startswith("Nothing could be judged: no class that was not mutated has 50 objects")
+    assert done.document["verdict"].startswith(
+        "Nothing could be judged: no class that was not mutated has 50 objects"
+    )
 
 
 def test_classes_that_no_recogniser_names_do_not_lower_its_accuracy(tmp_path: Path) -> None:
     def lonely(image: Picture) -> list[Detection]:
         """Never sees a car, always a sign, and no bicycle where nobody is."""
         found = [one for one in fair(image) if one.label != "car"]
-        return [Detection("sign", 0.9), *(found if Counter(one.label for one in found)["person"] else [])]
+        return [
+            Detection("sign", 0.9),
+            *(found if Counter(one.label for one in found)["person"] else []),
+        ]
 
-    done = fp.scenes.audit(toy_scenes(4), lonely, classes=["person"], mutations=["delete"], fewest=1, folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        toy_scenes(4),
+        lonely,
+        classes=["person"],
+        mutations=["delete"],
+        fewest=1,
+        folder=tmp_path,
+        **FAST,
+    )
     (row,) = done.document["comparisons"]["rq6"]
     assert (row["images"], row["original"], row["mutated"]) == (4, 1.0, 0.0)
 
 
-# -- the plan -----------------------------------------------------------------------------------------------------------
+# -- the plan --------------------------------------------------------------------------------------
 
 
 def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() -> None:
@@ -365,31 +462,44 @@ def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() 
     plan = planned(known, seen, asked, usual(known, seen, asked))["one"]
     unusual = {task.scene: task.objects for task in plan if task.kind == "ood"}
     assert unusual == {"s0": 4, "s1": 3, "s2": 1}  # each ends with four, one more than any
-    assert all(1 <= task.objects <= 3 - known[task.scene].counts["car"] for task in plan if task.kind == "id")
-    assert not any(task.kind == "id" for task in plan if task.scene == "s2")  # it has the most already
+    assert all(
+        1 <= task.objects <= 3 - known[task.scene].counts["car"]
+        for task in plan
+        if task.kind == "id"
+    )
+    assert not any(
+        task.kind == "id" for task in plan if task.scene == "s2"
+    )  # it has the most already
 
 
 def test_names_of_pictures_cannot_leave_the_folder_or_meet() -> None:
     names = ["../../etc/passwd", "a/b", "a_b", "a b", "..", ""]
     files = {Task(name, "delete", "traffic light", "ood", 0).file for name in names}
     assert len(files) == len(names)
-    assert all(".." not in Path(file).parts and not Path(file).is_absolute() and len(Path(file).parts) == 2 for file in files)
+    assert all(
+        ".." not in Path(file).parts and not Path(file).is_absolute() and len(Path(file).parts) == 2
+        for file in files
+    )
 
 
-# -- people -------------------------------------------------------------------------------------------------------------
+# -- people ----------------------------------------------------------------------------------------
 
 
 def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path: Path) -> None:
     folder = whole.evidence.folder
     key = json.loads((folder / "survey.json").read_text())["pictures"]
     page = (folder / "survey.html").read_text()
-    assert not any(one["image"] in page for one in key if one["operator"] != "real")  # nothing says which are mutated
+    assert not any(
+        one["image"] in page for one in key if one["operator"] != "real"
+    )  # nothing says which are mutated
     answers = tmp_path / "answers.csv"
     with answers.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("participant", "picture", "realism", "likelihood", "vehicles"))
         for one in key:
-            writer.writerow(("anna", one["name"], 8 if one["operator"] == "real" else 6, 9, one["vehicles"]))
+            writer.writerow(
+                ("anna", one["name"], 8 if one["operator"] == "real" else 6, 9, one["vehicles"])
+            )
     body = evaluate_survey(folder, [answers])
     total = next(row for row in body["rows"] if row["name"] == "total")
     assert (total["realism"]["real"]["mean"], total["realism"]["mutated"]["mean"]) == (8, 6)
@@ -398,7 +508,7 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
     assert "1 of 1 participants" in result.output
 
 
-# -- the command line ---------------------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -411,7 +521,9 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
         (["--detector", "my.py:detect", "--annotations", ".", "--segmenter", "x"], "not both"),
     ],
 )
-def test_a_mistake_is_a_sentence_and_exit_code_2(words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_a_sentence_and_exit_code_2(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pictures").mkdir()
     (tmp_path / "my.py").write_text("def detect(image):\n    return []\n")
@@ -427,7 +539,9 @@ def test_a_finished_run_is_not_replaced_unasked(whole: SceneAudit) -> None:
     assert "--overwrite" in result.output
 
 
-def test_an_interrupted_run_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     for partial, told in ((True, "Name a recogniser"), (False, "finished run")):
@@ -437,6 +551,8 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_demo_has_no_annotations(tmp_path: Path) -> None:
-    result = CLI.invoke(app, ["scenes", "demo", "--annotations", str(tmp_path), "--out", str(tmp_path / "run")])
+    result = CLI.invoke(
+        app, ["scenes", "demo", "--annotations", str(tmp_path), "--out", str(tmp_path / "run")]
+    )
     assert result.exit_code == 2
     assert "draws its own scenes" in " ".join(result.output.split())

@@ -1,4 +1,6 @@
-"""`fairprobe scenes` as it is called: what it prints, how it ends, and what it says when nothing could be judged."""
+"""`fairprobe scenes` as it is called: what it prints, how it ends, and what it says when nothing
+could be judged.
+"""
 
 from __future__ import annotations
 
@@ -57,13 +59,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             mask[top:bottom, left:right][one.mask] = NUMBERS[one.label]
         Image.fromarray(scene.image).save(folder / "pictures" / f"{scene.name}.png")
         Image.fromarray(mask).save(folder / "masks" / f"{scene.name}.png")
-    (folder / "names.json").write_text(json.dumps({str(number): name for name, number in NUMBERS.items()}))
+    (folder / "names.json").write_text(
+        json.dumps({str(number): name for name, number in NUMBERS.items()})
+    )
     (folder / "toys.py").write_text(DETECTORS)
     return folder
 
 
 def called(folder: Path, out: Path, *words: str) -> Result:
-    given = ["--annotations", str(folder / "masks"), "--names", str(folder / "names.json"), "--out", str(out)]
+    given = [
+        "--annotations",
+        str(folder / "masks"),
+        "--names",
+        str(folder / "names.json"),
+        "--out",
+        str(out),
+    ]
     usual = ["--mutations", "delete", "--classes", "car", "--inpainting", "ns"]
     return CLI.invoke(app, ["scenes", str(folder / "pictures"), *given, *usual, *words])
 
@@ -83,7 +94,10 @@ def test_a_run_that_could_judge_nothing_ends_with_exit_code_3_and_says_that_noth
     assert done.exit_code == 3, done.output
     told = " ".join(done.output.split())
     assert f"Nothing could be judged: {reason}." in told
-    assert "So nothing was shown, neither that classes are treated alike nor that they are not." in told
+    assert (
+        "So nothing was shown, neither that classes are treated alike nor that they are not."
+        in told
+    )
     body = json.loads((tmp_path / "audit.json").read_text())
     assert body["judged"] is False
     page = (tmp_path / "report.html").read_text()
@@ -105,10 +119,14 @@ def test_a_run_that_judged_something_ends_with_exit_code_0(folder: Path, tmp_pat
     done = called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair", "--fewest", "1")
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "audit.json").read_text())["judged"] is True
-    assert called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair").exit_code == 2  # it is finished
+    assert (
+        called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair").exit_code == 2
+    )  # it is finished
 
 
-def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_was(tmp_path: Path) -> None:
+def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_was(
+    tmp_path: Path,
+) -> None:
     asked: list[int] = []
 
     def tires(image: Picture) -> list[Detection]:
@@ -117,16 +135,26 @@ def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_
             raise RuntimeError("tired")
         return fair(image)
 
-    done = fp.scenes.audit(toy_scenes(3), [fair, tires], classes=["car"], mutations=["delete"], fewest=1, folder=tmp_path, **FAST)
+    done = fp.scenes.audit(
+        toy_scenes(3),
+        [fair, tires],
+        classes=["car"],
+        mutations=["delete"],
+        fewest=1,
+        folder=tmp_path,
+        **FAST,
+    )
     assert done.document["judged"] is True
     assert done.document["details"][-1] == "Of tires nothing could be judged, so nothing is shown."
     assert "Nothing could be judged, so nothing is shown." in render_scenes(done.document)
 
 
-# -- progress -----------------------------------------------------------------------------------------------------------
+# -- progress --------------------------------------------------------------------------------------
 
 
-def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_verdict(tmp_path: Path) -> None:
+def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_verdict(
+    tmp_path: Path,
+) -> None:
     told: list[tuple[int, int, str]] = []
 
     def audit(*, stop: bool) -> dict[str, Any]:
@@ -136,7 +164,16 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
                 if stop:
                     raise KeyboardInterrupt
 
-        done = fp.scenes.audit(toy_scenes(3), fair, classes=["car"], mutations=["delete"], fewest=1, folder=tmp_path, progress=tell, **FAST)
+        done = fp.scenes.audit(
+            toy_scenes(3),
+            fair,
+            classes=["car"],
+            mutations=["delete"],
+            fewest=1,
+            folder=tmp_path,
+            progress=tell,
+            **FAST,
+        )
         return done.document
 
     stopped = audit(stop=True)
@@ -148,7 +185,7 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
     assert told == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
 
 
-# -- given cut-outs -----------------------------------------------------------------------------------------------------
+# -- given cut-outs --------------------------------------------------------------------------------
 
 
 def given(folder: Path, *names: str) -> Path:
@@ -171,14 +208,22 @@ def never(image: Picture) -> list[Detection]:
         (
             ("persons", "dog"),
             ["person", "car"],
-            r"no cut-outs of these classes: person, car\. It has folders for: dog, persons\. Did you write 'persons' for 'person'\? "
+            r"no cut-outs of these classes: person, car\. It has folders for: dog, persons\. Did"
+            r" you write 'persons' for 'person'\? "
             r"Expected a folder for each of them, such as .*person, of PNGs",
         ),
-        (("person",), ["person", "car"], r"no cut-outs of the class: car\. It has folders for: person\. Expected"),
+        (
+            ("person",),
+            ["person", "car"],
+            r"no cut-outs of the class: car\. It has folders for: person\. Expected",
+        ),
         (
             ("tree", "trucks"),
             None,
-            r"these classes: .*car.*It has folders for: tree, trucks\. Did you write 'trucks' for 'truck'\? .* one of them or more",
+            (
+                r"these classes: .*car.*It has folders for: tree, trucks\. Did you write 'trucks'"
+                r" for 'truck'\? .* one of them or more"
+            ),
         ),
         ((), ["car"], r"It has no folders at all\."),
     ],
@@ -188,15 +233,25 @@ def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
 ) -> None:
     (tmp_path / "cut").mkdir()
     with pytest.raises(DataError, match=told):
-        fp.scenes.audit(toy_scenes(1), never, classes=classes, cutouts=given(tmp_path / "cut", *names), folder=tmp_path / "run")
+        fp.scenes.audit(
+            toy_scenes(1),
+            never,
+            classes=classes,
+            cutouts=given(tmp_path / "cut", *names),
+            folder=tmp_path / "run",
+        )
     (tmp_path / "cut" / "car").mkdir()
     with pytest.raises(DataError, match=r"car \(no PNG in it\)"):
-        fp.scenes.audit(toy_scenes(1), never, classes=["car"], cutouts=tmp_path / "cut", folder=tmp_path / "run")
+        fp.scenes.audit(
+            toy_scenes(1), never, classes=["car"], cutouts=tmp_path / "cut", folder=tmp_path / "run"
+        )
     with pytest.raises(SettingError, match=r"There is no folder .*gone"):
         fp.scenes.audit(toy_scenes(1), never, cutouts=tmp_path / "gone", folder=tmp_path / "run")
 
 
-def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_told(tmp_path: Path) -> None:
+def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_told(
+    tmp_path: Path,
+) -> None:
     done = fp.scenes.audit(
         toy_scenes(2),
         fair,
@@ -206,16 +261,34 @@ def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_n
         folder=tmp_path,
         **FAST,
     )
-    assert {label: len(several) for label, several in done.evidence.cutouts.items()} == {"person": 1}
+    assert {label: len(several) for label, several in done.evidence.cutouts.items()} == {
+        "person": 1
+    }
     assert {test.label for test in done.tests} == {"person"}
-    assert any("named after no class that is inserted: zebra. To insert them" in message for message in done.document["messages"])
+    assert any(
+        "named after no class that is inserted: zebra. To insert them" in message
+        for message in done.document["messages"]
+    )
     assert any("there are no cut-outs of them" in message for message in done.document["messages"])
 
 
-def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cut = given(tmp_path / "cut", "person")
-    done = fp.scenes.audit(toy_scenes(2), fair, mutations=["delete"], repeats=1, cutouts=cut, folder=tmp_path / "run", **FAST)
-    assert f"The cut-outs of {cut} are not used: 'insert' is not among the mutations." in done.document["messages"]
+    done = fp.scenes.audit(
+        toy_scenes(2),
+        fair,
+        mutations=["delete"],
+        repeats=1,
+        cutouts=cut,
+        folder=tmp_path / "run",
+        **FAST,
+    )
+    assert (
+        f"The cut-outs of {cut} are not used: 'insert' is not among the mutations."
+        in done.document["messages"]
+    )
 
     def refused(folder: Path) -> NoReturn:
         raise PermissionError(13, "Permission denied", str(folder))
@@ -225,16 +298,28 @@ def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(tmp_path: Pat
         cutouts_in(cut, ["person"])
 
 
-# -- the table ----------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width: int) -> None:
     names = ("coco_ssd_lite_mobilenet_v2", "path/to/[bold]my_code.py:detect")
     unfair = ["traffic light", "motorcycle", "bicycle"]
-    common: dict[str, Any] = {"classes": [{}] * 80, "violations": ["car"] * 39, "error_rate": 1.0, "tests": 123_456}
+    common: dict[str, Any] = {
+        "classes": [{}] * 80,
+        "violations": ["car"] * 39,
+        "error_rate": 1.0,
+        "tests": 123_456,
+    }
     results = [
-        {"detector": name, "operator": operator, "oracle": oracle, "kind": kind, "unfair": unfair if oracle == "gt" else [], **common}
+        {
+            "detector": name,
+            "operator": operator,
+            "oracle": oracle,
+            "kind": kind,
+            "unfair": unfair if oracle == "gt" else [],
+            **common,
+        }
         for name in names
         for kind in ("ood", "control")
         for operator in ("insert", "delete", "rotate", "all")
@@ -246,6 +331,9 @@ def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width:
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)
     assert [line for line in lines if line in names] == list(names)
-    row = r"(insert|delete|rotate|all) +(ground truth|lost|added) +80 +39 +100\.0% +123,456  (traffic light|–)"
+    row = (
+        r"(insert|delete|rotate|all) +(ground truth|lost|added) +80 +39 +100\.0% +123,456  (traffic"
+        r" light|–)"
+    )
     assert sum(re.match(row, line) is not None for line in lines) == 2 * 4 * 3
     assert " ".join(lines).count("motorcycle") == " ".join(lines).count("bicycle") == 2 * 4

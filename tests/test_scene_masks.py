@@ -26,15 +26,19 @@ ROADS = frozenset({"road"})
 
 def save(path: Path, pixels: npt.NDArray[Any] | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8) if pixels is None else pixels).save(path)
+    Image.fromarray(
+        np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8) if pixels is None else pixels
+    ).save(path)
     return path
 
 
-# -- Cityscapes ---------------------------------------------------------------------------------------------------------
+# -- Cityscapes ------------------------------------------------------------------------------------
 
 
 def street() -> npt.NDArray[np.uint16]:
-    """Sky over road, two cars that touch, a person, a group of persons, and two traffic lights of ten by ten, one a speck."""
+    """Sky over road, two cars that touch, a person, a group of persons, and two traffic lights of
+    ten by ten, one a speck.
+    """
     numbers = np.full((HEIGHT, WIDTH), SKY, dtype=np.uint16)
     numbers[20:] = ROAD
     numbers[20:30, 0:10], numbers[20:30, 10:20] = CAR * 1000, CAR * 1000 + 1
@@ -53,7 +57,9 @@ def cityscapes(folder: Path, annotation: str) -> Path:
     return path
 
 
-def test_instance_maps_of_cityscapes_tell_objects_apart_and_leave_groups_out(tmp_path: Path) -> None:
+def test_instance_maps_of_cityscapes_tell_objects_apart_and_leave_groups_out(
+    tmp_path: Path,
+) -> None:
     save(cityscapes(tmp_path, "instanceIds.png"), street())
     scenes = open_scenes(tmp_path / "leftImg8bit", tmp_path / "gtFine")
     scene = pickle.loads(pickle.dumps(scenes)).read("ulm_0")
@@ -66,14 +72,23 @@ def test_instance_maps_of_cityscapes_tell_objects_apart_and_leave_groups_out(tmp
 
 def test_label_maps_of_cityscapes_make_one_object_of_what_touches(tmp_path: Path) -> None:
     numbers = street()
-    save(cityscapes(tmp_path, "labelIds.png"), np.where(numbers >= 1000, numbers // 1000, numbers).astype(np.uint8))
+    save(
+        cityscapes(tmp_path, "labelIds.png"),
+        np.where(numbers >= 1000, numbers // 1000, numbers).astype(np.uint8),
+    )
     scene = open_scenes(tmp_path / "leftImg8bit", tmp_path / "gtFine").read("ulm_0")
     assert scene.counts() == {"car": 1, "person": 2, "traffic light": 2}
 
 
 def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> None:
-    def box(label: Any, left: int, top: int, right: int, bottom: int, **more: Any) -> dict[str, Any]:
-        return {"label": label, "polygon": [[left, top], [right, top], [right, bottom], [left, bottom]], **more}
+    def box(
+        label: Any, left: int, top: int, right: int, bottom: int, **more: Any
+    ) -> dict[str, Any]:
+        return {
+            "label": label,
+            "polygon": [[left, top], [right, top], [right, bottom], [left, bottom]],
+            **more,
+        }
 
     objects = [
         box("road", 0, 20, 59, 39),
@@ -96,7 +111,13 @@ def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> 
         ("car", (10, 22, 30, 34), 240),
     ]
     assert scene.ground(ROADS).sum() == 1200 - 120 - 240 - 110
-    for words in ("is a group", "'dragon'", "fewer than 3 points", "no list of points", "has no label"):
+    for words in (
+        "is a group",
+        "'dragon'",
+        "fewer than 3 points",
+        "no list of points",
+        "has no label",
+    ):
         assert said(scenes, words), words
 
 
@@ -109,7 +130,9 @@ def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> 
         ('{"objects": [], "imgHeight": 2, "imgWidth": 2}', "another size"),
     ],
 )
-def test_bad_polygons_of_cityscapes_are_told_and_the_other_pictures_count(tmp_path: Path, text: str, words: str) -> None:
+def test_bad_polygons_of_cityscapes_are_told_and_the_other_pictures_count(
+    tmp_path: Path, text: str, words: str
+) -> None:
     save(cityscapes(tmp_path, "instanceIds.png"), street())
     for city in ("bonn", "kiel"):
         save(tmp_path / "leftImg8bit" / f"{city}_leftImg8bit.png")
@@ -122,10 +145,12 @@ def test_bad_polygons_of_cityscapes_are_told_and_the_other_pictures_count(tmp_pa
     assert said(scenes, "gone is annotated, but there is no such picture")
 
 
-# -- class masks --------------------------------------------------------------------------------------------------------
+# -- class masks -----------------------------------------------------------------------------------
 
 
-def masked(folder: Path, numbers: npt.NDArray[Any], names: object = None, name: str = "a") -> Scenes:
+def masked(
+    folder: Path, numbers: npt.NDArray[Any], names: object = None, name: str = "a"
+) -> Scenes:
     """Scenes with one picture and its class mask; `names` becomes a names file."""
     save(folder / "images" / f"{name}.jpg")
     save(folder / "masks" / f"{name}.png", numbers)
@@ -201,7 +226,9 @@ def test_masks_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Path)
     save(masks / "coloured.png", np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8))
     save(masks / "unpaired.png", blocks())
     (masks / "broken.png").write_bytes(b"nothing")
-    cut = save(masks / "cut.png", np.random.default_rng(0).integers(0, 9, (HEIGHT, WIDTH), dtype=np.uint8))
+    cut = save(
+        masks / "cut.png", np.random.default_rng(0).integers(0, 9, (HEIGHT, WIDTH), dtype=np.uint8)
+    )
     cut.write_bytes(cut.read_bytes()[:300])
     scenes = masked(tmp_path, blocks())
     assert scenes.names == ("a",)
@@ -225,9 +252,13 @@ def test_sixteen_bit_and_indexed_masks_are_read_by_their_numbers(tmp_path: Path)
     wanted = masked(tmp_path, blocks()).read("a")
     assert masked(tmp_path, blocks().astype(np.uint16)).read("a").counts() == wanted.counts()
     indexed = Image.fromarray(blocks())
-    indexed.putpalette([value for at in range(256) for value in (at * 7 % 256, at * 3 % 256, 255 - at)])
+    indexed.putpalette(
+        [value for at in range(256) for value in (at * 7 % 256, at * 3 % 256, 255 - at)]
+    )
     indexed.save(tmp_path / "masks" / "a.png")
-    assert open_scenes(tmp_path / "images", tmp_path / "masks").read("a").counts() == wanted.counts()
+    assert (
+        open_scenes(tmp_path / "images", tmp_path / "masks").read("a").counts() == wanted.counts()
+    )
 
 
 def test_the_real_instance_mask_of_pennfudan_has_three_persons(tmp_path: Path) -> None:
@@ -240,7 +271,10 @@ def test_the_real_instance_mask_of_pennfudan_has_three_persons(tmp_path: Path) -
     scene = scenes.read("FudanPed00054")
     numbers = np.asarray(Image.open(sample / "FudanPed00054_mask.png"))
     assert scene.counts() == {"person": 3}
-    assert all(np.array_equal(item.whole(scene.size), numbers == at) for at, item in enumerate(scene.instances, start=1))
+    assert all(
+        np.array_equal(item.whole(scene.size), numbers == at)
+        for at, item in enumerate(scene.instances, start=1)
+    )
 
 
 def test_the_real_camvid_scenes_cover_their_masks() -> None:
@@ -263,7 +297,7 @@ def test_the_real_camvid_scenes_cover_their_masks() -> None:
     assert counts == {"car": 68, "person": 114, "bicycle": 12}
 
 
-# -- which kind ---------------------------------------------------------------------------------------------------------
+# -- which kind ------------------------------------------------------------------------------------
 
 
 def test_what_is_not_there_or_not_known_is_refused_in_words(tmp_path: Path) -> None:

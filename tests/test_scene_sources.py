@@ -1,4 +1,6 @@
-"""Scenes from COCO, Cityscapes and class masks: masks worked out by hand, real samples against each other, and whatever can be wrong."""
+"""Scenes from COCO, Cityscapes and class masks: masks worked out by hand, real samples against each
+other, and whatever can be wrong.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +33,31 @@ HEIGHT, WIDTH = 12, 16
 SQUARE = [[2, 3, 6, 3, 6, 9, 2, 9]]  # columns 2 … 5, rows 3 … 8
 
 
-# -- what the tests draw ------------------------------------------------------------------------------------------------
+# -- what the tests draw ---------------------------------------------------------------------------
 
 
 def save(path: Path, pixels: npt.NDArray[Any] | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8) if pixels is None else pixels).save(path)
+    Image.fromarray(
+        np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8) if pixels is None else pixels
+    ).save(path)
     return path
 
 
 def coco(folder: Path, annotations: list[Any], **changes: Any) -> Scenes:
-    """Scenes of one picture, a.png, with these annotations; `changes` replace other parts of the file."""
+    """Scenes of one picture, a.png, with these annotations; `changes` replace other parts of the
+    file.
+    """
     save(folder / "images" / "a.png")
     document: dict[str, Any] = {
         "images": [{"id": 1, "file_name": "a.png", "height": HEIGHT, "width": WIDTH}],
         "categories": [{"id": 1, "name": "Pedestrian"}, {"id": 2, "name": "road"}],
         "annotations": [
-            {"id": at, "image_id": 1, "category_id": 1, **entry} if isinstance(entry, dict) else entry
+            (
+                {"id": at, "image_id": 1, "category_id": 1, **entry}
+                if isinstance(entry, dict)
+                else entry
+            )
             for at, entry in enumerate(annotations)
         ],
     }
@@ -66,10 +76,14 @@ def same(first: Scene, second: Scene) -> bool:
         return {(item.label, item.box, item.mask.tobytes()) for item in scene.instances}
 
     grounds = [np.array(scene.stuff_names)[scene.stuff] for scene in (first, second)]
-    return objects(first) == objects(second) and bool((grounds[0] == grounds[1]).all()) and np.array_equal(first.image, second.image)
+    return (
+        objects(first) == objects(second)
+        and bool((grounds[0] == grounds[1]).all())
+        and np.array_equal(first.image, second.image)
+    )
 
 
-# -- geometry -----------------------------------------------------------------------------------------------------------
+# -- geometry --------------------------------------------------------------------------------------
 
 
 def turned(degrees: float, half_length: float, half_width: float, *, is_ellipse: bool) -> Mask:
@@ -77,7 +91,10 @@ def turned(degrees: float, half_length: float, half_width: float, *, is_ellipse:
     rows, columns = np.mgrid[0:201, 0:201]
     right, up = columns - 100.0, 100.0 - rows
     angle = math.radians(degrees)
-    along, across = right * math.cos(angle) + up * math.sin(angle), up * math.cos(angle) - right * math.sin(angle)
+    along, across = (
+        right * math.cos(angle) + up * math.sin(angle),
+        up * math.cos(angle) - right * math.sin(angle),
+    )
     if is_ellipse:
         return np.asarray((along / half_length) ** 2 + (across / half_width) ** 2 <= 1)
     return np.asarray((abs(along) <= half_length) & (abs(across) <= half_width))
@@ -85,7 +102,9 @@ def turned(degrees: float, half_length: float, half_width: float, *, is_ellipse:
 
 @pytest.mark.parametrize("is_ellipse", [True, False])
 @given(degrees=st.floats(0, 179.99), length=st.integers(40, 90), width=st.integers(4, 20))
-def test_a_drawn_shape_has_the_orientation_that_it_was_drawn_at(is_ellipse: bool, degrees: float, length: int, width: int) -> None:
+def test_a_drawn_shape_has_the_orientation_that_it_was_drawn_at(
+    is_ellipse: bool, degrees: float, length: int, width: int
+) -> None:
     found = orientation(turned(degrees, length, width, is_ellipse=is_ellipse))
     assert 0 <= found < 180
     assert angular_distance(found, degrees) < 1
@@ -94,10 +113,14 @@ def test_a_drawn_shape_has_the_orientation_that_it_was_drawn_at(is_ellipse: bool
 def test_upright_is_90_degrees_and_lying_is_0() -> None:
     assert orientation(np.ones((20, 3), dtype=bool)) == 90
     assert orientation(np.ones((3, 20), dtype=bool)) == 0
-    assert orientation(np.eye(9, dtype=bool)[::-1]) == pytest.approx(45)  # from below left to above right
+    assert orientation(np.eye(9, dtype=bool)[::-1]) == pytest.approx(
+        45
+    )  # from below left to above right
 
 
-@pytest.mark.parametrize("mask", [np.zeros((5, 5), dtype=bool), np.ones((7, 7), dtype=bool), np.ones((1, 1), dtype=bool)])
+@pytest.mark.parametrize(
+    "mask", [np.zeros((5, 5), dtype=bool), np.ones((7, 7), dtype=bool), np.ones((1, 1), dtype=bool)]
+)
 def test_what_has_no_direction_lies(mask: Mask) -> None:
     assert orientation(mask) == 0
 
@@ -110,7 +133,10 @@ def test_orientation_is_an_axis_and_mirrors_with_the_mask(mask: Mask) -> None:
     assert angular_distance(orientation(mask[:, ::-1]), 180 - found if found else 0) < 1e-6
 
 
-@pytest.mark.parametrize(("first", "second", "apart"), [(0, 0, 0), (10, 170, 20), (0, 90, 90), (0, 179, 1), (30, 75, 45), (-10, 350, 0)])
+@pytest.mark.parametrize(
+    ("first", "second", "apart"),
+    [(0, 0, 0), (10, 170, 20), (0, 90, 90), (0, 179, 1), (30, 75, 45), (-10, 350, 0)],
+)
 def test_axes_are_at_most_90_degrees_apart(first: float, second: float, apart: float) -> None:
     assert angular_distance(first, second) == angular_distance(second, first) == apart
 
@@ -126,7 +152,7 @@ def test_parts_that_meet_at_a_corner_are_one_and_specks_are_none() -> None:
     assert components(np.zeros((3, 3), dtype=bool))[1] == 0
 
 
-# -- names --------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -162,20 +188,28 @@ def test_a_common_name_stays_as_it_is() -> None:
     assert all(common(name) == name and is_stuff(name) for name in GROUND)
 
 
-# -- masks in JSON ------------------------------------------------------------------------------------------------------
+# -- masks in JSON ---------------------------------------------------------------------------------
 
 
 def test_an_outline_covers_the_pixels_whose_centre_is_inside() -> None:
     wanted = np.zeros((HEIGHT, WIDTH), dtype=bool)
     wanted[3:9, 2:6] = True
     assert np.array_equal(mask_of(SQUARE, (HEIGHT, WIDTH)), wanted)
-    assert mask_of([[2.6, 3.6, 5.4, 3.6, 5.4, 8.4, 2.6, 8.4]], (HEIGHT, WIDTH)).sum() == 2 * 4  # columns 3, 4; rows 4 … 7
-    assert not mask_of([[2.1, 2.1, 2.2, 2.1, 2.2, 2.2]], (HEIGHT, WIDTH)).any()  # between the centres
+    assert (
+        mask_of([[2.6, 3.6, 5.4, 3.6, 5.4, 8.4, 2.6, 8.4]], (HEIGHT, WIDTH)).sum() == 2 * 4
+    )  # columns 3, 4; rows 4 … 7
+    assert not mask_of(
+        [[2.1, 2.1, 2.2, 2.1, 2.2, 2.2]], (HEIGHT, WIDTH)
+    ).any()  # between the centres
     assert mask_of([[-9, -9, 99, -9, 99, 99, -9, 99]], (HEIGHT, WIDTH)).all()  # beyond every edge
 
 
-# Irrational coordinates, so that no edge runs through the centre of a pixel, on which two libraries may disagree.
-corner = st.tuples(st.integers(-3, 25).map(lambda x: x + math.sqrt(2) / 10), st.integers(-3, 25).map(lambda y: y + math.pi / 10))
+# Irrational coordinates, so that no edge runs through the centre of a pixel, on which two libraries
+# may disagree.
+corner = st.tuples(
+    st.integers(-3, 25).map(lambda x: x + math.sqrt(2) / 10),
+    st.integers(-3, 25).map(lambda y: y + math.pi / 10),
+)
 corners = st.lists(corner, min_size=3, max_size=9)
 
 
@@ -215,17 +249,30 @@ def test_any_text_is_run_lengths_or_refused_in_words(text: str) -> None:
         assert counts_of({"counts": text, "size": [5, 5]}, (5, 5)).sum() == 25
 
 
-# -- COCO ---------------------------------------------------------------------------------------------------------------
+# -- COCO ------------------------------------------------------------------------------------------
 
 
 def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_path: Path) -> None:
     runs = {"counts": [0, HEIGHT * 2, HEIGHT * (WIDTH - 2)], "size": [HEIGHT, WIDTH]}
     road = {"category_id": 2, "segmentation": [[0, 9, WIDTH, 9, WIDTH, HEIGHT, 0, HEIGHT]]}
-    scenes = coco(tmp_path, [{"segmentation": SQUARE}, {"segmentation": runs}, {"segmentation": runs, "iscrowd": 1}, road])
+    scenes = coco(
+        tmp_path,
+        [
+            {"segmentation": SQUARE},
+            {"segmentation": runs},
+            {"segmentation": runs, "iscrowd": 1},
+            road,
+        ],
+    )
     scene = pickle.loads(pickle.dumps(scenes)).read("a")
-    assert [(item.label, item.box) for item in scene.instances] == [("person", (2, 3, 6, 9)), ("person", (0, 0, 2, HEIGHT))]
+    assert [(item.label, item.box) for item in scene.instances] == [
+        ("person", (2, 3, 6, 9)),
+        ("person", (0, 0, 2, HEIGHT)),
+    ]
     assert scene.stuff_names == ("unknown", "road")
-    assert scene.ground(frozenset({"road"})).sum() == 3 * (WIDTH - 2)  # the second person stands before it
+    assert scene.ground(frozenset({"road"})).sum() == 3 * (
+        WIDTH - 2
+    )  # the second person stands before it
     assert scenes.messages == ("annotation 2 of a is a crowd, not one object, and is left out.",)
 
 
@@ -239,8 +286,14 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
         ({"segmentation": []}, "has no mask"),
         ({}, "neither an outline nor run lengths"),
         ({"segmentation": {"counts": [5, 5], "size": [HEIGHT, WIDTH]}}, "do not add up"),
-        ({"segmentation": {"counts": [-5, 5 + HEIGHT * WIDTH], "size": [HEIGHT, WIDTH]}}, "do not add up"),
-        ({"segmentation": {"counts": [True], "size": [HEIGHT, WIDTH]}}, "neither whole numbers nor a text"),
+        (
+            {"segmentation": {"counts": [-5, 5 + HEIGHT * WIDTH], "size": [HEIGHT, WIDTH]}},
+            "do not add up",
+        ),
+        (
+            {"segmentation": {"counts": [True], "size": [HEIGHT, WIDTH]}},
+            "neither whole numbers nor a text",
+        ),
         ({"segmentation": {"counts": "~~~", "size": [HEIGHT, WIDTH]}}, "damaged"),
         ({"segmentation": {"counts": [4], "size": [2, 2]}}, "another size"),
         ({"segmentation": SQUARE, "category_id": 77}, "category 77, which has no name"),
@@ -248,7 +301,9 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
         ({"segmentation": SQUARE, "image_id": 9}, "picture that the file does not list"),
     ],
 )
-def test_a_bad_annotation_is_told_and_the_others_count(tmp_path: Path, annotation: dict[str, Any], words: str) -> None:
+def test_a_bad_annotation_is_told_and_the_others_count(
+    tmp_path: Path, annotation: dict[str, Any], words: str
+) -> None:
     scenes = coco(tmp_path, [annotation, "no record", {"segmentation": SQUARE}])
     assert said(scenes, words), scenes.messages
     assert scenes.read("a").counts() == {"person": 1}
@@ -259,7 +314,11 @@ def test_pictures_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Pa
     for name in ("alone.png", "large.png", "x/twice.png"):
         save(folder / name)
     (folder / "broken.png").write_bytes(b"\x89PNG not really")
-    images = [{"id": 1, "file_name": "a.png"}, {"id": 2, "file_name": "gone.png"}, {"id": 3, "file_name": "broken.png"}]
+    images = [
+        {"id": 1, "file_name": "a.png"},
+        {"id": 2, "file_name": "gone.png"},
+        {"id": 3, "file_name": "broken.png"},
+    ]
     images += [
         {"id": 4, "file_name": "large.png", "height": 999, "width": 2},
         {"id": 5, "file_name": "../../a.png"},
@@ -283,7 +342,10 @@ def test_pictures_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Pa
 
 def test_an_empty_class_is_told(tmp_path: Path) -> None:
     categories = [{"id": 1, "name": "person"}, {"id": 2, "name": "truck"}]
-    assert said(coco(tmp_path, [{"segmentation": SQUARE}], categories=categories), "Nothing is annotated for 1 of the classes: truck.")
+    assert said(
+        coco(tmp_path, [{"segmentation": SQUARE}], categories=categories),
+        "Nothing is annotated for 1 of the classes: truck.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -322,13 +384,15 @@ def test_a_picture_that_is_cut_off_is_named_when_it_is_read(tmp_path: Path) -> N
         scenes.read("a")
 
 
-def test_a_picture_that_would_fill_the_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_that_would_fill_the_memory_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     with pytest.raises(DataError, match=r"a\.png cannot be read as a picture"):
         coco(tmp_path, [{"segmentation": SQUARE}])
 
 
-# -- COCO panoptic ------------------------------------------------------------------------------------------------------
+# -- COCO panoptic ---------------------------------------------------------------------------------
 
 
 def test_the_real_panoptic_sample_says_the_same_as_maps_and_as_run_lengths() -> None:
@@ -339,9 +403,20 @@ def test_the_real_panoptic_sample_says_the_same_as_maps_and_as_run_lengths() -> 
     assert all(same(maps.read(name), runs.read(name)) for name in maps.names)
     for entry in json.loads((sample / "panoptic_examples.json").read_text())["annotations"]:
         scene = maps.read(Path(entry["file_name"]).stem)
-        boxes = {tuple(info["bbox"]) for info in entry["segments_info"] if info["category_id"] < 92 and not info["iscrowd"]}
-        areas = sorted(info["area"] for info in entry["segments_info"] if info["category_id"] < 92 and not info["iscrowd"])
-        assert {(left, top, right - left, bottom - top) for left, top, right, bottom in (item.box for item in scene.instances)} == boxes
+        boxes = {
+            tuple(info["bbox"])
+            for info in entry["segments_info"]
+            if info["category_id"] < 92 and not info["iscrowd"]
+        }
+        areas = sorted(
+            info["area"]
+            for info in entry["segments_info"]
+            if info["category_id"] < 92 and not info["iscrowd"]
+        )
+        assert {
+            (left, top, right - left, bottom - top)
+            for left, top, right, bottom in (item.box for item in scene.instances)
+        } == boxes
         assert sorted(int(item.mask.sum()) for item in scene.instances) == areas
     assert said(maps, "3 times: is a crowd")
     assert maps.read("000000439180").counts() == {"person": 13, "horse": 11, "truck": 2}
@@ -356,14 +431,26 @@ def test_what_is_wrong_with_panoptic_maps_is_told(tmp_path: Path) -> None:
         save(tmp_path / "images" / f"{name}.png")
     save(tmp_path / "p" / "a.png", numbers)
     save(tmp_path / "p" / "small.png", numbers[:5])
-    segments = [{"id": 256, "category_id": 1}, {"id": 65536, "category_id": 2}, {"id": 5, "category_id": 9}, {"id": -1}, "no record"]
+    segments = [
+        {"id": 256, "category_id": 1},
+        {"id": 65536, "category_id": 2},
+        {"id": 5, "category_id": 9},
+        {"id": -1},
+        "no record",
+    ]
     document = {
-        "images": [{"id": at, "file_name": f"{name}.png"} for at, name in enumerate(["a", "small", "unmapped", "unannotated"])],
+        "images": [
+            {"id": at, "file_name": f"{name}.png"}
+            for at, name in enumerate(["a", "small", "unmapped", "unannotated"])
+        ],
         "annotations": [
             {"image_id": at, "file_name": f"{name}.png", "segments_info": segments}
             for at, name in [(0, "a"), (1, "small"), (2, "u"), (8, "v")]
         ],
-        "categories": [{"id": 1, "name": "car", "isthing": 1}, {"id": 2, "name": "grass-merged", "isthing": 0}],
+        "categories": [
+            {"id": 1, "name": "car", "isthing": 1},
+            {"id": 2, "name": "grass-merged", "isthing": 0},
+        ],
     }
     (tmp_path / "p.json").write_text(json.dumps(document))
     scenes = open_scenes(tmp_path / "images", tmp_path)

@@ -1,4 +1,6 @@
-"""The search: what every method must keep, whatever it looks for; the budget, the progress, the interrupt, and the seeds it starts from."""
+"""The search: what every method must keep, whatever it looks for; the budget, the progress, the
+interrupt, and the seeds it starts from.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +32,40 @@ from fairprobe.search.catalogue import VARIANTS, method_named
 from fairprobe.search.ledger import Ledger
 from tests.helpers import blind, everybody, linear, merit, planted, tiny_domain
 
-# -- methods: one line for each; every contract below holds for all of them ----------------------------------------------
+# -- methods: one line for each; every contract below holds for all of them ------------------------
 
 Maker = Callable[[Domain, TorchModel, Rows], Method]
 
 
 def maker(name: str, variant: str | None) -> Maker:
     def make(domain: Domain, model: TorchModel, x: Rows) -> Method:
-        settings: dict[str, dict[str, Any]] = {"themis": {"error": 0.01}, "symbgen": {"samples": 200, "inputs": 30, "seconds": None}}
-        return method_named(name, variant, bias=neuron_bias(domain, model, x), x=x, **settings.get(name, {}))
+        settings: dict[str, dict[str, Any]] = {
+            "themis": {"error": 0.01},
+            "symbgen": {"samples": 200, "inputs": 30, "seconds": None},
+        }
+        return method_named(
+            name, variant, bias=neuron_bias(domain, model, x), x=x, **settings.get(name, {})
+        )
 
     return make
 
 
 METHODS: dict[str, Maker] = {
-    f"{name} {variant}" if variant else name: maker(name, variant) for name, variants in VARIANTS.items() for variant in variants or (None,)
+    f"{name} {variant}" if variant else name: maker(name, variant)
+    for name, variants in VARIANTS.items()
+    for variant in variants or (None,)
 }
 WITHOUT_LOCAL_PHASE = {"themis"}
-OWN_STARTS = {"themis", "aequitas full", "aequitas semi", "aequitas random"}  # uniform draws, not the seeds
+OWN_STARTS = {
+    "themis",
+    "aequitas full",
+    "aequitas semi",
+    "aequitas random",
+}  # uniform draws, not the seeds
 EXPLORERS = {"themis", "symbgen"}  # no seed that is given up after its first finding
 
 
-# -- worlds: a domain and a network that discriminates in it -------------------------------------------------------------
+# -- worlds: a domain and a network that discriminates in it ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,9 @@ GENDER = Attribute(name="gender", kind="categorical", categories=("female", "mal
 
 
 def unfair(domain: Domain, *, classes: int = 2, seed: int = 0, gain: float = 0.25) -> nn.Sequential:
-    """A random network that listens to the sensitive attributes `gain` times as much as it would; all classes are about as common."""
+    """A random network that listens to the sensitive attributes `gain` times as much as it would;
+    all classes are about as common.
+    """
     network = networks.dense(domain, (12, 6), classes=classes, seed=seed)
     first, last = network.linear1, network.output
     assert isinstance(first, nn.Linear)
@@ -106,9 +122,20 @@ def one_hot() -> Case:
         (
             Attribute(name="priors", low=0, high=20),
             Attribute(name="race", kind="categorical", categories=("a", "b", "c"), one_hot=True),
-            Attribute(name="charge", kind="categorical", categories=tuple("abcdefghijklmnop"), one_hot=True),
+            Attribute(
+                name="charge",
+                kind="categorical",
+                categories=tuple("abcdefghijklmnop"),
+                one_hot=True,
+            ),
             Attribute(name="age", low=18, high=80),
-            Attribute(name="degree", kind="categorical", categories=("M", "F", "unknown"), high=1, one_hot=True),
+            Attribute(
+                name="degree",
+                kind="categorical",
+                categories=("M", "F", "unknown"),
+                high=1,
+                one_hot=True,
+            ),
         ),
         sensitive=("race",),
     )
@@ -137,7 +164,13 @@ def intersection() -> Case:
 
 
 def four_classes() -> Case:
-    domain = Domain((*integers("abcd", 30), Attribute(name="race", kind="categorical", categories=tuple("xyz"))), sensitive=("race",))
+    domain = Domain(
+        (
+            *integers("abcd", 30),
+            Attribute(name="race", kind="categorical", categories=tuple("xyz")),
+        ),
+        sensitive=("race",),
+    )
     return Case(domain, unfair(domain, classes=4))
 
 
@@ -204,7 +237,9 @@ class Result:
 
 @cache
 def seeds_in(domain: Domain, n: int) -> Rows:
-    return choose_seeds(domain, domain.sample(400, rng=np.random.default_rng(1)), n, rng=np.random.default_rng(2))
+    return choose_seeds(
+        domain, domain.sample(400, rng=np.random.default_rng(1)), n, rng=np.random.default_rng(2)
+    )
 
 
 def find(case: Case, method: str, *, seed: int = 7, seeds: int = 60, local: int = 60) -> Result:
@@ -213,7 +248,12 @@ def find(case: Case, method: str, *, seed: int = 7, seeds: int = 60, local: int 
     model = case.model
     how = METHODS[method](case.domain, model, data)
     rng = np.random.default_rng(seed)
-    return Result(case, method, starts, search(case.domain, model, how, starts, Budget(local_iterations=local), rng=rng))
+    return Result(
+        case,
+        method,
+        starts,
+        search(case.domain, model, how, starts, Budget(local_iterations=local), rng=rng),
+    )
 
 
 @cache
@@ -226,7 +266,10 @@ def result_of(case: str, method: str) -> Result:
     return find(case_of(case), method)
 
 
-@pytest.fixture(params=[(case, method) for case in CASES for method in METHODS], ids=lambda pair: " / ".join(pair))
+@pytest.fixture(
+    params=[(case, method) for case in CASES for method in METHODS],
+    ids=lambda pair: " / ".join(pair),
+)
 def result(request: pytest.FixtureRequest) -> Result:
     case, method = request.param
     return result_of(case, method)
@@ -240,10 +283,16 @@ def one_core() -> Iterator[None]:
 
 
 def plain_probabilities(case: Case, x: Rows) -> Floats:
-    """What the network answers, worked out in float64 with nothing of fairprobe's: coding by hand, one matrix product a layer."""
+    """What the network answers, worked out in float64 with nothing of fairprobe's: coding by hand,
+    one matrix product a layer.
+    """
     columns: list[Floats] = []
     for codes, attribute in zip(x.astype(np.float64).T, case.domain.attributes, strict=True):
-        columns.append(np.eye(len(attribute.categories))[codes.astype(int)] if attribute.one_hot else codes[:, None])
+        columns.append(
+            np.eye(len(attribute.categories))[codes.astype(int)]
+            if attribute.one_hot
+            else codes[:, None]
+        )
     z = np.concatenate(columns, axis=1)
     for piece in case.network:
         if isinstance(piece, nn.Linear):
@@ -257,16 +306,20 @@ def plain_probabilities(case: Case, x: Rows) -> Floats:
     return np.asarray(e / e.sum(axis=1, keepdims=True))
 
 
-# -- the contract --------------------------------------------------------------------------------------------------------
+# -- the contract ----------------------------------------------------------------------------------
 
 
 def test_every_case_yields_findings_of_both_phases(result: Result) -> None:
     assert result.findings.count("global") > 0
-    if result.method != "symbgen":  # which may have none around the few inputs that it is given time for
+    if (
+        result.method != "symbgen"
+    ):  # which may have none around the few inputs that it is given time for
         assert (result.findings.count("local") > 0) == (result.method not in WITHOUT_LOCAL_PHASE)
 
 
-def test_both_labels_are_what_an_independent_forward_pass_says_and_they_differ(result: Result) -> None:
+def test_both_labels_are_what_an_independent_forward_pass_says_and_they_differ(
+    result: Result,
+) -> None:
     frame = result.frame
     own = plain_probabilities(result.case, result.findings.x)
     other = plain_probabilities(result.case, result.findings.x_other)
@@ -285,7 +338,9 @@ def test_probabilities_and_gap_are_what_an_independent_forward_pass_says(result:
     np.testing.assert_allclose(frame["gap"], np.abs(own[row, label] - other[row, label]), atol=2e-5)
 
 
-def test_the_counterpart_differs_in_sensitive_attributes_and_in_nothing_else(result: Result) -> None:
+def test_the_counterpart_differs_in_sensitive_attributes_and_in_nothing_else(
+    result: Result,
+) -> None:
     domain, x, other = result.case.domain, result.findings.x, result.findings.x_other
     sensitive = [domain.names.index(name) for name in domain.sensitive]
     rest = [column for column in range(len(domain)) if column not in sensitive]
@@ -296,7 +351,9 @@ def test_the_counterpart_differs_in_sensitive_attributes_and_in_nothing_else(res
 def test_the_counterpart_is_the_one_with_the_widest_gap_among_all_that_flip(result: Result) -> None:
     domain, x = result.case.domain, result.findings.x
     every = domain.counterparts(x)
-    p = np.stack([plain_probabilities(result.case, every[:, v]) for v in range(every.shape[1])], axis=1)  # (n, V, C)
+    p = np.stack(
+        [plain_probabilities(result.case, every[:, v]) for v in range(every.shape[1])], axis=1
+    )  # (n, V, C)
     label = plain_probabilities(result.case, x).argmax(axis=1)
     of_label = p[np.arange(len(x)), :, label]
     own = plain_probabilities(result.case, x).max(axis=1)
@@ -325,7 +382,11 @@ def test_both_people_of_a_pair_obey_every_constraint(result: Result) -> None:
 
 
 def test_nobody_is_found_twice(result: Result) -> None:
-    rest = [place for place, name in enumerate(result.case.domain.names) if name not in result.case.domain.sensitive]
+    rest = [
+        place
+        for place, name in enumerate(result.case.domain.names)
+        if name not in result.case.domain.sensitive
+    ]
     people = [tuple(row) for row in result.findings.x[:, rest].tolist()]
     assert len(people) == len(set(people))
 
@@ -340,7 +401,9 @@ def test_a_finding_names_its_seed_and_a_seed_has_at_most_one_global_finding(resu
         return
     first = frame[frame["phase"] == "global"]["origin"]
     assert first.is_unique
-    assert set(frame["origin"]) == set(first)  # whatever the local phase found, it found around a global finding
+    assert set(frame["origin"]) == set(
+        first
+    )  # whatever the local phase found, it found around a global finding
 
 
 def test_a_seed_that_is_discriminatory_itself_is_found_as_it_is(result: Result) -> None:
@@ -386,7 +449,10 @@ def test_the_result_does_not_depend_on_how_many_threads_torch_may_use(method: st
 
 @pytest.mark.parametrize("method", METHODS)
 def test_another_seed_gives_other_findings(method: str) -> None:
-    one, two = result_of("one-hot", method).findings.x, find(case_of("one-hot"), method, seed=8).findings.x
+    one, two = (
+        result_of("one-hot", method).findings.x,
+        find(case_of("one-hot"), method, seed=8).findings.x,
+    )
     assert {tuple(row) for row in one.tolist()} != {tuple(row) for row in two.tolist()}
 
 
@@ -396,25 +462,43 @@ def test_a_search_leaves_its_seeds_and_the_network_as_they_were(method: str) -> 
     data = case.domain.sample(100, rng=np.random.default_rng(1))
     before, weights = data.copy(), [value.clone() for value in case.network.state_dict().values()]
     model = case.model
-    search(case.domain, model, METHODS[method](case.domain, model, data), data, Budget(local_iterations=20), rng=np.random.default_rng(0))
+    search(
+        case.domain,
+        model,
+        METHODS[method](case.domain, model, data),
+        data,
+        Budget(local_iterations=20),
+        rng=np.random.default_rng(0),
+    )
     np.testing.assert_array_equal(data, before)
-    assert all(torch.equal(a, b) for a, b in zip(weights, case.network.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(weights, case.network.state_dict().values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - OWN_STARTS))
-def test_a_search_never_moves_a_sensitive_attribute(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_never_moves_a_sensitive_attribute(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = case_of("codes with an offset")
     model = case.model
     how = METHODS[method](case.domain, model, case.domain.sample(100, rng=np.random.default_rng(1)))
     for seed in case.domain.sample(6, rng=np.random.default_rng(2)):
         spy = Spy()
         monkeypatch.setattr(loop, "judge", spy)
-        search(case.domain, model, how, seed[None], Budget(local_iterations=30), rng=np.random.default_rng(0))
+        search(
+            case.domain,
+            model,
+            how,
+            seed[None],
+            Budget(local_iterations=30),
+            rng=np.random.default_rng(0),
+        )
         assert len(spy.rows) > 1
         assert (spy.rows[:, 1] == seed[1]).all()
 
 
-# -- planted bias, and none ----------------------------------------------------------------------------------------------
+# -- planted bias, and none ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -424,12 +508,22 @@ def test_a_planted_bias_is_found_where_it_was_planted_and_nowhere_else(method: s
     x = everybody(domain)
     model = case.model
     how = METHODS[method](domain, model, x)
-    found = search(domain, model, how, choose_seeds(domain, x, 60, rng=np.random.default_rng(0)), rng=np.random.default_rng(1))
+    found = search(
+        domain,
+        model,
+        how,
+        choose_seeds(domain, x, 60, rng=np.random.default_rng(0)),
+        rng=np.random.default_rng(1),
+    )
     cut = 7.25  # half of the greatest merit, 9 + 4 + 2, and a quarter
     guilty = x[(merit(domain, x) < cut) & (merit(domain, x) + 2 > cut)]
-    told, truth = ({tuple(row) for row in rows[:, [0, 2, 3]].tolist()} for rows in (found.x, guilty))
+    told, truth = (
+        {tuple(row) for row in rows[:, [0, 2, 3]].tolist()} for rows in (found.x, guilty)
+    )
     assert told <= truth
-    assert len(told) > 10 if method == "symbgen" else told == truth  # SymbGen sees one side of each split, and only some splits
+    assert (
+        len(told) > 10 if method == "symbgen" else told == truth
+    )  # SymbGen sees one side of each split, and only some splits
 
 
 def deaf(domain: Domain, *, classes: int, seed: int) -> nn.Sequential:
@@ -439,10 +533,18 @@ def deaf(domain: Domain, *, classes: int, seed: int) -> nn.Sequential:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("case", CASES)
-def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(case: str, method: str) -> None:
+def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(
+    case: str, method: str
+) -> None:
     domain = case_of(case).domain
     for classes, seed in ((2, 0), (3, 1)):
-        found = find(Case(domain, deaf(domain, classes=classes, seed=seed)), method, seed=seed, seeds=15, local=30).findings
+        found = find(
+            Case(domain, deaf(domain, classes=classes, seed=seed)),
+            method,
+            seed=seed,
+            seeds=15,
+            local=30,
+        ).findings
         assert len(found) == 0
         assert found.generation.tried >= 15
 
@@ -459,7 +561,10 @@ def test_no_random_network_that_ignores_the_sensitive_attributes_is_ever_accused
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
 def test_large_weights_do_not_turn_rounding_into_discrimination(scale: float) -> None:
-    domain = Domain((*integers("abcdefghijk", 40), GENDER, Attribute(name="race", low=0, high=4)), sensitive=("gender", "race"))
+    domain = Domain(
+        (*integers("abcdefghijk", 40), GENDER, Attribute(name="race", low=0, high=4)),
+        sensitive=("gender", "race"),
+    )
     for seed in range(3):
         network = blind(domain, hidden=(64, 32, 16), seed=seed)
         rows = domain.sample(501, rng=np.random.default_rng(seed))
@@ -471,11 +576,20 @@ def test_large_weights_do_not_turn_rounding_into_discrimination(scale: float) ->
             score = network(torch.from_numpy(rows))
             last = network[-1]
             assert isinstance(last, nn.Linear)
-            last.bias[1] -= (score[:, 1] - score[:, 0]).median()  # one of the rows is now a tie, or next to one
+            last.bias[1] -= (
+                score[:, 1] - score[:, 0]
+            ).median()  # one of the rows is now a tie, or next to one
         for closed_form in (True, False):
             model = TorchModel(network, closed_form=closed_form)
             assert not judge(domain, model, rows).is_discriminatory.any()
-        assert len(find(Case(domain, network), "neuronfair revert", seed=seed, seeds=10, local=10).findings) == 0
+        assert (
+            len(
+                find(
+                    Case(domain, network), "neuronfair revert", seed=seed, seeds=10, local=10
+                ).findings
+            )
+            == 0
+        )
 
 
 class Trembling(nn.Module):
@@ -496,15 +610,27 @@ def test_a_last_bit_that_depends_on_the_place_in_the_batch_accuses_nobody(method
     domain = tiny_domain()
     model = TorchModel(Trembling(len(domain)))
     how = METHODS[method](domain, model, everybody(domain))
-    found = search(domain, model, how, everybody(domain)[::7], Budget(local_iterations=10), rng=np.random.default_rng(0))
+    found = search(
+        domain,
+        model,
+        how,
+        everybody(domain)[::7],
+        Budget(local_iterations=10),
+        rng=np.random.default_rng(0),
+    )
     assert len(np.unique(model.labels(everybody(domain)))) == 2
     assert len(found) == 0
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_no_seed_stalls_where_the_biased_neurons_only_know_the_sensitive_attribute(method: str) -> None:
-    # hidden 0: a + b; hidden 1: 2 · gender, always above zero: its gradient is not zero, but points nowhere a person may move.
-    domain = Domain((*integers("ab", 9), Attribute(name="gender", low=1, high=2)), sensitive=("gender",))
+def test_no_seed_stalls_where_the_biased_neurons_only_know_the_sensitive_attribute(
+    method: str,
+) -> None:
+    # hidden 0: a + b; hidden 1: 2 · gender, always above zero: its gradient is not zero, but points
+    # nowhere a person may move.
+    domain = Domain(
+        (*integers("ab", 9), Attribute(name="gender", low=1, high=2)), sensitive=("gender",)
+    )
     network = nn.Sequential(
         linear(torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]), torch.zeros(2)),
         nn.ReLU(),
@@ -512,10 +638,14 @@ def test_no_seed_stalls_where_the_biased_neurons_only_know_the_sensitive_attribu
     )
     case = Case(domain, network)
     model = case.model
-    seeds = np.array([[a, b, gender] for a in (3, 4) for b in (2, 3) for gender in (1, 2)], dtype=np.float32)
+    seeds = np.array(
+        [[a, b, gender] for a in (3, 4) for b in (2, 3) for gender in (1, 2)], dtype=np.float32
+    )
     assert not judge(domain, model, seeds).is_discriminatory.any()
     how = METHODS[method](domain, model, everybody(domain))
-    found = search(domain, model, how, seeds, Budget(local_iterations=0), rng=np.random.default_rng(0))
+    found = search(
+        domain, model, how, seeds, Budget(local_iterations=0), rng=np.random.default_rng(0)
+    )
     assert found.generation.tried > 4, "every seed stayed where it was for all 40 iterations"
     assert len(found) > 0
 
@@ -523,16 +653,25 @@ def test_no_seed_stalls_where_the_biased_neurons_only_know_the_sensitive_attribu
 @pytest.mark.parametrize("method", METHODS)
 def test_coming_back_to_the_same_real_value_is_not_another_person(method: str) -> None:
     domain = Domain(
-        (Attribute(name="a", kind="real", low=0, high=1), Attribute(name="b", kind="real", low=-3, high=5), GENDER), sensitive=("gender",)
+        (
+            Attribute(name="a", kind="real", low=0, high=1),
+            Attribute(name="b", kind="real", low=-3, high=5),
+            GENDER,
+        ),
+        sensitive=("gender",),
     )
     case = Case(domain, planted(domain, bias=2.0, cut=4.0))
     found = find(case, method, seeds=20, local=500).findings
-    steps = np.rint(found.x[:, :2] / domain.grain[:2] * 1000)  # thousandths of a step: what differs by less is float32's rounding
+    steps = np.rint(
+        found.x[:, :2] / domain.grain[:2] * 1000
+    )  # thousandths of a step: what differs by less is float32's rounding
     assert len(found) > (40 if method == "symbgen" else 100)
     assert len(np.unique(steps, axis=0)) == len(found)
 
 
-def test_seeds_on_the_edge_of_a_constraint_between_real_values_stay_on_its_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_on_the_edge_of_a_constraint_between_real_values_stay_on_its_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def part_of_whole(columns: Mapping[str, Rows]) -> Mask:
         return np.asarray(columns["part"] <= columns["whole"])
 
@@ -553,12 +692,14 @@ def test_seeds_on_the_edge_of_a_constraint_between_real_values_stay_on_its_side(
     monkeypatch.setattr(loop, "judge", spy)
     model = case.model
     how = METHODS["neuronfair revert"](domain, model, seeds)
-    found = search(domain, model, how, seeds, Budget(local_iterations=20), rng=np.random.default_rng(0))
+    found = search(
+        domain, model, how, seeds, Budget(local_iterations=20), rng=np.random.default_rng(0)
+    )
     assert domain.satisfies(spy.rows).all()
     assert len(found) > 0
 
 
-# -- what a search refuses -----------------------------------------------------------------------------------------------
+# -- what a search refuses -------------------------------------------------------------------------
 
 
 def method_for(domain: Domain, model: TorchModel) -> NeuronFair:
@@ -570,14 +711,29 @@ def test_a_black_box_is_refused_with_a_sentence_that_says_what_to_do() -> None:
     model = TorchModel(planted(domain))
     black_box = Model(lambda x: np.full(len(x), 0.5))
     with pytest.raises(ModelError, match=r"neuronfair.*black box.*fairprobe\.TorchModel"):
-        search(domain, black_box, method_for(domain, model), everybody(domain)[:5], rng=np.random.default_rng(0))
+        search(
+            domain,
+            black_box,
+            method_for(domain, model),
+            everybody(domain)[:5],
+            rng=np.random.default_rng(0),
+        )
 
 
 SEEDS_THAT_ARE_REFUSED: dict[str, tuple[Rows, str]] = {
-    "NaN": (np.array([[3, 0, 2, 1], [np.nan, 0, 2, 1]], dtype=np.float32), r"Row 1 of the seeds.*'skill'"),
+    "NaN": (
+        np.array([[3, 0, 2, 1], [np.nan, 0, 2, 1]], dtype=np.float32),
+        r"Row 1 of the seeds.*'skill'",
+    ),
     "infinite": (np.array([[np.inf, 0, 2, 1]], dtype=np.float32), r"Row 0 of the seeds.*'skill'"),
-    "a fraction": (np.array([[3, 0, 2.5, 1]], dtype=np.float32), r"2\.5 for 'effort'.*whole numbers"),
-    "too high": (np.array([[3, 0, 2, 1], [3, 0, 9, 1]], dtype=np.float32), r"row 1 has 9 for 'effort', whose bounds are 1 to 5"),
+    "a fraction": (
+        np.array([[3, 0, 2.5, 1]], dtype=np.float32),
+        r"2\.5 for 'effort'.*whole numbers",
+    ),
+    "too high": (
+        np.array([[3, 0, 2, 1], [3, 0, 9, 1]], dtype=np.float32),
+        r"row 1 has 9 for 'effort', whose bounds are 1 to 5",
+    ),
     "too low": (np.array([[3, 0, 0, 1]], dtype=np.float32), r"row 0 has 0 for 'effort'"),
     "no such sensitive value": (np.array([[3, 2, 2, 1]], dtype=np.float32), r"2 for 'gender'"),
     "too narrow": (np.zeros((4, 3), dtype=np.float32), r"shape \(4, 3\); expected \(rows, 4\)"),
@@ -602,7 +758,9 @@ def test_seeds_that_break_a_constraint_are_refused_and_counted() -> None:
     broken = int((~case.domain.satisfies(seeds)).sum())
     assert broken > 0
     model = case.model
-    how = METHODS["neuronfair revert"](case.domain, model, case.domain.sample(100, rng=np.random.default_rng(0)))
+    how = METHODS["neuronfair revert"](
+        case.domain, model, case.domain.sample(100, rng=np.random.default_rng(0))
+    )
     with pytest.raises(DomainError, match=f"{broken} seeds break the domain's constraints"):
         search(case.domain, model, how, seeds, rng=np.random.default_rng(0))
 
@@ -611,14 +769,30 @@ def test_a_domain_without_a_sensitive_attribute_is_refused() -> None:
     domain = tiny_domain()
     model = TorchModel(planted(domain))
     with pytest.raises(DomainError, match="No sensitive attribute is chosen"):
-        search(Domain(domain.attributes), model, method_for(domain, model), everybody(domain)[:5], rng=np.random.default_rng(0))
+        search(
+            Domain(domain.attributes),
+            model,
+            method_for(domain, model),
+            everybody(domain)[:5],
+            rng=np.random.default_rng(0),
+        )
 
 
-def test_an_attribute_with_the_name_of_a_column_of_the_findings_is_refused_before_the_search() -> None:
-    domain = Domain((Attribute(name="label", low=0, high=9), *integers("b", 9), GENDER), sensitive=("gender",))
+def test_an_attribute_with_the_name_of_a_column_of_the_findings_is_refused_before_the_search() -> (
+    None
+):
+    domain = Domain(
+        (Attribute(name="label", low=0, high=9), *integers("b", 9), GENDER), sensitive=("gender",)
+    )
     model = TorchModel(planted(domain))
     with pytest.raises(DomainError, match="'label'"):
-        search(domain, model, method_for(domain, model), everybody(domain)[:20], rng=np.random.default_rng(0))
+        search(
+            domain,
+            model,
+            method_for(domain, model),
+            everybody(domain)[:20],
+            rng=np.random.default_rng(0),
+        )
 
 
 def test_an_unknown_local_mode_is_refused_with_the_known_ones() -> None:
@@ -630,27 +804,48 @@ def test_an_unknown_local_mode_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("global_redraw", 0), ("local_redraw", 0), ("random_share", 2.0), ("random_share", -0.1), ("step", 0.0), ("step", 0.5)],
+    [
+        ("global_redraw", 0),
+        ("local_redraw", 0),
+        ("random_share", 2.0),
+        ("random_share", -0.1),
+        ("step", 0.0),
+        ("step", 0.5),
+    ],
 )
-def test_a_number_of_neuronfair_that_makes_no_sense_is_refused_in_words(option: str, value: float) -> None:
+def test_a_number_of_neuronfair_that_makes_no_sense_is_refused_in_words(
+    option: str, value: float
+) -> None:
     domain = tiny_domain()
     model = TorchModel(planted(domain))
     layer = neuron_bias(domain, model, everybody(domain)).most_biased
     with pytest.raises(SettingError):
-        search(domain, model, NeuronFair(layer=layer, **{option: value}), everybody(domain)[:5], rng=np.random.default_rng(0))  # type: ignore[arg-type]
+        search(
+            domain,
+            model,
+            NeuronFair(layer=layer, **{option: value}),  # type: ignore[arg-type]
+            everybody(domain)[:5],
+            rng=np.random.default_rng(0),
+        )
 
 
 def test_no_seed_at_all_gives_no_findings() -> None:
     domain = tiny_domain()
     model = TorchModel(planted(domain))
-    found = search(domain, model, method_for(domain, model), np.empty((0, 4), dtype=np.float32), rng=np.random.default_rng(0))
+    found = search(
+        domain,
+        model,
+        method_for(domain, model),
+        np.empty((0, 4), dtype=np.float32),
+        rng=np.random.default_rng(0),
+    )
     assert len(found) == 0
     assert found.generation.tried == 0
     assert found.x.shape == (0, 4)
     assert found.x_other.shape == (0, 4)
 
 
-# -- the budget ----------------------------------------------------------------------------------------------------------
+# -- the budget ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -689,7 +884,16 @@ class Ready:
         save_to: Path | None = None,
     ) -> Findings:
         rng = np.random.default_rng(seed)
-        return search(self.case.domain, self.model, self.method, self.seeds, budget, rng=rng, progress=progress, save_to=save_to)
+        return search(
+            self.case.domain,
+            self.model,
+            self.method,
+            self.seeds,
+            budget,
+            rng=rng,
+            progress=progress,
+            save_to=save_to,
+        )
 
 
 @pytest.fixture(params=[method for method in METHODS if method not in EXPLORERS])
@@ -702,14 +906,20 @@ def ready(request: pytest.FixtureRequest) -> Ready:
 
 
 class Spy:
-    """Stands in for the loop's judge, and keeps every row it was asked about; may fail after so many of them."""
+    """Stands in for the loop's judge, and keeps every row it was asked about; may fail after so
+    many of them.
+    """
 
     def __init__(self, fail_after: int | None = None, error: BaseException | None = None) -> None:
         self.batches: list[Rows] = []
         self.fail_after, self.error = fail_after, error
 
     def __call__(self, domain: Domain, model: Model, x: Rows) -> Verdict:
-        if self.error is not None and self.fail_after is not None and len(self.batches) >= self.fail_after:
+        if (
+            self.error is not None
+            and self.fail_after is not None
+            and len(self.batches) >= self.fail_after
+        ):
             raise self.error
         self.batches.append(x.copy())
         return judge(domain, model, x)
@@ -725,12 +935,18 @@ def test_tried_is_the_number_of_different_people_judged_and_judged_counts_repeti
     spy = Spy()
     monkeypatch.setattr(loop, "judge", spy)
     found = ready(Budget(local_iterations=25))
-    rest = [place for place, name in enumerate(ready.case.domain.names) if name not in ready.case.domain.sensitive]
+    rest = [
+        place
+        for place, name in enumerate(ready.case.domain.names)
+        if name not in ready.case.domain.sensitive
+    ]
     assert found.generation.tried == len({tuple(row) for row in spy.rows[:, rest].tolist()})
     assert found.generation.judged == len(spy.rows)
 
 
-def test_everything_judged_lies_inside_the_domain_not_only_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_judged_lies_inside_the_domain_not_only_what_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in CASES:
         for method in METHODS:
             spy = Spy()
@@ -741,16 +957,22 @@ def test_everything_judged_lies_inside_the_domain_not_only_what_is_found(monkeyp
             assert domain.satisfies(spy.rows).all(), (name, method)
 
 
-def test_a_search_finds_exactly_the_discriminatory_people_among_those_it_judged(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_finds_exactly_the_discriminatory_people_among_those_it_judged(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spy = Spy()
     monkeypatch.setattr(loop, "judge", spy)
     found = ready(Budget(local_iterations=25))
     guilty = spy.rows[judge(ready.case.domain, ready.model, spy.rows).is_discriminatory]
     rest = ready.case.domain.other_columns
-    assert {tuple(row) for row in guilty[:, rest].tolist()} == {tuple(row) for row in found.x[:, rest].tolist()}
+    assert {tuple(row) for row in guilty[:, rest].tolist()} == {
+        tuple(row) for row in found.x[:, rest].tolist()
+    }
 
 
-def test_the_iterations_of_the_budget_are_the_steps_that_are_taken(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_iterations_of_the_budget_are_the_steps_that_are_taken(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spy = Spy()
     monkeypatch.setattr(loop, "judge", spy)
     found = ready(Budget(global_iterations=3, local_iterations=11))
@@ -762,7 +984,10 @@ def test_the_iterations_of_the_budget_are_the_steps_that_are_taken(ready: Ready,
 
 def test_iterations_that_the_budget_leaves_open_are_the_methods_own(ready: Ready) -> None:
     generation = ready(Budget(wanted=1)).generation
-    assert (generation.global_iterations, generation.local_iterations) == (ready.method.global_iterations, 1000)
+    assert (generation.global_iterations, generation.local_iterations) == (
+        ready.method.global_iterations,
+        1000,
+    )
     assert generation.stopped == "wanted"
 
 
@@ -774,7 +999,10 @@ def test_no_local_iterations_means_global_findings_only(ready: Ready) -> None:
 
 
 def test_global_findings_do_not_depend_on_the_local_phase(ready: Ready) -> None:
-    alone, both = ready(Budget(local_iterations=0)).to_pandas(), ready(Budget(local_iterations=30)).to_pandas()
+    alone, both = (
+        ready(Budget(local_iterations=0)).to_pandas(),
+        ready(Budget(local_iterations=30)).to_pandas(),
+    )
     pd.testing.assert_frame_equal(alone, both[both["phase"] == "global"].reset_index(drop=True))
 
 
@@ -790,13 +1018,21 @@ def test_a_search_ends_in_time_and_keeps_what_it_has(ready: Ready) -> None:
 def test_no_time_at_all_still_judges_the_seeds(ready: Ready) -> None:
     found = ready(Budget(seconds=0))
     assert found.generation.stopped == "seconds"
-    assert 0.9 * len(ready.seeds) <= found.generation.tried <= len(ready.seeds)  # of uniform draws, two may be the same person
+    assert (
+        0.9 * len(ready.seeds) <= found.generation.tried <= len(ready.seeds)
+    )  # of uniform draws, two may be the same person
     if ready.method.name != "aequitas":
-        assert len(found) == int(judge(ready.case.domain, ready.model, ready.seeds).is_discriminatory.sum()) > 0
+        assert (
+            len(found)
+            == int(judge(ready.case.domain, ready.model, ready.seeds).is_discriminatory.sum())
+            > 0
+        )
 
 
 @pytest.mark.parametrize("wanted", [1, 20, 60])
-def test_wanted_findings_are_different_people_and_at_least_as_many(ready: Ready, wanted: int) -> None:
+def test_wanted_findings_are_different_people_and_at_least_as_many(
+    ready: Ready, wanted: int
+) -> None:
     found = ready(Budget(wanted=wanted))
     assert found.generation.stopped == "wanted"
     assert len(found) >= wanted
@@ -809,7 +1045,9 @@ def test_wanted_findings_are_counted_once_where_most_come_again_and_again(method
     domain = tiny_domain()  # in which 30 people are discriminated against
     model = TorchModel(planted(domain))
     how = METHODS[method](domain, model, everybody(domain))
-    found = search(domain, model, how, everybody(domain)[::3], Budget(wanted=25), rng=np.random.default_rng(0))
+    found = search(
+        domain, model, how, everybody(domain)[::3], Budget(wanted=25), rng=np.random.default_rng(0)
+    )
     assert found.generation.stopped == "wanted"
     assert len(found) >= 25
 
@@ -822,10 +1060,12 @@ def test_more_wanted_than_there_are_ends_with_all_that_the_seeds_give(ready: Rea
     assert found.table.equals(all_of_them.table)
 
 
-# -- chunks, memory ------------------------------------------------------------------------------------------------------
+# -- chunks, memory --------------------------------------------------------------------------------
 
 
-def test_several_chunks_keep_the_contract_and_number_the_seeds_through(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_chunks_keep_the_contract_and_number_the_seeds_through(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "ROWS_AT_ONCE", 24)  # 8 seeds of three sensitive values a chunk
     spy = Spy()
     monkeypatch.setattr(loop, "judge", spy)
@@ -837,8 +1077,13 @@ def test_several_chunks_keep_the_contract_and_number_the_seeds_through(ready: Re
     frame, names = found.to_pandas(), list(ready.case.domain.names)
     first = frame[frame["phase"] == "global"]
     own = np.flatnonzero(judge(ready.case.domain, ready.model, ready.seeds).is_discriminatory)
-    origins = {number: first[(first[names] == ready.seeds[number]).all(axis=1)]["origin"].tolist() for number in own}
-    assert all(origin in ([], [number]) for number, origin in origins.items())  # none: an earlier seed's walk came by
+    origins = {
+        number: first[(first[names] == ready.seeds[number]).all(axis=1)]["origin"].tolist()
+        for number in own
+    }
+    assert all(
+        origin in ([], [number]) for number, origin in origins.items()
+    )  # none: an earlier seed's walk came by
     assert sum(origin != [] for number, origin in origins.items() if number >= 8) > 3
 
 
@@ -855,7 +1100,9 @@ class WatchedLedger(Ledger):
     def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
         super().add(x, verdict, origin=origin, phase=phase)
         for store in (self._found, self._tried):
-            WatchedLedger.peak = max(WatchedLedger.peak, sum(len(records) for records in store._waiting))
+            WatchedLedger.peak = max(
+                WatchedLedger.peak, sum(len(records) for records in store._waiting)
+            )
             WatchedLedger.spilled |= store._folder is not None
 
 
@@ -873,7 +1120,9 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     how = METHODS["neuronfair revert"](case_of(case).domain, model, data)
     path = tmp_path / "findings.parquet"
     rng = np.random.default_rng(7)
-    found = search(case_of(case).domain, model, how, seeds, Budget(local_iterations=200), rng=rng, save_to=path)
+    found = search(
+        case_of(case).domain, model, how, seeds, Budget(local_iterations=200), rng=rng, save_to=path
+    )
     assert found.path == path
     assert found.table is None
     assert len(found) > 8 * WatchedLedger.limit
@@ -898,7 +1147,7 @@ def test_a_streamed_search_equals_the_search_in_memory(ready: Ready, tmp_path: P
     assert again.generation.tried == in_memory.generation.tried
 
 
-# -- progress and interrupts ---------------------------------------------------------------------------------------------
+# -- progress and interrupts -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows_at_once", [4096, 24])
@@ -918,7 +1167,10 @@ def test_progress_never_goes_back_nor_beyond_its_total_and_tells_of_both_phases(
 
 
 def test_watching_does_not_change_the_result(ready: Ready) -> None:
-    quiet, watched = ready(Budget(local_iterations=30)), ready(Budget(local_iterations=30), progress=lambda _: None)
+    quiet, watched = (
+        ready(Budget(local_iterations=30)),
+        ready(Budget(local_iterations=30), progress=lambda _: None),
+    )
     assert quiet.table is not None
     assert quiet.table.equals(watched.table)
 
@@ -948,20 +1200,26 @@ def test_an_interrupt_while_progress_is_shown_keeps_what_was_found(ready: Ready)
     check_interrupted(interrupted, ready(Budget(local_iterations=100)))
 
 
-def test_an_interrupt_inside_the_network_keeps_what_was_found(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_inside_the_network_keeps_what_was_found(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = ready(Budget(local_iterations=100))
     monkeypatch.setattr(loop, "judge", Spy(fail_after=70, error=KeyboardInterrupt()))
     check_interrupted(ready(Budget(local_iterations=100)), whole)
 
 
-def test_an_interrupt_keeps_what_was_found_in_the_file_too(ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_what_was_found_in_the_file_too(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = ready(Budget(local_iterations=100))
     monkeypatch.setattr(loop, "judge", Spy(fail_after=70, error=KeyboardInterrupt()))
     ready(Budget(local_iterations=100), save_to=tmp_path / "f.parquet")
     check_interrupted(Findings.load(tmp_path / "f.parquet", ready.case.domain), whole)
 
 
-def test_an_interrupt_before_the_first_answer_gives_no_findings_but_no_error(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_the_first_answer_gives_no_findings_but_no_error(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "judge", Spy(fail_after=0, error=KeyboardInterrupt()))
     found = ready()
     assert len(found) == 0
@@ -969,7 +1227,9 @@ def test_an_interrupt_before_the_first_answer_gives_no_findings_but_no_error(rea
     assert found.generation.tried == 0
 
 
-def test_torch_has_its_threads_back_after_a_search_and_after_an_interrupt(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_has_its_threads_back_after_a_search_and_after_an_interrupt(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -982,7 +1242,7 @@ def test_torch_has_its_threads_back_after_a_search_and_after_an_interrupt(ready:
         torch.set_num_threads(before)
 
 
-# -- seeds ---------------------------------------------------------------------------------------------------------------
+# -- seeds -----------------------------------------------------------------------------------------
 
 
 def distinct(domain: Domain, rows: Rows) -> int:
@@ -1040,7 +1300,9 @@ def test_seeds_come_in_turn_from_every_cluster() -> None:
     domain = Domain((*integers("abcdef", 1000), GENDER), sensitive=("gender",))
     rng = np.random.default_rng(0)
     sizes = {0: 200, 300: 40, 600: 12, 900: 4}  # four groups of very different size, far apart
-    data = np.concatenate([np.c_[at + rng.integers(0, 4, (size, 6)), np.zeros(size)] for at, size in sizes.items()])
+    data = np.concatenate(
+        [np.c_[at + rng.integers(0, 4, (size, 6)), np.zeros(size)] for at, size in sizes.items()]
+    )
     for seed in range(5):
         seeds = choose_seeds(domain, data.astype(np.float32), 40, rng=np.random.default_rng(seed))
         group = (seeds[:, 0] // 300).astype(int)
@@ -1051,7 +1313,10 @@ def test_seeds_come_in_turn_from_every_cluster() -> None:
 
 def test_the_same_generator_chooses_the_same_seeds_and_another_one_others() -> None:
     domain = tiny_domain()
-    one, same, other = (choose_seeds(domain, everybody(domain), 20, rng=np.random.default_rng(seed)) for seed in (4, 4, 5))
+    one, same, other = (
+        choose_seeds(domain, everybody(domain), 20, rng=np.random.default_rng(seed))
+        for seed in (4, 4, 5)
+    )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
 
@@ -1073,5 +1338,9 @@ def test_a_table_of_identical_rows_is_enough_to_start_from() -> None:
 
 
 def test_the_public_names_are_the_ones_used_here() -> None:
-    public: Iterable[tuple[object, object]] = ((fp.Budget, Budget), (fp.NeuronFair, NeuronFair), (fp.Findings, Findings))
+    public: Iterable[tuple[object, object]] = (
+        (fp.Budget, Budget),
+        (fp.NeuronFair, NeuronFair),
+        (fp.Findings, Findings),
+    )
     assert all(one is other for one, other in public)

@@ -1,4 +1,6 @@
-"""`fairprobe show`: the summary of every kind of run again, as its command printed it, and words for what is none."""
+"""`fairprobe show`: the summary of every kind of run again, as its command printed it, and words
+for what is none.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from tests.toy_scenes import COLOURS, toy_scenes
 
 Document = dict[str, Any]
 
-KINDS: dict[str, Callable[[], Document]] = {"a table": document, "a repair": repaired, "images": images, "scenes": scenes}
+KINDS: dict[str, Callable[[], Document]] = {
+    "a table": document,
+    "a repair": repaired,
+    "images": images,
+    "scenes": scenes,
+}
 
 
 def written(folder: Path, body: object) -> Path:
@@ -44,7 +51,9 @@ def test_json_is_the_document_of_the_run(kind: str, tmp_path: Path) -> None:
     assert json.loads(answer.out) == json.loads(json.dumps(KINDS[kind]()))
 
 
-def test_images_are_shown_with_what_each_method_found_and_what_the_repair_did(tmp_path: Path) -> None:
+def test_images_are_shown_with_what_each_method_found_and_what_the_repair_did(
+    tmp_path: Path,
+) -> None:
     body = images()
     answer = ask("show", written(tmp_path / "run", body))
     assert all(sentence in answer.out for sentence in (body["verdict"], *body["sentences"]))
@@ -63,10 +72,15 @@ def test_scenes_are_shown_with_what_was_left_out_and_names_as_they_are(tmp_path:
     assert answer.code == 0, answer
     assert all(sentence in answer.out for sentence in (body["verdict"], *body["details"]))
     assert answer.out.count("[b]x[/i]") == 1
-    assert answer.err == "a.png has no annotation.\n2 pictures without an answer: no answer within 10 s\n"
+    assert (
+        answer.err
+        == "a.png has no annotation.\n2 pictures without an answer: no answer within 10 s\n"
+    )
 
 
-def test_a_run_on_scenes_is_shown_as_the_command_showed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_scenes_is_shown_as_the_command_showed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     for name in ("pictures", "masks"):
@@ -78,10 +92,35 @@ def test_a_run_on_scenes_is_shown_as_the_command_showed_it(tmp_path: Path, monke
             numbers[(read.image == colour).all(axis=2)] = at
         Image.fromarray(read.image).save(f"pictures/{scene}.png")
         Image.fromarray(numbers.astype(np.uint8)).save(f"masks/{scene}.png")
-    Path("names.json").write_text(json.dumps(dict(enumerate(["unknown", "road", "sky", *COLOURS])) | {"objects": list(COLOURS)}))
+    Path("names.json").write_text(
+        json.dumps(
+            dict(enumerate(["unknown", "road", "sky", *COLOURS])) | {"objects": list(COLOURS)}
+        )
+    )
     Path("own_toys.py").write_text("from tests.toy_scenes import fair\n")
-    how = ["--detector", "own_toys.py:fair", "--mutations", "delete", "--classes", "car", "--inpainting", "ns", "--fewest", "1"]
-    first = ask("scenes", "pictures", "--annotations", "masks", "--names", "names.json", *how, "--out", "run")
+    how = [
+        "--detector",
+        "own_toys.py:fair",
+        "--mutations",
+        "delete",
+        "--classes",
+        "car",
+        "--inpainting",
+        "ns",
+        "--fewest",
+        "1",
+    ]
+    first = ask(
+        "scenes",
+        "pictures",
+        "--annotations",
+        "masks",
+        "--names",
+        "names.json",
+        *how,
+        "--out",
+        "run",
+    )
     assert first.code == 0, first
     assert "own_toys.py:fair" in first.out
     again = ask("show", "run")
@@ -89,7 +128,10 @@ def test_a_run_on_scenes_is_shown_as_the_command_showed_it(tmp_path: Path, monke
 
 
 BROKEN: dict[str, tuple[object, str]] = {
-    "somebody else's": ({"auditReportVersion": 2}, "not an audit of fairprobe, or was written by another version"),
+    "somebody else's": (
+        {"auditReportVersion": 2},
+        "not an audit of fairprobe, or was written by another version",
+    ),
     "a list": ([1, 2], "not an audit of fairprobe"),
     "an unknown kind": ({"kind": "sounds", "format": 1}, "not an audit of fairprobe"),
     "a kind that is no word": ({"kind": ["images"], "format": 1}, "not an audit of fairprobe"),
@@ -103,13 +145,18 @@ def test_what_is_no_run_is_told_with_the_kinds_there_are(what: str, tmp_path: Pa
     answer = ask("show", written(tmp_path / "run", body))
     assert (answer.code, answer.out) == (2, "")
     assert words in answer.said
-    assert answer.said.endswith("There are run folders of `fairprobe audit`, `repair`, `audit-images` and `scenes`.")
+    assert answer.said.endswith(
+        "There are run folders of `fairprobe audit`, `repair`, `audit-images` and `scenes`."
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_with_parts_missing_is_told_in_a_sentence(kind: str, tmp_path: Path) -> None:
     body = KINDS[kind]()
-    for broken in ({name: body[name] for name in ("kind", "format") if name in body}, body | {"verdict": None}):
+    for broken in (
+        {name: body[name] for name in ("kind", "format") if name in body},
+        body | {"verdict": None},
+    ):
         answer = ask("show", written(tmp_path / "run", broken))
         assert (answer.code, answer.out) == (2, "")
         assert f"The audit.json of {tmp_path / 'run'} is not whole" in answer.said

@@ -1,4 +1,6 @@
-"""Classifiers of scikit-learn: the copy in torch answers as they do, words and numbers reach them, and files are never trusted."""
+"""Classifiers of scikit-learn: the copy in torch answers as they do, words and numbers reach them,
+and files are never trusted.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -44,7 +53,12 @@ from xgboost import XGBClassifier
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.model import TorchModel
 from fairprobe.model.formats.opened import Opened
-from fairprobe.model.formats.sklearn_model import open_encoder_object, open_encoder_skops, open_estimator, open_skops
+from fairprobe.model.formats.sklearn_model import (
+    open_encoder_object,
+    open_encoder_skops,
+    open_estimator,
+    open_skops,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,12 +86,16 @@ THREE = RNG.choice(["a", "b", "c"], N)
 
 
 def mlp(**settings: Any) -> MLPClassifier:
-    return MLPClassifier(**{"hidden_layer_sizes": (8, 4), "max_iter": 15, "random_state": 0, **settings})
+    return MLPClassifier(
+        **{"hidden_layer_sizes": (8, 4), "max_iter": 15, "random_state": 0, **settings}
+    )
 
 
 def table_steps() -> ColumnTransformer:
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    return ColumnTransformer([("numbers", numbers, ["age", "hours"]), ("words", OneHotEncoder(), ["sex", "job"])])
+    return ColumnTransformer(
+        [("numbers", numbers, ["age", "hours"]), ("words", OneHotEncoder(), ["sex", "job"])]
+    )
 
 
 def fitted(model: Any, x: Any, y: Any = LABELS) -> Any:
@@ -91,7 +109,7 @@ def network_answers(opened: Opened, x: Any) -> Any:
     return TorchModel(opened.network).probabilities(np.asarray(x, dtype=np.float32))
 
 
-# -- MLPClassifier ------------------------------------------------------------------------------------------------------
+# -- MLPClassifier ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
@@ -101,7 +119,9 @@ def test_an_mlp_is_a_white_box_that_answers_as_itself(activation: str, labels: A
     opened = open_estimator(model)
     assert (opened.takes, opened.width, opened.columns, opened.encode) == ("numbers", 2, None, None)
     assert opened.classes == tuple(np.unique(labels))
-    np.testing.assert_allclose(network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5)
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
+    )
     np.testing.assert_array_equal(opened.ask(ARRAY), model.predict_proba(ARRAY))
 
 
@@ -116,7 +136,9 @@ def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -
     opened = open_estimator(model)
     assert opened.columns == ("age", "hours")
     np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
-    np.testing.assert_allclose(network_answers(opened, ARRAY), model.predict_proba(NUMBERS), atol=1e-5)
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(NUMBERS), atol=1e-5
+    )
 
 
 class Stubborn(MLPClassifier):  # type: ignore[misc]
@@ -134,15 +156,19 @@ def test_a_search_over_settings_and_a_frozen_model_are_seen_through() -> None:
     search = fitted(GridSearchCV(mlp(), {"alpha": [0.1, 0.01]}, cv=2), ARRAY)
     for wrapped in (search, FrozenEstimator(search.best_estimator_)):
         opened = open_estimator(wrapped)
-        np.testing.assert_allclose(network_answers(opened, ARRAY), search.predict_proba(ARRAY), atol=1e-5)
+        np.testing.assert_allclose(
+            network_answers(opened, ARRAY), search.predict_proba(ARRAY), atol=1e-5
+        )
 
 
-# -- pipelines ----------------------------------------------------------------------------------------------------------
+# -- pipelines -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("output", ["default", "pandas"])
-def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(nested: bool, output: str) -> None:
+def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(
+    nested: bool, output: str
+) -> None:
     steps = table_steps()
     if output == "pandas":
         steps.transformers[1][1].set_params(sparse_output=False)
@@ -150,12 +176,20 @@ def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(nested
     end: Any = make_pipeline(MinMaxScaler(), mlp()) if nested else mlp()
     model = fitted(make_pipeline(steps, "passthrough", end), WORDS)
     opened = open_estimator(model)
-    assert (opened.takes, opened.columns, opened.classes) == ("words", ("age", "sex", "job", "hours"), ("no", "yes"))
+    assert (opened.takes, opened.columns, opened.classes) == (
+        "words",
+        ("age", "sex", "job", "hours"),
+        ("no", "yes"),
+    )
     assert opened.encode is not None
     encoded = opened.encode(WORDS)
     assert (encoded.dtype, encoded.shape) == (np.float32, (N, 7))
-    np.testing.assert_allclose(network_answers(opened, encoded), model.predict_proba(WORDS), atol=1e-5)
-    np.testing.assert_array_equal(opened.ask(WORDS[["hours", "job", "sex", "age"]]), model.predict_proba(WORDS))
+    np.testing.assert_allclose(
+        network_answers(opened, encoded), model.predict_proba(WORDS), atol=1e-5
+    )
+    np.testing.assert_array_equal(
+        opened.ask(WORDS[["hours", "job", "sex", "age"]]), model.predict_proba(WORDS)
+    )
 
 
 def test_a_pipeline_says_which_column_is_missing() -> None:
@@ -174,12 +208,18 @@ SCALERS = [
 ]
 
 
-@pytest.mark.parametrize("steps", SCALERS, ids=lambda steps: "+".join(str(step)[:30] for step in steps))
-def test_scalers_before_an_mlp_fitted_on_arrays_become_part_of_the_network(steps: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    "steps", SCALERS, ids=lambda steps: "+".join(str(step)[:30] for step in steps)
+)
+def test_scalers_before_an_mlp_fitted_on_arrays_become_part_of_the_network(
+    steps: tuple[Any, ...],
+) -> None:
     model = fitted(make_pipeline(*steps, mlp()), ARRAY)
     opened = open_estimator(model)
     assert (opened.takes, opened.width, opened.encode) == ("numbers", 2, None)
-    np.testing.assert_allclose(network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5)
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("step", [PolynomialFeatures(), MinMaxScaler(clip=True)])
@@ -198,22 +238,28 @@ def test_a_linear_model_has_no_neurons_to_look_at() -> None:
         assert "without a hidden layer" in opened.why
 
 
-# -- black boxes --------------------------------------------------------------------------------------------------------
+# -- black boxes -----------------------------------------------------------------------------------
 
 BLACK_BOXES: dict[str, Callable[[], Any]] = {
     "forest": lambda: RandomForestClassifier(5, random_state=0),
     "gradient boosting": lambda: GradientBoostingClassifier(n_estimators=5, random_state=0),
     "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=5),
     "calibrated": lambda: CalibratedClassifierCV(LogisticRegression(), cv=2),
-    "voting": lambda: VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
-    "stacking": lambda: StackingClassifier([("a", GaussianNB())], RandomForestClassifier(3, random_state=0), cv=2),
+    "voting": lambda: VotingClassifier(
+        [("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"
+    ),
+    "stacking": lambda: StackingClassifier(
+        [("a", GaussianNB())], RandomForestClassifier(3, random_state=0), cv=2
+    ),
     "lightgbm": lambda: LGBMClassifier(n_estimators=3, verbose=-1, min_child_samples=5, n_jobs=1),
 }
 
 
 @pytest.mark.parametrize("name", BLACK_BOXES)
 @pytest.mark.parametrize("table", [ARRAY, NUMBERS], ids=["array", "frame"])
-def test_other_classifiers_are_black_boxes_and_survive_a_file(name: str, table: Any, tmp_path: Path) -> None:
+def test_other_classifiers_are_black_boxes_and_survive_a_file(
+    name: str, table: Any, tmp_path: Path
+) -> None:
     model = fitted(BLACK_BOXES[name](), table)
     skops.io.dump(model, tmp_path / "model.skops")
     for opened in (open_estimator(model), open_skops(tmp_path / "model.skops")):
@@ -248,7 +294,9 @@ def test_a_classifier_that_knows_categories_takes_words(model: Any) -> None:
     model.fit(CATEGORICAL, (LABELS == "yes").astype(int))
     opened = open_estimator(model)
     assert (opened.takes, opened.columns) == ("words", ("age", "sex", "job", "hours"))
-    np.testing.assert_allclose(opened.ask(WORDS.iloc[:7]), model.predict_proba(CATEGORICAL)[:7], atol=1e-6)
+    np.testing.assert_allclose(
+        opened.ask(WORDS.iloc[:7]), model.predict_proba(CATEGORICAL)[:7], atol=1e-6
+    )
 
 
 class Duck:
@@ -274,18 +322,30 @@ UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
     ("regressor", lambda: LinearRegression().fit(ARRAY, ARRAY[:, 0]), "regressor needs a function"),
     ("transformer", lambda: StandardScaler().fit(ARRAY), "give it as the encoder"),
     ("one class", lambda: DecisionTreeClassifier().fit(ARRAY, ["no"] * N), "single class"),
-    ("several outputs", lambda: DecisionTreeClassifier().fit(ARRAY, np.stack([LABELS, THREE], axis=1)), "several questions"),
-    ("multi-label", lambda: fitted(mlp(), ARRAY, np.stack([LABELS == "yes", THREE == "a"], axis=1)), "several questions"),
+    (
+        "several outputs",
+        lambda: DecisionTreeClassifier().fit(ARRAY, np.stack([LABELS, THREE], axis=1)),
+        "several questions",
+    ),
+    (
+        "multi-label",
+        lambda: fitted(mlp(), ARRAY, np.stack([LABELS == "yes", THREE == "a"], axis=1)),
+        "several questions",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("make", "told"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE])
-def test_what_is_no_fitted_classifier_is_refused_with_advice(make: Callable[[], Any], told: str) -> None:
+@pytest.mark.parametrize(
+    ("make", "told"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
+)
+def test_what_is_no_fitted_classifier_is_refused_with_advice(
+    make: Callable[[], Any], told: str
+) -> None:
     with pytest.raises(ModelError, match=told):
         open_estimator(make())
 
 
-# -- encoders -----------------------------------------------------------------------------------------------------------
+# -- encoders --------------------------------------------------------------------------------------
 
 
 def test_a_fitted_preprocessor_makes_a_float32_table(tmp_path: Path) -> None:
@@ -299,7 +359,10 @@ def test_a_fitted_preprocessor_makes_a_float32_table(tmp_path: Path) -> None:
 
 def test_a_preprocessor_fitted_on_an_array_is_given_one() -> None:
     steps = make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="ignore")).fit(ARRAY)
-    assert open_encoder_object(steps)(pd.DataFrame(ARRAY, columns=["a", "b"])).shape == steps.transform(ARRAY).shape
+    assert (
+        open_encoder_object(steps)(pd.DataFrame(ARRAY, columns=["a", "b"])).shape
+        == steps.transform(ARRAY).shape
+    )
 
 
 class Wordy(BaseEstimator):  # type: ignore[misc]
@@ -322,29 +385,50 @@ def test_encoders_that_cannot_be_used_are_refused() -> None:
         open_encoder_object(table_steps().fit(WORDS))(WORDS.assign(job="pilot"))
 
 
-# -- files --------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def test_a_saved_pipeline_is_a_white_box_again(tmp_path: Path) -> None:
     by_kind = ColumnTransformer(
         [
-            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), make_column_selector(dtype_include=float)),
-            ("words", OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude=float)),
+            (
+                "numbers",
+                make_pipeline(SimpleImputer(), StandardScaler()),
+                make_column_selector(dtype_include=float),
+            ),
+            (
+                "words",
+                OneHotEncoder(handle_unknown="ignore"),
+                make_column_selector(dtype_exclude=float),
+            ),
         ]
     )
     model = fitted(make_pipeline(by_kind, mlp()), WORDS)
     skops.io.dump(model, tmp_path / "pipe.skops")
     opened = open_skops(tmp_path / "pipe.skops")
-    assert (opened.kind, opened.name, opened.takes) == ("Pipeline with MLPClassifier", "pipe.skops", "words")
+    assert (opened.kind, opened.name, opened.takes) == (
+        "Pipeline with MLPClassifier",
+        "pipe.skops",
+        "words",
+    )
     assert opened.encode is not None
-    np.testing.assert_allclose(network_answers(opened, opened.encode(WORDS)), model.predict_proba(WORDS), atol=1e-5)
+    np.testing.assert_allclose(
+        network_answers(opened, opened.encode(WORDS)), model.predict_proba(WORDS), atol=1e-5
+    )
 
 
 def test_a_file_of_another_version_is_opened_in_silence(tmp_path: Path) -> None:
     model = fitted(mlp(), ARRAY)
-    content = _edited(model, lambda schema: schema.replace(f'\\"{_version()}\\"', '\\"1.2.0\\"').replace(f'"{_version()}"', '"1.2.0"'))
+    content = _edited(
+        model,
+        lambda schema: schema.replace(f'\\"{_version()}\\"', '\\"1.2.0\\"').replace(
+            f'"{_version()}"', '"1.2.0"'
+        ),
+    )
     (tmp_path / "old.skops").write_bytes(content)
-    np.testing.assert_allclose(open_skops(tmp_path / "old.skops").ask(ARRAY), model.predict_proba(ARRAY))
+    np.testing.assert_allclose(
+        open_skops(tmp_path / "old.skops").ask(ARRAY), model.predict_proba(ARRAY)
+    )
 
 
 def _version() -> str:
@@ -359,7 +443,9 @@ def _edited(model: Any, change: Callable[[str], str]) -> bytes:
     with zipfile.ZipFile(target, "w") as archive:
         for name in source.namelist():
             content = source.read(name)
-            archive.writestr(name, change(content.decode()).encode() if name == "schema.json" else content)
+            archive.writestr(
+                name, change(content.decode()).encode() if name == "schema.json" else content
+            )
     return target.getvalue()
 
 
@@ -394,9 +480,13 @@ def _flipped(content: bytes) -> bytes:
 
 GOOD = skops.io.dumps(fitted(mlp(), ARRAY))
 OWN_FUNCTION = (
-    '{"__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "content": {"module_path": "os", "function": "system"}, '
+    '{"__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "content":'
+    ' {"module_path": "os", "function": "system"}, '
 )
-DEEP = '{"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": [' * 3000 + "]}" * 3000
+DEEP = (
+    '{"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": [' * 3000
+    + "]}" * 3000
+)
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "no .skops file"),
     "text": (b"hello", "no .skops file"),
@@ -409,9 +499,18 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "no fields": (_zip(schema_json="{}"), "no readable .skops file"),
     "too deep": (_zip(schema_json=DEEP), "no readable .skops file"),
     "a byte is wrong": (_flipped(GOOD), "no readable .skops file"),
-    "an array is missing": (_edited(fitted(mlp(), ARRAY), lambda text: text.replace(".npy", ".npz")), "no readable .skops file"),
-    "unknown types": (skops.io.dumps(make_pipeline(Unknown(), LogisticRegression())), r"not known to be harmless: .*\.Unknown"),
-    "os.system": (_zip(schema_json=OWN_FUNCTION + '"protocol": 2, "_skops_version": "0.16"}'), r"os\.system"),
+    "an array is missing": (
+        _edited(fitted(mlp(), ARRAY), lambda text: text.replace(".npy", ".npz")),
+        "no readable .skops file",
+    ),
+    "unknown types": (
+        skops.io.dumps(make_pipeline(Unknown(), LogisticRegression())),
+        r"not known to be harmless: .*\.Unknown",
+    ),
+    "os.system": (
+        _zip(schema_json=OWN_FUNCTION + '"protocol": 2, "_skops_version": "0.16"}'),
+        r"os\.system",
+    ),
     "nearest neighbours": (skops.io.dumps(KNeighborsClassifier().fit(ARRAY, LABELS)), "KDTree"),
     "a dictionary": (skops.io.dumps({"a": 1}), "no class probabilities|no method"),
     "unfitted": (skops.io.dumps(mlp()), "not been fitted"),
@@ -473,16 +572,25 @@ def _set(field: str, value: int) -> Callable[[Any], None]:
     return change
 
 
-@pytest.mark.parametrize(("field", "value"), [("left_child", 10**6), ("right_child", 0), ("feature", 77), ("feature", -5)])
-def test_trees_that_lead_out_of_the_file_are_refused(field: str, value: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left_child", 10**6), ("right_child", 0), ("feature", 77), ("feature", -5)],
+)
+def test_trees_that_lead_out_of_the_file_are_refused(
+    field: str, value: int, tmp_path: Path
+) -> None:
     model = RandomForestClassifier(2, random_state=0).fit(ARRAY, LABELS)
     (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"left_child"}))
     with pytest.raises(ModelError, match="nodes that lead nowhere"):
         open_skops(tmp_path / "trees.skops")
 
 
-@pytest.mark.parametrize(("field", "value"), [("left", 10**6), ("right", 0), ("feature_idx", 77), ("is_categorical", 1)])
-def test_histogram_trees_that_lead_out_of_the_file_are_refused(field: str, value: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("left", 10**6), ("right", 0), ("feature_idx", 77), ("is_categorical", 1)]
+)
+def test_histogram_trees_that_lead_out_of_the_file_are_refused(
+    field: str, value: int, tmp_path: Path
+) -> None:
     model = HistGradientBoostingClassifier(max_iter=2).fit(ARRAY, LABELS)
     (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"feature_idx"}))
     with pytest.raises(ModelError, match="nodes that lead nowhere"):
@@ -490,7 +598,9 @@ def test_histogram_trees_that_lead_out_of_the_file_are_refused(field: str, value
 
 
 def test_a_saved_histogram_model_with_categories_is_opened(tmp_path: Path) -> None:
-    model = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(CATEGORICAL, LABELS)
+    model = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(
+        CATEGORICAL, LABELS
+    )
     skops.io.dump(model, tmp_path / "model.skops")
     opened = open_skops(tmp_path / "model.skops")
     assert opened.takes == "words"

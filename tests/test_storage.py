@@ -1,4 +1,6 @@
-"""A folder in the making: it takes its place whole, and what was there is replaced only where that may be, or put back."""
+"""A folder in the making: it takes its place whole, and what was there is replaced only where that
+may be, or put back.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from fairprobe.storage import StagedFolder
 
 def staged(folder: Path, *, overwrite: bool = False) -> StagedFolder:
     """A folder of ours has a file `mark`."""
-    made = StagedFolder(folder, overwrite=overwrite, ours="folder of ours", is_ours=lambda place: (place / "mark").exists())
+    made = StagedFolder(
+        folder,
+        overwrite=overwrite,
+        ours="folder of ours",
+        is_ours=lambda place: (place / "mark").exists(),
+    )
     (made.staging / "mark").write_text("new")
     return made
 
@@ -40,7 +47,9 @@ def test_only_a_folder_of_ours_is_replaced_and_only_when_that_is_wanted(tmp_path
         (tmp_path / name / file).write_text("old")
     with pytest.raises(SettingError, match="ours exists and is not empty"):
         staged(tmp_path / "ours")
-    with pytest.raises(SettingError, match="letters holds something that is no folder of ours, and is not replaced"):
+    with pytest.raises(
+        SettingError, match="letters holds something that is no folder of ours, and is not replaced"
+    ):
         staged(tmp_path / "letters", overwrite=True)
     staged(tmp_path / "ours", overwrite=True).take_place()
     assert (tmp_path / "ours" / "mark").read_text() == "new"
@@ -64,7 +73,10 @@ def test_a_move_that_fails_puts_the_older_folder_back_and_leaves_the_new_one_whe
         made.take_place()
     assert made.why(caught.value) == f"Cannot write {tmp_path / 'run'}: No space left on device"
     assert names(tmp_path) == sorted([made.staging.name, "run"])
-    assert [(path / "mark").read_text() for path in (tmp_path / "run", made.staging)] == ["old", "new"]
+    assert [(path / "mark").read_text() for path in (tmp_path / "run", made.staging)] == [
+        "old",
+        "new",
+    ]
 
 
 def test_a_message_names_the_folder_and_not_the_hidden_one(tmp_path: Path) -> None:
@@ -82,7 +94,9 @@ def test_an_image_audit_whose_place_was_taken_meanwhile_is_not_lost(tmp_path: Pa
             (tmp_path / "run").mkdir()
             (tmp_path / "run" / "audit.json").write_text("somebody else's")
 
-    with pytest.raises(StorageError, match=r"filled by somebody else meanwhile.*the whole run is in (\S+)\.$") as caught:
+    with pytest.raises(
+        StorageError, match=r"filled by somebody else meanwhile.*the whole run is in (\S+)\.$"
+    ) as caught:
         write()
     (kept,) = (path for path in tmp_path.iterdir() if path.name != "run")
     assert str(caught.value).endswith(f" {kept}.")

@@ -1,4 +1,6 @@
-"""The realism study: an order that gives nothing away, answers that cannot be used, and a table worked out by hand."""
+"""The realism study: an order that gives nothing away, answers that cannot be used, and a table
+worked out by hand.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.survey import REAL, Answer, Answers, Candidate, Rating, Survey, SurveyPicture, choose, evaluate, read_answers
+from fairprobe.scenes.survey import (
+    REAL,
+    Answer,
+    Answers,
+    Candidate,
+    Rating,
+    Survey,
+    SurveyPicture,
+    choose,
+    evaluate,
+    read_answers,
+)
 
 OPERATORS = ("delete", "insert", "rotate")
 
@@ -20,14 +33,20 @@ OPERATORS = ("delete", "insert", "rotate")
 def candidates(scenes: int, operators: tuple[str, ...] = OPERATORS) -> list[Candidate]:
     return [
         Candidate(
-            f"s{at}", operator, f"s{at}-{operator}.png", f"s{at}.png", dataset="camvid", is_inducing=at % 2 == 0, original_vehicles=at
+            f"s{at}",
+            operator,
+            f"s{at}-{operator}.png",
+            f"s{at}.png",
+            dataset="camvid",
+            is_inducing=at % 2 == 0,
+            original_vehicles=at,
         )
         for at in range(scenes)
         for operator in operators
     ]
 
 
-# -- choosing -----------------------------------------------------------------------------------------------------------
+# -- choosing --------------------------------------------------------------------------------------
 
 
 def test_thirty_mutants_are_shown_with_their_originals_as_in_the_paper() -> None:
@@ -36,21 +55,32 @@ def test_thirty_mutants_are_shown_with_their_originals_as_in_the_paper() -> None
     assert (len(survey.pictures), len(real), survey.messages) == (60, 30, ())
     for operator in OPERATORS:
         assert sum(picture.operator == operator for picture in survey.pictures) == 10
-    assert sorted(picture.scene for picture in real) == sorted(picture.scene for picture in survey.pictures if picture.operator != REAL)
+    assert sorted(picture.scene for picture in real) == sorted(
+        picture.scene for picture in survey.pictures if picture.operator != REAL
+    )
     assert [picture.name for picture in survey.pictures] == [f"p{at:02}" for at in range(1, 61)]
-    assert all(picture.image == f"{picture.scene}.png" and picture.vehicles == int(picture.scene[1:]) for picture in real)
+    assert all(
+        picture.image == f"{picture.scene}.png" and picture.vehicles == int(picture.scene[1:])
+        for picture in real
+    )
     assert not any(picture.is_inducing for picture in real)
 
 
 @given(st.integers(2, 14), st.integers(1, 5), st.integers(0, 1000), st.integers(1, 3))
-def test_no_operator_follows_itself_and_no_mutant_is_next_to_its_original(scenes: int, each: int, seed: int, operators: int) -> None:
+def test_no_operator_follows_itself_and_no_mutant_is_next_to_its_original(
+    scenes: int, each: int, seed: int, operators: int
+) -> None:
     if each * operators < 2:
         return
     survey = choose(candidates(scenes, OPERATORS[:operators]), each=each, seed=seed)
     for before, after in pairwise(survey.pictures):
         assert before.scene != after.scene
         assert REAL in (before.operator, after.operator) or before.operator != after.operator
-    assert len({picture.image for picture in survey.pictures}) == len(survey.pictures) == 2 * min(scenes, each * operators)
+    assert (
+        len({picture.image for picture in survey.pictures})
+        == len(survey.pictures)
+        == 2 * min(scenes, each * operators)
+    )
 
 
 def test_the_order_hangs_on_the_seed_and_not_on_the_order_of_candidates() -> None:
@@ -60,14 +90,17 @@ def test_the_order_hangs_on_the_seed_and_not_on_the_order_of_candidates() -> Non
 
 def test_real_pictures_may_follow_each_other_so_that_nothing_alternates() -> None:
     survey = choose(candidates(40))
-    assert any(before.operator == after.operator == REAL for before, after in pairwise(survey.pictures))
+    assert any(
+        before.operator == after.operator == REAL for before, after in pairwise(survey.pictures)
+    )
 
 
 def test_scarce_scenes_are_shared_and_said() -> None:
     survey = choose(candidates(6))
-    assert {operator: sum(picture.operator == operator for picture in survey.pictures) for operator in OPERATORS} == dict.fromkeys(
-        OPERATORS, 2
-    )
+    assert {
+        operator: sum(picture.operator == operator for picture in survey.pictures)
+        for operator in OPERATORS
+    } == dict.fromkeys(OPERATORS, 2)
     assert survey.messages[0] == "There were scenes for only 2 of 10 'delete' pictures."
 
 
@@ -87,11 +120,20 @@ def test_a_survey_comes_back_from_its_document() -> None:
             Survey.from_dict(wrong)
 
 
-# -- answers ------------------------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
-def shown(name: str, operator: str, vehicles: int | None = 2, *, dataset: str = "camvid", is_inducing: bool = False) -> SurveyPicture:
-    return SurveyPicture(name, f"{name}.png", f"scene of {name}", operator, dataset, is_inducing, vehicles)
+def shown(
+    name: str,
+    operator: str,
+    vehicles: int | None = 2,
+    *,
+    dataset: str = "camvid",
+    is_inducing: bool = False,
+) -> SurveyPicture:
+    return SurveyPicture(
+        name, f"{name}.png", f"scene of {name}", operator, dataset, is_inducing, vehicles
+    )
 
 
 SURVEY = Survey(
@@ -106,19 +148,35 @@ SURVEY = Survey(
 )
 
 
-def written(folder: Path, name: str, *lines: str, header: str = "participant,picture,realism,likelihood,vehicles") -> Path:
+def written(
+    folder: Path,
+    name: str,
+    *lines: str,
+    header: str = "participant,picture,realism,likelihood,vehicles",
+) -> Path:
     path = folder / name
     path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     return path
 
 
 def test_answers_are_read_with_any_order_of_columns(tmp_path: Path) -> None:
-    path = written(tmp_path, "a.csv", "5,p1,2,ann,7.5,nothing", header="realism,picture,vehicles,participant,likelihood,remark")
+    path = written(
+        tmp_path,
+        "a.csv",
+        "5,p1,2,ann,7.5,nothing",
+        header="realism,picture,vehicles,participant,likelihood,remark",
+    )
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as spreadsheets write it
     found = read_answers([path], SURVEY)
     assert found.messages == ()
     (answer,) = found.answers
-    assert vars(answer) == {"participant": "ann", "picture": "p1", "realism": 5.0, "likelihood": 7.5, "vehicles": 2}
+    assert vars(answer) == {
+        "participant": "ann",
+        "picture": "p1",
+        "realism": 5.0,
+        "likelihood": 7.5,
+        "vehicles": 2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -137,10 +195,15 @@ def test_answers_are_read_with_any_order_of_columns(tmp_path: Path) -> None:
         ("bob,p2,6,6,1", "bob has answered for p2 before; the first answer counts."),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(tmp_path: Path, line: str, message: str) -> None:
+def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(
+    tmp_path: Path, line: str, message: str
+) -> None:
     found = read_answers([written(tmp_path, "a.csv", "bob,p2,3,4,2", line, "bob,p4,1,2,")], SURVEY)
     assert found.messages == (f"a.csv: line 3: {message}",)
-    assert [(answer.picture, answer.realism, answer.vehicles) for answer in found.answers] == [("p2", 3.0, 2), ("p4", 1.0, None)]
+    assert [(answer.picture, answer.realism, answer.vehicles) for answer in found.answers] == [
+        ("p2", 3.0, 2),
+        ("p4", 1.0, None),
+    ]
 
 
 def test_a_file_that_cannot_be_used_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -152,17 +215,31 @@ def test_a_file_that_cannot_be_used_is_named_and_the_rest_goes_on(tmp_path: Path
     without = written(tmp_path, "without.csv", "ann,p1,5", header="participant,picture,realism")
     found = read_answers([binary, empty, folder, tmp_path / "gone.csv", without, good], SURVEY)
     assert len(found.answers) == 1
-    assert [message.split(":")[0] for message in found.messages] == ["binary.csv", "empty.csv", "folder.csv", "gone.csv", "without.csv"]
+    assert [message.split(":")[0] for message in found.messages] == [
+        "binary.csv",
+        "empty.csv",
+        "folder.csv",
+        "gone.csv",
+        "without.csv",
+    ]
     assert "not a CSV file in UTF-8" in found.messages[0]
     assert "cannot be read" in found.messages[3]
-    assert "no column likelihood, vehicles, and is left out. Expected: participant, picture" in found.messages[4]
+    assert (
+        "no column likelihood, vehicles, and is left out. Expected: participant, picture"
+        in found.messages[4]
+    )
 
 
 def test_the_same_participant_in_two_files_counts_once(tmp_path: Path) -> None:
-    paths = [written(tmp_path, f"{name}.csv", "ann,p1,5,5,2", f"ann,p{name},9,9,2") for name in ("2", "3")]
+    paths = [
+        written(tmp_path, f"{name}.csv", "ann,p1,5,5,2", f"ann,p{name},9,9,2")
+        for name in ("2", "3")
+    ]
     found = read_answers(paths, SURVEY)
     assert [answer.picture for answer in found.answers] == ["p1", "p2", "p3"]
-    assert found.messages == ("3.csv: line 2: ann has answered for p1 before; the first answer counts.",)
+    assert found.messages == (
+        "3.csv: line 2: ann has answered for p1 before; the first answer counts.",
+    )
 
 
 def test_many_bad_lines_are_summed_up(tmp_path: Path) -> None:
@@ -171,7 +248,7 @@ def test_many_bad_lines_are_summed_up(tmp_path: Path) -> None:
     assert found.messages[-1] == "a.csv: 30 more lines cannot be used."
 
 
-# -- the evaluation -----------------------------------------------------------------------------------------------------
+# -- the evaluation --------------------------------------------------------------------------------
 
 
 def answered(folder: Path, **participants: str) -> Answers:
@@ -185,7 +262,9 @@ def answered(folder: Path, **participants: str) -> Answers:
 
 
 def test_the_table_by_hand(tmp_path: Path) -> None:
-    """Eve counts one picture of five right and is left out; p6 has too many vehicles to be counted."""
+    """Eve counts one picture of five right and is left out; p6 has too many vehicles to be
+    counted.
+    """
     found = evaluate(
         SURVEY,
         answered(
@@ -195,7 +274,11 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
             eve="0/0/9 0/0/9 0/0/9 0/0/9 0/0/2 0/0/9",
         ),
     )
-    assert (found.participants, found.valid, found.counted) == (3, ("ann", "bob"), ("p1", "p2", "p3", "p4", "p5"))
+    assert (found.participants, found.valid, found.counted) == (
+        3,
+        ("ann", "bob"),
+        ("p1", "p2", "p3", "p4", "p5"),
+    )
     camvid, coco, total, ratio = found.rows
     assert (camvid.name, coco.name, total.name, ratio.name) == ("camvid", "coco", "total", "ratio")
     realism = camvid.ratings["realism"]
@@ -221,7 +304,12 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
 def test_three_right_of_five_are_enough_and_two_are_not(tmp_path: Path) -> None:
     good = "5/5/2 5/5/2 5/5/2 5/5/2 5/5/2 5/5/2"
     three, two = "5/5/2 5/5/2 5/5/2 5/5/9 5/5/9 5/5/2", "5/5/2 5/5/2 5/5/9 5/5/9"
-    found = evaluate(SURVEY, answered(tmp_path, a=good, b=good, c=good, d=good, e=good, f=good, g=good, three=three, two=two))
+    found = evaluate(
+        SURVEY,
+        answered(
+            tmp_path, a=good, b=good, c=good, d=good, e=good, f=good, g=good, three=three, two=two
+        ),
+    )
     assert found.valid == (*"abcdefg", "three")
     assert found.messages == ()  # seven and eight of nine agree on every picture
 
@@ -231,7 +319,10 @@ def test_where_few_agree_the_pictures_with_most_agreement_count(tmp_path: Path) 
     assert found.counted == ("p1", "p2", "p3", "p4", "p5")
     assert found.valid == ("a",)
     assert found.messages == (
-        "More than 75% of the participants agree on the vehicles of 1 pictures, not of 5; the 5 with most agreement validate them.",
+        (
+            "More than 75% of the participants agree on the vehicles of 1 pictures, not of 5; the 5"
+            " with most agreement validate them."
+        ),
     )
 
 
@@ -250,7 +341,9 @@ def _answer(picture: str) -> Answer:
 
 def test_without_pictures_to_count_everybody_is_valid(tmp_path: Path) -> None:
     survey = Survey((shown("p1", REAL, None), shown("p2", "rotate", 0)))
-    found = evaluate(survey, read_answers([written(tmp_path, "a.csv", "ann,p1,5,6,", "ann,p2,4,3,1")], survey))
+    found = evaluate(
+        survey, read_answers([written(tmp_path, "a.csv", "ann,p1,5,6,", "ann,p2,4,3,1")], survey)
+    )
     assert (found.valid, found.counted) == (("ann",), ())
     assert "could not be validated" in found.messages[0]
     assert [row.name for row in found.rows] == ["total", "ratio"]  # one data set is the total

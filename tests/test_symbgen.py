@@ -1,4 +1,6 @@
-"""SymbGen: paths of a tree, regions and the solver, the ranked queue, and what the whole search keeps."""
+"""SymbGen: paths of a tree, regions and the solver, the ranked queue, and what the whole search
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import Proposal
 from fairprobe.search.methods.symbgen import Child, RankedQueue, SymbGen, _Family
 from fairprobe.search.paths import Predicate, Region, RegionSolver, draw_marginals, path_of
-from tests.helpers import blind, census_domain, census_network, census_rows, everybody, planted, tiny_domain
+from tests.helpers import (
+    blind,
+    census_domain,
+    census_network,
+    census_rows,
+    everybody,
+    planted,
+    tiny_domain,
+)
 
 SKILL, GENDER, EFFORT, RACE = range(4)
 
@@ -59,14 +69,31 @@ def medium_domain() -> Domain:
     return Domain((*attributes, Attribute(name="gender", low=0, high=1)), sensitive=("gender",))
 
 
-def run(domain: Domain, model: Model, *, seconds: float = 2.0, wanted: int | None = None, seed: int = 0, samples: int = 500) -> Findings:
+def run(
+    domain: Domain,
+    model: Model,
+    *,
+    seconds: float = 2.0,
+    wanted: int | None = None,
+    seed: int = 0,
+    samples: int = 500,
+) -> Findings:
     rng = np.random.default_rng(seed)
     x = domain.sample(1000, rng=rng)
     seeds = choose_seeds(domain, x, 20, rng=rng)
-    return search(domain, model, SymbGen(x=x, samples=samples), seeds, Budget(seconds=seconds, wanted=wanted), rng=rng)
+    return search(
+        domain,
+        model,
+        SymbGen(x=x, samples=samples),
+        seeds,
+        Budget(seconds=seconds, wanted=wanted),
+        rng=rng,
+    )
 
 
-def proposals(domain: Domain, model: Model, method: SymbGen, seeds: Rows, limit: int = 100) -> list[tuple[Proposal, Verdict]]:
+def proposals(
+    domain: Domain, model: Model, method: SymbGen, seeds: Rows, limit: int = 100
+) -> list[tuple[Proposal, Verdict]]:
     """The first proposals of a search, with their verdicts."""
     plan = method.propose(world_of(domain, model, method), seeds, np.random.default_rng(0))
     seen: list[tuple[Proposal, Verdict]] = []
@@ -78,7 +105,7 @@ def proposals(domain: Domain, model: Model, method: SymbGen, seeds: Rows, limit:
     return seen
 
 
-# -- paths --------------------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------
 
 
 def path_on(row: Rows, x: Rows, labels: Ints) -> list[Predicate]:
@@ -123,7 +150,9 @@ def test_marginals_are_drawn_as_common_as_they_are_and_apart() -> None:
     drawn = draw_marginals(x, 20_000, rng=np.random.default_rng(0))
     assert (drawn[:, 0] == 3).mean() == pytest.approx(1 / 4, abs=0.02)
     assert (drawn[:, 1] == 20).mean() == pytest.approx(1 / 2, abs=0.02)
-    assert ((drawn[:, 0] == 3) & (drawn[:, 1] == 10)).mean() == pytest.approx(1 / 8, abs=0.02)  # nobody in the data
+    assert ((drawn[:, 0] == 3) & (drawn[:, 1] == 10)).mean() == pytest.approx(
+        1 / 8, abs=0.02
+    )  # nobody in the data
 
 
 def test_a_negated_predicate_has_the_rest_of_the_confidence() -> None:
@@ -141,7 +170,7 @@ def test_equal_rows_with_different_labels_give_no_path() -> None:
     assert path_on(x[0], x, np.array([0, 1, 0, 1])) == []
 
 
-# -- regions and the solver ---------------------------------------------------------------------------------------------
+# -- regions and the solver ------------------------------------------------------------------------
 
 SOLVER = RegionSolver(MIXED)
 
@@ -162,7 +191,9 @@ def obeys(row: Rows, predicates: list[Predicate]) -> bool:
 
 
 @given(condition=conditions(), seed=st.integers(0, 100))
-def test_answers_obey_the_path_and_the_bounds_and_keep_the_rest(condition: list[Predicate], seed: int) -> None:
+def test_answers_obey_the_path_and_the_bounds_and_keep_the_rest(
+    condition: list[Predicate], seed: int
+) -> None:
     parent = MIXED.sample(1, rng=np.random.default_rng(seed))[0]
     columns = sorted({each.column for each in condition})
     region = Region.of(MIXED, condition)
@@ -177,7 +208,9 @@ def test_answers_obey_the_path_and_the_bounds_and_keep_the_rest(condition: list[
 
 
 @given(condition=conditions(), seed=st.integers(0, 100))
-def test_a_condition_that_somebody_obeys_has_an_answer(condition: list[Predicate], seed: int) -> None:
+def test_a_condition_that_somebody_obeys_has_an_answer(
+    condition: list[Predicate], seed: int
+) -> None:
     witness = MIXED.sample(1, rng=np.random.default_rng(seed))[0]
     true_of_witness = [each if obeys(witness, [each]) else each.negated() for each in condition]
     assert SOLVER.solve(Region.of(MIXED, true_of_witness), witness, [0, 1, 2, 3]) is not None
@@ -197,31 +230,44 @@ def test_contradictions_have_no_answer() -> None:
 
 def test_above_is_strict_for_a_real_attribute() -> None:
     for threshold in (0.0, 0.1, 0.3, 0.99999999):
-        answer = SOLVER.solve(Region.of(MIXED, [Predicate(1, False, threshold, 1)]), MIXED.low.copy(), [1])
+        answer = SOLVER.solve(
+            Region.of(MIXED, [Predicate(1, False, threshold, 1)]), MIXED.low.copy(), [1]
+        )
         assert answer is not None
         assert threshold < float(answer[1]) <= 1
 
 
 def test_regions_are_the_same_when_predicates_add_nothing() -> None:
     narrow = Predicate(0, True, 3.5, 0.2)
-    assert Region.of(MIXED, [narrow]).key() == Region.of(MIXED, [Predicate(0, True, 9.5, 0.9), narrow]).key()
+    assert (
+        Region.of(MIXED, [narrow]).key()
+        == Region.of(MIXED, [Predicate(0, True, 9.5, 0.9), narrow]).key()
+    )
     assert Region.of(MIXED, [narrow]).key() != Region.of(MIXED, [narrow.negated()]).key()
 
 
-# -- children -----------------------------------------------------------------------------------------------------------
+# -- children --------------------------------------------------------------------------------------
 
 
 def test_children_of_a_path_by_hand() -> None:
     domain = tiny_domain()
     row = np.array([5, 1, 2, 0], dtype=np.float32)
-    path = [Predicate(SKILL, False, 3.5, 0.6), Predicate(GENDER, False, 0.5, 0.5), Predicate(EFFORT, True, 3.5, 0.4)]
+    path = [
+        Predicate(SKILL, False, 3.5, 0.6),
+        Predicate(GENDER, False, 0.5, 0.5),
+        Predicate(EFFORT, True, 3.5, 0.4),
+    ]
     near = list(_Family(domain).local(path, Child(0, row, 7)))
-    assert [child.rank for child in near] == pytest.approx([1 + (0.4 + 0.5 + 0.4) / 3, 1 + (0.6 + 0.5 + 0.6) / 3])
+    assert [child.rank for child in near] == pytest.approx(
+        [1 + (0.4 + 0.5 + 0.4) / 3, 1 + (0.6 + 0.5 + 0.6) / 3]
+    )
     assert near[0].row[SKILL] <= 3
     assert near[1].row[EFFORT] > 3
     for child, column in zip(near, (SKILL, EFFORT), strict=True):
         assert child.origin == 7
-        assert (np.delete(child.row, column) == np.delete(row, column)).all()  # gender and race, and the other predicate's attribute
+        assert (
+            np.delete(child.row, column) == np.delete(row, column)
+        ).all()  # gender and race, and the other predicate's attribute
     far = list(_Family(domain).far(path, Child(0, row, 7), 0.3))
     assert [child.rank for child in far] == pytest.approx([10 - 0.4, 10 - (0.6 + 0.6) / 2])
     assert far[0].row[SKILL] <= 3
@@ -233,14 +279,24 @@ def test_children_of_a_path_by_hand() -> None:
 
 def test_the_global_search_stops_where_confidence_is_low() -> None:
     row = np.array([5, 1, 2, 0], dtype=np.float32)
-    path = [Predicate(SKILL, False, 3.5, 0.6), Predicate(EFFORT, True, 3.5, 0.2), Predicate(RACE, True, 0.5, 0.9)]
+    path = [
+        Predicate(SKILL, False, 3.5, 0.6),
+        Predicate(EFFORT, True, 3.5, 0.2),
+        Predicate(RACE, True, 0.5, 0.9),
+    ]
     assert len(list(_Family(tiny_domain()).far(path, Child(0, row, 0), 0.3))) == 1
     assert len(list(_Family(tiny_domain()).far(path, Child(0, row, 0), 0.1))) == 3
 
 
 def test_a_visited_path_is_not_solved_again() -> None:
     row = np.array([5, 1, 2, 0], dtype=np.float32)
-    family, path = _Family(tiny_domain()), [Predicate(SKILL, False, 3.5, 0.6), Predicate(EFFORT, True, 3.5, 0.4)]
+    family, path = (
+        _Family(tiny_domain()),
+        [
+            Predicate(SKILL, False, 3.5, 0.6),
+            Predicate(EFFORT, True, 3.5, 0.4),
+        ],
+    )
     assert len(list(family.local(path, Child(0, row, 0)))) == 2
     assert list(family.local(path, Child(0, row, 0))) == []
 
@@ -248,15 +304,19 @@ def test_a_visited_path_is_not_solved_again() -> None:
 def test_one_threshold_gives_the_other_side() -> None:
     domain, model = tiny_domain(), Model(skilled)
     seed = np.array([[2, 0, 4, 1]], dtype=np.float32)
-    (first, _), *rest = proposals(domain, model, SymbGen(x=everybody(domain), samples=2000, confidence=0.5), seed)
+    (first, _), *rest = proposals(
+        domain, model, SymbGen(x=everybody(domain), samples=2000, confidence=0.5), seed
+    )
     assert (first.x == seed).all()
     children = np.concatenate([proposal.x for proposal, _ in rest])
     assert (children[:, 1:] == seed[:, 1:]).all()
-    assert len(children) == 1  # the way back is not taken: three in ten are skilled, less than the least confidence
+    assert (
+        len(children) == 1
+    )  # the way back is not taken: three in ten are skilled, less than the least confidence
     assert children[0, SKILL] > 6
 
 
-# -- the queue ----------------------------------------------------------------------------------------------------------
+# -- the queue -------------------------------------------------------------------------------------
 
 
 def waiting(rank: float, origin: int) -> Child:
@@ -280,7 +340,7 @@ def test_a_full_queue_drops_the_worst() -> None:
     assert [queue.take()[0].origin for _ in range(3)] == [2, 0, 4]
 
 
-# -- the whole search ---------------------------------------------------------------------------------------------------
+# -- the whole search ------------------------------------------------------------------------------
 
 
 def test_planted_bias_is_found_and_every_finding_is_real() -> None:
@@ -324,8 +384,13 @@ def test_local_children_come_from_discriminatory_inputs_by_one_attribute() -> No
 
 def test_the_same_generator_gives_the_same_search() -> None:
     domain = medium_domain()
-    model, x = Model(TorchModel(planted(domain)).probabilities), domain.sample(500, rng=np.random.default_rng(4))
-    first, second = (proposals(domain, model, SymbGen(x=x, samples=400), x[:20], limit=40) for _ in range(2))
+    model, x = (
+        Model(TorchModel(planted(domain)).probabilities),
+        domain.sample(500, rng=np.random.default_rng(4)),
+    )
+    first, second = (
+        proposals(domain, model, SymbGen(x=x, samples=400), x[:20], limit=40) for _ in range(2)
+    )
     for (one, _), (other, _) in zip(first, second, strict=True):
         assert one.phase == other.phase
         assert np.array_equal(one.x, other.x)
@@ -338,7 +403,11 @@ def test_a_black_box_is_enough(kind: str) -> None:
     rng = np.random.default_rng(5)
     x = domain.sample(2000, rng=rng)
     y = x[:, :4].sum(axis=1) + 8 * x[:, 4] > 48
-    classifier = RandomForestClassifier(10, random_state=0) if kind == "forest" else LogisticRegression(max_iter=1000)
+    classifier = (
+        RandomForestClassifier(10, random_state=0)
+        if kind == "forest"
+        else LogisticRegression(max_iter=1000)
+    )
     model = Model(classifier.fit(x, y).predict_proba)
     findings = run(domain, model, wanted=10, seconds=10)
     assert len(findings) >= 10
@@ -348,13 +417,17 @@ def test_a_black_box_is_enough(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["one-hot", "real"])
 def test_other_kinds_of_attributes(kind: str) -> None:
     odd = (
-        Attribute(name="charge", kind="categorical", categories=tuple("abcdefghijklmnop"), one_hot=True)
+        Attribute(
+            name="charge", kind="categorical", categories=tuple("abcdefghijklmnop"), one_hot=True
+        )
         if kind == "one-hot"
         else Attribute(name="share", kind="real", low=-1, high=3)
     )
     domain = Domain((*medium_domain().attributes, odd), sensitive=("gender",))
     encoder = Encoder(domain)
-    model = TorchModel(dense(domain, (12, 6), seed=1), encoder=None if encoder.is_identity else encoder)
+    model = TorchModel(
+        dense(domain, (12, 6), seed=1), encoder=None if encoder.is_identity else encoder
+    )
     findings = run(domain, model, seconds=1)
     assert findings.generation.tried > 20
     domain.require_inside(findings.x)
@@ -368,14 +441,29 @@ def test_the_seconds_of_the_budget_end_it() -> None:
     assert findings.generation.wall_seconds < 3
     seeds = domain.sample(5, rng=np.random.default_rng(0))
     own = SymbGen(x=seeds, seconds=0.3, samples=100)
-    assert search(domain, TorchModel(planted(domain)), own, seeds, rng=np.random.default_rng(0)).generation.wall_seconds < 3
+    assert (
+        search(
+            domain, TorchModel(planted(domain)), own, seeds, rng=np.random.default_rng(0)
+        ).generation.wall_seconds
+        < 3
+    )
 
 
 def test_the_clock_is_looked_at_when_there_is_nobody_new() -> None:
-    """A tiny domain is soon known by heart; the inputs that wait must not hold the search beyond its time."""
+    """A tiny domain is soon known by heart; the inputs that wait must not hold the search beyond
+    its time.
+    """
     domain = tiny_domain()
-    tried = proposals(domain, TorchModel(planted(domain)), SymbGen(x=everybody(domain), samples=300), everybody(domain), limit=10_000)
-    assert len(tried) > len(tried[0][0].x) == 150  # one for every input taken, although all were proposed at once
+    tried = proposals(
+        domain,
+        TorchModel(planted(domain)),
+        SymbGen(x=everybody(domain), samples=300),
+        everybody(domain),
+        limit=10_000,
+    )
+    assert (
+        len(tried) > len(tried[0][0].x) == 150
+    )  # one for every input taken, although all were proposed at once
 
 
 def test_one_class_ends_quietly() -> None:
@@ -389,13 +477,21 @@ def test_one_class_ends_quietly() -> None:
 def test_constraints_are_kept() -> None:
     plain = medium_domain()
     repairable = Constraint(
-        "years", lambda c: c["years"] <= c["effort"] + 10, lambda c: {"years": np.minimum(c["years"], c["effort"] + 10)}
+        "years",
+        lambda c: c["years"] <= c["effort"] + 10,
+        lambda c: {"years": np.minimum(c["years"], c["effort"] + 10)},
     )
     strict = Constraint("even", lambda c: (c["tests"] + c["skill"]) % 2 == 0)
     domain = Domain(plain.attributes, plain.sensitive, (repairable, strict))
     model = TorchModel(planted(domain))
     seeds = domain.sample(20, rng=np.random.default_rng(1))
-    tried = proposals(domain, model, SymbGen(x=plain.sample(500, rng=np.random.default_rng(0)), samples=300), seeds, limit=50)
+    tried = proposals(
+        domain,
+        model,
+        SymbGen(x=plain.sample(500, rng=np.random.default_rng(0)), samples=300),
+        seeds,
+        limit=50,
+    )
     assert sum(len(proposal.x) for proposal, _ in tried) > 30
     assert all(domain.satisfies(proposal.x).all() for proposal, _ in tried)
 
@@ -426,7 +522,13 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, float], sent
 def test_training_data_of_another_width_is_refused() -> None:
     domain = tiny_domain()
     with pytest.raises(DomainError, match="training data"):
-        search(domain, Model(skilled), SymbGen(x=np.zeros((3, 2), dtype=np.float32)), everybody(domain)[:2], rng=np.random.default_rng(0))
+        search(
+            domain,
+            Model(skilled),
+            SymbGen(x=np.zeros((3, 2), dtype=np.float32)),
+            everybody(domain)[:2],
+            rng=np.random.default_rng(0),
+        )
 
 
 def test_settings_are_shown_without_the_data() -> None:
@@ -439,5 +541,12 @@ def test_settings_are_shown_without_the_data() -> None:
 def test_the_reference_network_discriminates_by_gender() -> None:
     domain, model, (x, _) = census_domain(), census_network(), census_rows()
     rng = np.random.default_rng(0)
-    findings = search(domain, model, SymbGen(x=x), choose_seeds(domain, x, 100, rng=rng), Budget(seconds=3), rng=rng)
+    findings = search(
+        domain,
+        model,
+        SymbGen(x=x),
+        choose_seeds(domain, x, 100, rng=rng),
+        Budget(seconds=3),
+        rng=rng,
+    )
     assert len(findings) / findings.generation.tried > 0.05  # uniform draws: 0.01 to 0.02

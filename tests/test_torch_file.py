@@ -1,4 +1,6 @@
-"""TorchScript and torch.export files: the network inside, and files that are refused with nothing of theirs run."""
+"""TorchScript and torch.export files: the network inside, and files that are refused with nothing
+of theirs run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ from fairprobe.model import TorchModel
 from fairprobe.model.formats.torch_file import open_torch
 from tests.model_files import dense, old_torchscript, write_export, write_torchscript
 
-WRITE: dict[str, Callable[..., Path]] = {"TorchScript file": write_torchscript, "torch.export file": write_export}
+WRITE: dict[str, Callable[..., Path]] = {
+    "TorchScript file": write_torchscript,
+    "torch.export file": write_export,
+}
 
 
 def rows(count: int = 40, width: int = 12) -> Rows:
@@ -36,21 +41,41 @@ def answers(network: nn.Module, x: Rows) -> Rows:
     return values
 
 
-# -- the same network ---------------------------------------------------------------------------------------------------
+# -- the same network ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", WRITE)
-@pytest.mark.parametrize("final", [None, nn.Softmax(dim=1), nn.Sigmoid()], ids=["logits", "softmax", "sigmoid"])
-def test_a_dense_network_is_read_back_bit_for_bit(tmp_path: Path, kind: str, final: nn.Module | None) -> None:
+@pytest.mark.parametrize(
+    "final", [None, nn.Softmax(dim=1), nn.Sigmoid()], ids=["logits", "softmax", "sigmoid"]
+)
+def test_a_dense_network_is_read_back_bit_for_bit(
+    tmp_path: Path, kind: str, final: nn.Module | None
+) -> None:
     network = dense(13, 64, 32, 16, 8, 4, 1 if isinstance(final, nn.Sigmoid) else 2, final=final)
     opened = open_torch(WRITE[kind](network, tmp_path / "net.bin"))  # the name says nothing
-    assert (opened.kind, opened.name, opened.takes, opened.width, opened.why) == (kind, "net.bin", "numbers", 13, "")
+    assert (opened.kind, opened.name, opened.takes, opened.width, opened.why) == (
+        kind,
+        "net.bin",
+        "numbers",
+        13,
+        "",
+    )
     assert isinstance(opened.network, nn.Sequential)
     x = rows(width=13)
     assert torch.equal(opened.network(torch.from_numpy(x)), network(torch.from_numpy(x)))
     np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-5, atol=1e-6)
     ours = TorchModel(opened.network, outputs=opened.outputs)
-    assert ours.layers(x) == TorchModel(network).layers(x) == {"1": 64, "3": 32, "5": 16, "7": 8, "9": 4}
+    assert (
+        ours.layers(x)
+        == TorchModel(network).layers(x)
+        == {
+            "1": 64,
+            "3": 32,
+            "5": 16,
+            "7": 8,
+            "9": 4,
+        }
+    )
     assert ours.outputs(x) == ("logits" if final is None else "probabilities")
 
 
@@ -76,8 +101,13 @@ class Squeezed(nn.Module):
         return torch.sigmoid(self.inner[4](x)).squeeze(-1)
 
 
-@pytest.mark.parametrize("write", [write_torchscript, write_export, lambda *args, **more: write_torchscript(*args, script=True)])
-def test_what_does_nothing_is_left_out_of_a_chain(tmp_path: Path, write: Callable[..., Path]) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [write_torchscript, write_export, lambda *args, **more: write_torchscript(*args, script=True)],
+)
+def test_what_does_nothing_is_left_out_of_a_chain(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
     network = Squeezed().eval()
     opened = open_torch(write(network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
     kinds = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear, nn.Sigmoid]
@@ -88,7 +118,9 @@ def test_what_does_nothing_is_left_out_of_a_chain(tmp_path: Path, write: Callabl
 
 def write_decomposed(network: nn.Module, path: Path) -> Path:
     """An export in torch's most basic operators."""
-    program = torch.export.export(network, (torch.zeros(3, 12),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    program = torch.export.export(
+        network, (torch.zeros(3, 12),), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*LeafSpec", category=FutureWarning)
         torch.export.save(program.run_decompositions(), path)
@@ -102,11 +134,13 @@ def test_an_exported_program_in_basic_operators_is_the_same_chain(tmp_path: Path
     np.testing.assert_array_equal(answers(opened.network, rows()), answers(network, rows()))
 
 
-# -- other networks -----------------------------------------------------------------------------------------------------
+# -- other networks --------------------------------------------------------------------------------
 
 
 class Wide(nn.Module):
-    """Convolution, batch norm, pooling, a residual sum, parts and their concatenation: what a chain is not."""
+    """Convolution, batch norm, pooling, a residual sum, parts and their concatenation: what a chain
+    is not.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +159,9 @@ class Wide(nn.Module):
         return torch.softmax(self.last(x + F.gelu(self.second(x))), dim=-1)
 
 
-@pytest.mark.parametrize("how", ["traced", "scripted", "exported", "decomposed", "for three rows", "for one row"])
+@pytest.mark.parametrize(
+    "how", ["traced", "scripted", "exported", "decomposed", "for three rows", "for one row"]
+)
 def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str) -> None:
     network, path, example = Wide().eval(), tmp_path / "net.pt", torch.zeros(3, 12)
     if how in {"traced", "scripted"}:
@@ -133,24 +169,60 @@ def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str)
     elif how == "decomposed":
         write_decomposed(network, path)
     else:
-        write_export(network, path, example=example[:1] if how == "for one row" else example, fixed=how != "exported")
+        write_export(
+            network,
+            path,
+            example=example[:1] if how == "for one row" else example,
+            fixed=how != "exported",
+        )
     opened = open_torch(path)
     assert opened.network is not None, opened.why
     assert opened.width == 12
     x = rows()
-    np.testing.assert_allclose(answers(opened.network, x), answers(network, x), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        answers(opened.network, x), answers(network, x), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-4, atol=1e-6)
     ours, theirs = TorchModel(opened.network, outputs=opened.outputs), TorchModel(network)
     assert list(ours.layers(x).values()) == list(theirs.layers(x).values()) == [48, 6, 6]
     assert ours.outputs(x) == "probabilities"
-    for ours_name, theirs_name in zip([*ours.layers(x), None], [*theirs.layers(x), None], strict=True):
-        gradients = [model.gradient(lambda p: p, x, layer=name) for model, name in ((ours, ours_name), (theirs, theirs_name))]
+    for ours_name, theirs_name in zip(
+        [*ours.layers(x), None], [*theirs.layers(x), None], strict=True
+    ):
+        gradients = [
+            model.gradient(lambda p: p, x, layer=name)
+            for model, name in ((ours, ours_name), (theirs, theirs_name))
+        ]
         np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-3, atol=1e-4)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    **{name: getattr(F, name) for name in ("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu")},
-    **{name: getattr(F, name) for name in ("logsigmoid", "mish", "relu6", "rrelu", "selu", "silu", "softplus", "softshrink")},
+    **{
+        name: getattr(F, name)
+        for name in (
+            "celu",
+            "elu",
+            "gelu",
+            "hardshrink",
+            "hardsigmoid",
+            "hardswish",
+            "hardtanh",
+            "leaky_relu",
+        )
+    },
+    **{
+        name: getattr(F, name)
+        for name in (
+            "logsigmoid",
+            "mish",
+            "relu6",
+            "rrelu",
+            "selu",
+            "silu",
+            "softplus",
+            "softshrink",
+        )
+    },
     "elu in place": lambda x: F.elu_(x, 0.5),
     "leaky_relu in place": lambda x: F.leaky_relu_(x, 0.2),
     "threshold": lambda x: F.threshold(x, 0.1, 0.0),
@@ -177,11 +249,13 @@ def test_every_activation_is_watched_as_a_layer(tmp_path: Path, kind: str, name:
     network = With(ACTIVATIONS[name]).eval()
     opened = open_torch(WRITE[kind](network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
     assert opened.network is not None, opened.why
-    np.testing.assert_allclose(answers(opened.network, rows()), answers(network, rows()), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        answers(opened.network, rows()), answers(network, rows()), rtol=1e-5, atol=1e-6
+    )
     assert list(TorchModel(opened.network).layers(rows()).values()) == [6]
 
 
-# -- black boxes --------------------------------------------------------------------------------------------------------
+# -- black boxes -----------------------------------------------------------------------------------
 
 
 class Branching(nn.Module):
@@ -218,18 +292,27 @@ def test_a_program_that_takes_any_width_has_none(tmp_path: Path) -> None:
     opened = open_torch(write_torchscript(Summary(), tmp_path / "net.pt", example=torch.rand(3, 4)))
     assert opened.width is None
     for width in (3, 9):
-        np.testing.assert_allclose(opened.ask(rows(width=width))[:, 0], rows(width=width).mean(axis=1), rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            opened.ask(rows(width=width))[:, 0],
+            rows(width=width).mean(axis=1),
+            rtol=1e-3,
+            atol=1e-6,
+        )
 
 
 def test_double_precision_is_kept(tmp_path: Path) -> None:
     network = dense(12, 6, 2).double()
-    opened = open_torch(write_torchscript(network, tmp_path / "net.pt", example=torch.zeros(2, 12).double()))
+    opened = open_torch(
+        write_torchscript(network, tmp_path / "net.pt", example=torch.zeros(2, 12).double())
+    )
     assert opened.network is not None, opened.why
     assert next(opened.network.parameters()).dtype == torch.float64
-    np.testing.assert_allclose(opened.ask(rows()), network(torch.from_numpy(rows()).double()).detach(), rtol=1e-6)
+    np.testing.assert_allclose(
+        opened.ask(rows()), network(torch.from_numpy(rows()).double()).detach(), rtol=1e-6
+    )
 
 
-# -- files that are no good ---------------------------------------------------------------------------------------------
+# -- files that are no good ------------------------------------------------------------------------
 
 
 class Evil:
@@ -258,7 +341,9 @@ def cut(write: Callable[..., Path], left: float) -> Callable[[Path], None]:
     return make
 
 
-def changed(write: Callable[[Path], Any], part: str, change: Callable[[bytes, Path], bytes]) -> Callable[[Path], None]:
+def changed(
+    write: Callable[[Path], Any], part: str, change: Callable[[bytes, Path], bytes]
+) -> Callable[[Path], None]:
     """A whole archive with one entry written anew."""
 
     def make(path: Path) -> None:
@@ -268,7 +353,10 @@ def changed(write: Callable[[Path], Any], part: str, change: Callable[[bytes, Pa
         assert any(name.endswith(part) for name in entries)
         with zipfile.ZipFile(path, "w") as file:
             for name, content in entries.items():
-                file.writestr(name, change(content, path.parent / "marker") if name.endswith(part) else content)
+                file.writestr(
+                    name,
+                    change(content, path.parent / "marker") if name.endswith(part) else content,
+                )
 
     return make
 
@@ -296,7 +384,11 @@ def set_target(document: Any) -> None:
 def set_from_file(document: Any) -> None:
     first = document["graph_module"]["graph"]["nodes"][0]
     first["target"] = "torch.ops.aten.from_file.default"
-    values = {"filename": {"as_string": "MARKER"}, "shared": {"as_bool": True}, "size": {"as_int": 9}}
+    values = {
+        "filename": {"as_string": "MARKER"},
+        "shared": {"as_bool": True},
+        "size": {"as_int": 9},
+    }
     first["inputs"] = [{"name": name, "arg": value, "kind": 1} for name, value in values.items()]
 
 
@@ -383,7 +475,12 @@ def traced_for_three(path: Path) -> None:
 
 def with_two_inputs(path: Path) -> None:
     shapes = ({0: torch.export.Dim("n")},) * 2
-    torch.export.save(torch.export.export(TwoInputs(), (torch.rand(3, 4), torch.rand(3, 4)), dynamic_shapes=shapes), path)
+    torch.export.save(
+        torch.export.export(
+            TwoInputs(), (torch.rand(3, 4), torch.rand(3, 4)), dynamic_shapes=shapes
+        ),
+        path,
+    )
 
 
 def scripted(make: Callable[[str], nn.Module]) -> Callable[[Path], Any]:
@@ -404,17 +501,33 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "a folder": (lambda path: path.mkdir(), StorageError, "is a folder"),
     "empty": (of_bytes(b""), StorageError, "is empty"),
     "text": (of_bytes(b"<html>not found</html>"), ModelError, "it is no zip archive"),
-    "a zip of something else": (zipped(readme=b"hello"), ModelError, "neither TorchScript nor torch.export"),
+    "a zip of something else": (
+        zipped(readme=b"hello"),
+        ModelError,
+        "neither TorchScript nor torch.export",
+    ),
     "a saved module": (saved(lambda marker: dense(3, 2)), ModelError, "is a pickle"),
     "saved weights": (saved(lambda marker: dense(3, 2).state_dict()), ModelError, "is a pickle"),
     "a saved program": (saved(Evil), ModelError, "is a pickle"),
-    "a plain pickle": (lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"))), ModelError, "is a pickle"),
-    "an old pickle": (lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"), 0)), ModelError, "is a pickle"),
+    "a plain pickle": (
+        lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"))),
+        ModelError,
+        "is a pickle",
+    ),
+    "an old pickle": (
+        lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"), 0)),
+        ModelError,
+        "is a pickle",
+    ),
     "half a TorchScript": (cut(write_torchscript, 0.5), ModelError, "no whole"),
     "nearly a whole TorchScript": (cut(write_torchscript, 0.99), ModelError, "no whole"),
     "half an export": (cut(write_export, 0.5), ModelError, "no whole"),
     "TorchScript with a broken program": (
-        changed(lambda path: write_torchscript(dense(3, 2), path), ".py", lambda content, _: content[:-30]),
+        changed(
+            lambda path: write_torchscript(dense(3, 2), path),
+            ".py",
+            lambda content, _: content[:-30],
+        ),
         ModelError,
         "no whole TorchScript",
     ),
@@ -424,25 +537,61 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "TorchScript that answers two things": (traced("two"), ModelError, "answered tuple"),
     "TorchScript that answers three axes": (traced("images"), ModelError, r"shape \(1, 1, 2\)"),
     "TorchScript that answers one number": (traced("one"), ModelError, r"shape \(\)"),
-    "TorchScript that answers always the same": (traced("constant"), ModelError, r"shape \(3, 2\) to 1 rows"),
+    "TorchScript that answers always the same": (
+        traced("constant"),
+        ModelError,
+        r"shape \(3, 2\) to 1 rows",
+    ),
     "TorchScript for three rows": (traced_for_three, ModelError, "rows"),
-    "TorchScript that mixes the rows": (traced("mixed"), ModelError, "differently when others are with it"),
+    "TorchScript that mixes the rows": (
+        traced("mixed"),
+        ModelError,
+        "differently when others are with it",
+    ),
     "an export whose weights are a pickle": (
         changed(exported, "weights_config.json", in_json(set_pickle)),
         ModelError,
         "stored as a pickle",
     ),
-    "an export that calls the system": (changed(exported, "model.json", in_json(set_target)), ModelError, "torch.os.mkdir"),
-    "an export that reads a file": (changed(exported, "model.json", in_json(set_from_file)), ModelError, "aten::from_file"),
+    "an export that calls the system": (
+        changed(exported, "model.json", in_json(set_target)),
+        ModelError,
+        "torch.os.mkdir",
+    ),
+    "an export that reads a file": (
+        changed(exported, "model.json", in_json(set_from_file)),
+        ModelError,
+        "aten::from_file",
+    ),
     "an export of another version": (
-        changed(exported, "model.json", in_json(lambda document: document["schema_version"].update(major=7))),
+        changed(
+            exported,
+            "model.json",
+            in_json(lambda document: document["schema_version"].update(major=7)),
+        ),
         ModelError,
         "version 7",
     ),
-    "an export without its graph": (changed(exported, "model.json", lambda content, _: b"{}"), ModelError, "no whole torch.export file"),
-    "an export with half its graph": (changed(exported, "model.json", lambda content, _: content[:-9]), ModelError, "no whole"),
-    "an export with short weights": (changed(exported, "weight_0", lambda content, _: content[:-8]), ModelError, "no whole torch.export"),
-    "an export of old": (zipped(serialized_exported_program__json=b"", version=b"8.1"), ModelError, "neither TorchScript nor torch.export"),
+    "an export without its graph": (
+        changed(exported, "model.json", lambda content, _: b"{}"),
+        ModelError,
+        "no whole torch.export file",
+    ),
+    "an export with half its graph": (
+        changed(exported, "model.json", lambda content, _: content[:-9]),
+        ModelError,
+        "no whole",
+    ),
+    "an export with short weights": (
+        changed(exported, "weight_0", lambda content, _: content[:-8]),
+        ModelError,
+        "no whole torch.export",
+    ),
+    "an export of old": (
+        zipped(serialized_exported_program__json=b"", version=b"8.1"),
+        ModelError,
+        "neither TorchScript nor torch.export",
+    ),
     "an export of two inputs": (with_two_inputs, ModelError, "takes 2 inputs"),
     "an export that answers labels": (export_of("labels"), ModelError, "answers labels"),
     "an export that answers two things": (export_of("two"), ModelError, "answers 2 things"),
@@ -452,7 +601,9 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_file_that_is_no_good_is_explained_in_a_sentence(tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_good_is_explained_in_a_sentence(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     make, kind, message = MALFORMED[name]
     with old_torchscript():
         make(tmp_path / "model.pt")

@@ -1,4 +1,6 @@
-"""The training loop with penalties: what it learns, what it leaves alone, and which networks it takes."""
+"""The training loop with penalties: what it learns, what it leaves alone, and which networks it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ def tiny_data(n: int = 200, *, classes: int = 2) -> Dataset:
     domain = tiny_domain()
     x = domain.sample(n, rng=np.random.default_rng(0))
     share = merit(domain, x) / (merit(domain, domain.high[None])[0] + 1)
-    return Dataset("tiny", domain, x, (share * classes).astype(np.int64), tuple("abc"[:classes]), protected=("gender", "race"))
+    return Dataset(
+        "tiny",
+        domain,
+        x,
+        (share * classes).astype(np.int64),
+        tuple("abc"[:classes]),
+        protected=("gender", "race"),
+    )
 
 
 def weights(network: nn.Module) -> dict[str, Tensor]:
@@ -42,7 +51,9 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 class Watching(Penalty):
-    """Costs nothing, and remembers every batch: those of the training and those of the validation."""
+    """Costs nothing, and remembers every batch: those of the training and those of the
+    validation.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +85,9 @@ class Foreign(nn.Module):
         self.output = nn.Linear(9, outputs)
 
     def forward(self, z: Tensor) -> Tensor:
-        answer: Tensor = self.output(self.dropout(torch.relu(self.norm(self.convolution(z[:, None])))).flatten(1))
+        answer: Tensor = self.output(
+            self.dropout(torch.relu(self.norm(self.convolution(z[:, None])))).flatten(1)
+        )
         return answer
 
 
@@ -85,7 +98,7 @@ def made(build: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
         return build()
 
 
-# -- a penalty's own weights ---------------------------------------------------------------------------------------------
+# -- a penalty's own weights -----------------------------------------------------------------------
 
 
 class Pulling(Penalty):
@@ -101,7 +114,9 @@ class Pulling(Penalty):
 
 
 @pytest.mark.parametrize("speed", [1.0, 2.5])
-def test_a_penaltys_own_weights_learn_beside_the_network_and_as_fast_as_it_says(speed: float) -> None:
+def test_a_penaltys_own_weights_learn_beside_the_network_and_as_fast_as_it_says(
+    speed: float,
+) -> None:
     data = tiny_data()
     network = dense(data.domain, (4,))
     pulling = Pulling(speed)
@@ -114,21 +129,27 @@ def test_a_penaltys_own_weights_learn_beside_the_network_and_as_fast_as_it_says(
 def test_a_penalty_that_costs_the_same_whatever_the_network_does_changes_nothing() -> None:
     data = tiny_data()
     plain = train(dense(data.domain, (4,)), data, training=SHORT)
-    watched = train(dense(data.domain, (4,)), data, training=SHORT, penalties=(Watching(), Pulling(1.0)))
+    watched = train(
+        dense(data.domain, (4,)), data, training=SHORT, penalties=(Watching(), Pulling(1.0))
+    )
     assert same(weights(plain.module), weights(watched.module))
 
 
-# -- the loop against a bare one ----------------------------------------------------------------------------------------
+# -- the loop against a bare one -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("balance", [None, np.array([0.5, 3.0])])
-def test_without_patience_the_last_weights_are_those_of_a_bare_torch_loop(balance: Floats | None) -> None:
+def test_without_patience_the_last_weights_are_those_of_a_bare_torch_loop(
+    balance: Floats | None,
+) -> None:
     data = tiny_data()
     mine = train(dense(data.domain, (6,)), data, seed=3, training=SHORT, class_weights=balance)
     network, rows = dense(data.domain, (6,)), data.split(3).train
     x, y = torch.from_numpy(data.x[rows]), torch.from_numpy(data.y[rows])
     optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
-    loss = nn.CrossEntropyLoss(weight=None if balance is None else torch.tensor(balance, dtype=torch.float32))
+    loss = nn.CrossEntropyLoss(
+        weight=None if balance is None else torch.tensor(balance, dtype=torch.float32)
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         for _ in range(3):
@@ -144,7 +165,9 @@ def test_class_weights_make_a_rare_class_heard() -> None:
     data = tiny_data(400)
     rare = replace(data, y=(merit(data.domain, data.x) >= 13).astype(np.int64))
     few, many = (
-        train(dense(data.domain, (4,)), rare, training=SHORT, class_weights=balance).labels(rare.x).mean()
+        train(dense(data.domain, (4,)), rare, training=SHORT, class_weights=balance)
+        .labels(rare.x)
+        .mean()
         for balance in (np.array([1.0, 1.0]), np.array([1.0, 50.0]))
     )
     assert many > few + 0.1
@@ -159,20 +182,38 @@ def changed(data: Dataset, rows: Ints) -> Dataset:
 
 
 @pytest.mark.parametrize(("whole", "part", "matters"), [
-    (False, "test", False), (True, "test", False), (False, "validation", False), (True, "validation", True), (False, "train", True),
+    (False, "test", False), (True, "test", False), (False, "validation", False), (True,
+    "validation", True), (False, "train", True),
 ])  # fmt: skip
-def test_whole_learns_from_the_validation_people_too_and_never_from_the_test_people(whole: bool, part: str, matters: bool) -> None:
+def test_whole_learns_from_the_validation_people_too_and_never_from_the_test_people(
+    whole: bool, part: str, matters: bool
+) -> None:
     data = tiny_data()
     other = changed(data, getattr(data.split(0), part))
-    one, two = (train(dense(data.domain, (4,)), each, training=replace(SHORT, whole=whole)) for each in (data, other))
+    one, two = (
+        train(dense(data.domain, (4,)), each, training=replace(SHORT, whole=whole))
+        for each in (data, other)
+    )
     assert same(weights(one.module), weights(two.module)) is not matters
 
 
 def test_an_eighth_of_the_added_examples_is_kept_for_validation_and_not_learnt() -> None:
     data, watching = tiny_data(), Watching()
-    more = Examples(np.full((83, 4), 1, dtype=np.float32) * np.arange(100, 183, dtype=np.float32)[:, None], np.ones(83, dtype=np.int64))
-    train(dense(data.domain, (4,)), data, training=replace(SHORT, epochs=1), penalties=(watching,), more=more)
-    learnt, validated = (torch.cat([batch.x for batch in part]).numpy() for part in (watching.learnt, watching.validated))
+    more = Examples(
+        np.full((83, 4), 1, dtype=np.float32) * np.arange(100, 183, dtype=np.float32)[:, None],
+        np.ones(83, dtype=np.int64),
+    )
+    train(
+        dense(data.domain, (4,)),
+        data,
+        training=replace(SHORT, epochs=1),
+        penalties=(watching,),
+        more=more,
+    )
+    learnt, validated = (
+        torch.cat([batch.x for batch in part]).numpy()
+        for part in (watching.learnt, watching.validated)
+    )
     assert (len(learnt), len(validated)) == (140 + 73, 20 + 10)
     added, kept = set(learnt[:, 0]) - set(range(10)), set(validated[:, 0]) - set(range(10))
     assert (len(added), len(kept)) == (73, 10)
@@ -182,20 +223,33 @@ def test_an_eighth_of_the_added_examples_is_kept_for_validation_and_not_learnt()
 def test_no_added_examples_at_all_are_as_good_as_none() -> None:
     data = tiny_data()
     nothing = Examples(np.empty((0, 4), dtype=np.float32), np.empty(0, dtype=np.int64))
-    one, two = (train(dense(data.domain, (4,)), data, training=SHORT, more=more) for more in (None, nothing))
+    one, two = (
+        train(dense(data.domain, (4,)), data, training=SHORT, more=more) for more in (None, nothing)
+    )
     assert same(weights(one.module), weights(two.module))
 
 
 def test_whole_learns_from_all_added_examples() -> None:
     data, watching = tiny_data(), Watching()
     more = Examples(data.x[:80], data.y[:80])
-    train(dense(data.domain, (4,)), data, training=replace(SHORT, epochs=1, whole=True), penalties=(watching,), more=more)
+    train(
+        dense(data.domain, (4,)),
+        data,
+        training=replace(SHORT, epochs=1, whole=True),
+        penalties=(watching,),
+        more=more,
+    )
     assert sum(len(batch.x) for batch in watching.learnt) == 160 + 80
 
 
 def test_the_validation_loss_is_worked_out_in_batches_as_large_as_those_of_the_training() -> None:
     data, watching = tiny_data(), Watching()
-    train(dense(data.domain, (4,)), data, training=replace(SHORT, batch=12, epochs=1), penalties=(watching,))
+    train(
+        dense(data.domain, (4,)),
+        data,
+        training=replace(SHORT, batch=12, epochs=1),
+        penalties=(watching,),
+    )
     assert [len(batch.x) for batch in watching.validated] == [12, 8]
     assert all(len(batch.x) == 12 for batch in watching.learnt[:-1])
 
@@ -216,17 +270,25 @@ def test_penalties_count_when_the_best_epoch_is_chosen() -> None:
     data = tiny_data()
     patient = replace(SHORT, patience=2, epochs=20)
     epochs: list[int] = []
-    stopped = train(dense(data.domain, (4,)), data, training=patient, penalties=(Growing(),), progress=lambda done, _: epochs.append(done))
+    stopped = train(
+        dense(data.domain, (4,)),
+        data,
+        training=patient,
+        penalties=(Growing(),),
+        progress=lambda done, _: epochs.append(done),
+    )
     first = train(dense(data.domain, (4,)), data, training=replace(SHORT, epochs=1))
     assert epochs == [1, 2, 3]
     assert same(weights(stopped.module), weights(first.module))
 
 
-# -- what is left alone --------------------------------------------------------------------------------------------------
+# -- what is left alone ----------------------------------------------------------------------------
 
 
 def hooks(network: nn.Module) -> int:
-    return sum(len(part._forward_pre_hooks) + len(part._forward_hooks) for part in network.modules())
+    return sum(
+        len(part._forward_pre_hooks) + len(part._forward_hooks) for part in network.modules()
+    )
 
 
 def test_hooks_are_gone_after_the_training_and_after_a_failed_one() -> None:
@@ -248,17 +310,25 @@ def penalties(kind: str, data: Dataset) -> tuple[Penalty, ...]:
     if kind == "iifr":
         return (NeighbourPenalty(0.1, 0.5),)
     joined = (NeighbourPenalty(0.1, 0.5),) if kind.endswith("+iifr") else ()
-    how: dict[str, Any] = {"kind": kind.partition("+")[0], "strength": 1.0, "balanced": kind.startswith("cfair")}
+    how: dict[str, Any] = {
+        "kind": kind.partition("+")[0],
+        "strength": 1.0,
+        "balanced": kind.startswith("cfair"),
+    }
     return (Adversary(data.domain, Adversarial(**how)), *joined)
 
 
 @pytest.mark.parametrize("kind", ["counterfactual", "iifr", "alfr", "laftr", "cfair", "cfair+iifr"])
-def test_the_same_seed_gives_the_same_weights_with_each_penalty_and_no_other_random_number_is_touched(kind: str) -> None:
+def test_the_same_seed_gives_the_same_weights_with_each_penalty(
+    kind: str,
+) -> None:
     data = tiny_data()
 
     def trained(seed: int) -> dict[str, Tensor]:
         network = nn.Sequential(dense(data.domain, (6,)), nn.Dropout(0.1))
-        return weights(train(network, data, seed=seed, training=SHORT, penalties=penalties(kind, data)).module)
+        return weights(
+            train(network, data, seed=seed, training=SHORT, penalties=penalties(kind, data)).module
+        )
 
     torch.manual_seed(8)
     expected = torch.rand(4)
@@ -273,14 +343,16 @@ def test_the_same_seed_gives_the_same_weights_with_each_penalty_and_no_other_ran
     assert not same(weights(plain.module), one)
 
 
-# -- what a penalty is shown ---------------------------------------------------------------------------------------------
+# -- what a penalty is shown -----------------------------------------------------------------------
 
 
 def test_a_penalty_sees_codes_encoded_rows_answers_and_the_last_hidden_layer() -> None:
     data, watching = tiny_data(), Watching()
     network = dense(data.domain, (6, 3))
     train(network, data, training=replace(SHORT, epochs=1), penalties=(watching,))
-    batch = watching.validated[-1]  # after the last step, so that the network is the one that is left
+    batch = watching.validated[
+        -1
+    ]  # after the last step, so that the network is the one that is left
     assert np.array_equal(batch.x.numpy(), data.x[data.split(0).validation])
     with torch.no_grad():
         assert torch.equal(batch.hidden, nn.Sequential(*list(network)[:-1])(batch.z))
@@ -307,24 +379,43 @@ class Ending(nn.Module):
 
 @pytest.mark.parametrize(
     ("outputs", "end", "means"),
-    [(2, nn.Softmax(dim=1), "probabilities"), (1, nn.Sigmoid(), "probabilities"), (1, nn.Identity(), "logits")],
+    [
+        (2, nn.Softmax(dim=1), "probabilities"),
+        (1, nn.Sigmoid(), "probabilities"),
+        (1, nn.Identity(), "logits"),
+    ],
     ids=["softmax", "sigmoid", "one logit"],
 )
-def test_whatever_a_network_answers_with_a_penalty_sees_logits_of_its_probabilities(outputs: int, end: nn.Module, means: Any) -> None:
+def test_whatever_a_network_answers_with_a_penalty_sees_logits_of_its_probabilities(
+    outputs: int, end: nn.Module, means: Any
+) -> None:
     data, watching = tiny_data(), Watching()
     network = made(lambda: Ending(outputs, end))
     how = replace(SHORT, epochs=10)
-    model = train(network, data, training=how, penalties=(watching, NeighbourPenalty(0.01, 0.5)), outputs=means)
+    model = train(
+        network,
+        data,
+        training=how,
+        penalties=(watching, NeighbourPenalty(0.01, 0.5)),
+        outputs=means,
+    )
     batch = watching.validated[-1]
-    np.testing.assert_allclose(F.softmax(batch.logits, dim=1).numpy(), model.probabilities(batch.x.numpy()), atol=1e-5)
+    np.testing.assert_allclose(
+        F.softmax(batch.logits, dim=1).numpy(), model.probabilities(batch.x.numpy()), atol=1e-5
+    )
     assert (model.labels(data.x) == data.y).mean() > 0.8
 
 
-def test_somebodys_own_network_with_convolution_batch_norm_and_dropout_is_trained_and_left_in_eval_mode() -> None:
+def test_an_own_network_with_batch_norm_and_dropout_is_trained_and_left_in_eval_mode() -> None:
     data = tiny_data()
     network = made(Foreign)
     watching = Watching()
-    model = train(network, data, training=replace(SHORT, epochs=10), penalties=(CounterfactualPenalty(data.domain, 1.0), watching))
+    model = train(
+        network,
+        data,
+        training=replace(SHORT, epochs=10),
+        penalties=(CounterfactualPenalty(data.domain, 1.0), watching),
+    )
     assert not any(part.training for part in network.modules())
     assert watching.learnt[0].hidden.shape == (32, 9)
     assert (model.labels(data.x) == data.y).mean() > 0.8
@@ -382,7 +473,7 @@ class Bilinear(nn.Module):
         return answer
 
 
-def test_a_network_without_a_linear_layer_can_be_trained_but_not_with_a_penalty_on_its_last_hidden_layer() -> None:
+def test_a_network_without_a_linear_layer_cannot_take_a_penalty_on_its_last_layer() -> None:
     data = tiny_data()
     assert not is_constant(train(made(Bilinear), data, training=replace(SHORT, epochs=15)), data.x)
     with pytest.raises(ModelError, match="has no linear layer"):

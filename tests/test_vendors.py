@@ -1,4 +1,6 @@
-"""The three vendors through their own client libraries, against a local server that speaks what they speak."""
+"""The three vendors through their own client libraries, against a local server that speaks what
+they speak.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def pictures(count: int) -> list[tuple[str, Picture]]:
     return [(f"picture {number}", picture(number)) for number in range(count)]
 
 
-def set_up(name: Name, address: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], RemoteDetector]:
+def set_up(
+    name: Name, address: str, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> Callable[[], RemoteDetector]:
     """The vendor's own environment, and nothing of the machine's."""
     for variable, value in {
         "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
@@ -79,7 +83,13 @@ class Vendor:
         self.good = SEEN[name]
 
     def asked(self, count: int, **settings: Any) -> list[Any]:
-        found = dict(ask(self.detector, pictures(count), **{"pause": 0.01, "timeout": 10, "retries": 2, **settings}))
+        found = dict(
+            ask(
+                self.detector,
+                pictures(count),
+                **{"pause": 0.01, "timeout": 10, "retries": 2, **settings},
+            )
+        )
         assert list(found) == [key for key, _ in pictures(count)]
         return list(found.values())
 
@@ -91,7 +101,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Name, Ven
         found = {}
         for name in VENDORS:
             server = stack.enter_context(vendor_server(name))
-            found[name] = Vendor(name, server, set_up(name, server.address, monkeypatch, tmp_path_factory.mktemp(name))())
+            found[name] = Vendor(
+                name,
+                server,
+                set_up(name, server.address, monkeypatch, tmp_path_factory.mktemp(name))(),
+            )
         yield found
 
 
@@ -103,7 +117,12 @@ def fresh(vendor: Vendor, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Vend
 
 
 @pytest.fixture(params=VENDORS)
-def vendor(request: pytest.FixtureRequest, running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
+def vendor(
+    request: pytest.FixtureRequest,
+    running: dict[Name, Vendor],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Vendor:
     return fresh(running[request.param], monkeypatch, tmp_path)
 
 
@@ -122,7 +141,7 @@ def azure(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path
     return fresh(running["azure"], monkeypatch, tmp_path)
 
 
-# -- speaking well ------------------------------------------------------------------------------------------------------
+# -- speaking well ---------------------------------------------------------------------------------
 
 
 def test_the_vendors_objects_become_labels_scores_and_boxes_in_pixels(vendor: Vendor) -> None:
@@ -143,7 +162,9 @@ def test_amazon_is_asked_for_what_counts_only(amazon: Vendor) -> None:
 
 def test_the_key_goes_to_azure_in_its_header_only(azure: Vendor) -> None:
     azure.detector.detect(picture())
-    assert [name for name, value in azure.server.seen[0]["headers"].items() if SECRET in value] == ["Ocp-Apim-Subscription-Key"]
+    assert [name for name, value in azure.server.seen[0]["headers"].items() if SECRET in value] == [
+        "Ocp-Apim-Subscription-Key"
+    ]
 
 
 def test_the_second_run_pays_for_nothing(vendor: Vendor, tmp_path: Path) -> None:
@@ -164,7 +185,7 @@ def test_no_secret_is_kept_or_sent_to_another_process(vendor: Vendor, tmp_path: 
     assert again.detect(picture()) == vendor.good
 
 
-# -- misbehaving --------------------------------------------------------------------------------------------------------
+# -- misbehaving -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -176,12 +197,16 @@ def test_what_may_pass_is_tried_again_when_the_vendor_says(vendor: Vendor, statu
     assert len(vendor.server.seen) == 3
 
 
-def test_a_vendor_that_always_fails_is_a_failure_and_the_rest_goes_on(vendor: Vendor, tmp_path: Path) -> None:
+def test_a_vendor_that_always_fails_is_a_failure_and_the_rest_goes_on(
+    vendor: Vendor, tmp_path: Path
+) -> None:
     vendor.server.script = [GOOD, *[Manner(500, "internal trouble")] * 3]
     first, second, third = vendor.asked(3, cache=tmp_path)
     assert first == third == vendor.good
     assert isinstance(second, Failure)
-    assert second.reason.startswith(f"{vendor.name} gave no answer, asked 3 times: {vendor.detector.vendor} answered 500: ")
+    assert second.reason.startswith(
+        f"{vendor.name} gave no answer, asked 3 times: {vendor.detector.vendor} answered 500: "
+    )
     assert "internal trouble" in second.reason
     assert len(vendor.server.seen) == 5
     assert vendor.asked(3, cache=tmp_path) == [vendor.good] * 3
@@ -195,13 +220,17 @@ def test_a_refusal_is_told_once_with_what_to_set_and_without_the_secret(vendor: 
     assert "answered 403" in first.reason
     assert "may not do this" in first.reason
     assert vendor.detector.credentials in first.reason
-    assert SECRET not in first.reason or vendor.name == "google"  # whose secret is in a file that only its library reads
+    assert (
+        SECRET not in first.reason or vendor.name == "google"
+    )  # whose secret is in a file that only its library reads
     assert second == vendor.good
     assert len(vendor.server.seen) == 2
 
 
 @pytest.mark.parametrize("manner", [BROKEN, HALF])
-def test_an_answer_that_cannot_be_read_is_a_failure_and_the_rest_goes_on(vendor: Vendor, manner: Manner) -> None:
+def test_an_answer_that_cannot_be_read_is_a_failure_and_the_rest_goes_on(
+    vendor: Vendor, manner: Manner
+) -> None:
     vendor.server.script = [manner]
     first, second = vendor.asked(2)
     assert isinstance(first, Failure)
@@ -210,9 +239,13 @@ def test_an_answer_that_cannot_be_read_is_a_failure_and_the_rest_goes_on(vendor:
     assert len(vendor.server.seen) == 2
 
 
-def test_an_answer_that_comes_too_late_is_kept_for_the_next_run(vendor: Vendor, tmp_path: Path) -> None:
+def test_an_answer_that_comes_too_late_is_kept_for_the_next_run(
+    vendor: Vendor, tmp_path: Path
+) -> None:
     vendor.server.script = [Manner(seconds=0.5)]
-    assert vendor.asked(1, cache=tmp_path, timeout=0.2) == [Failure(f"{vendor.name} did not answer within 0.2 seconds.")]
+    assert vendor.asked(1, cache=tmp_path, timeout=0.2) == [
+        Failure(f"{vendor.name} did not answer within 0.2 seconds.")
+    ]
     until = time.monotonic() + 10
     while not list(tmp_path.rglob("[0-9a-f]*.json")) and time.monotonic() < until:
         time.sleep(0.02)
@@ -220,7 +253,9 @@ def test_an_answer_that_comes_too_late_is_kept_for_the_next_run(vendor: Vendor, 
     assert len(vendor.server.seen) == 2
 
 
-def test_nobody_at_the_address_is_told(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_at_the_address_is_told(
+    running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -228,7 +263,10 @@ def test_nobody_at_the_address_is_told(running: dict[Name, Vendor], monkeypatch:
         detector = set_up(name, address, monkeypatch, tmp_path)()
         (answer,) = dict(ask(detector, pictures(1), retries=1, pause=0.01)).values()
         assert isinstance(answer, Failure)
-        assert f"gave no answer, asked 2 times: {detector.vendor} could not be reached" in answer.reason
+        assert (
+            f"gave no answer, asked 2 times: {detector.vendor} could not be reached"
+            in answer.reason
+        )
 
 
 def test_googles_trouble_inside_a_good_answer(google: Vendor) -> None:
@@ -248,7 +286,7 @@ def test_amazons_quota_with_status_400_is_tried_again(amazon: Vendor) -> None:
     assert len(amazon.server.seen) == 2
 
 
-# -- setting up ---------------------------------------------------------------------------------------------------------
+# -- setting up ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -271,16 +309,25 @@ def test_missing_credentials_are_told_before_anything_is_asked(
     assert SECRET not in str(caught.value)
 
 
-def test_the_key_of_azure_is_not_sent_over_plain_http(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_key_of_azure_is_not_sent_over_plain_http(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     set_up("azure", "http://example.org", monkeypatch, tmp_path)
     with pytest.raises(SettingError, match="must begin with https://"):
         open_detector("azure")
 
 
 @pytest.mark.parametrize(
-    ("name", "library"), [("google", "google.cloud.vision"), ("amazon", "boto3"), ("azure", "azure.ai.vision.imageanalysis")]
+    ("name", "library"),
+    [
+        ("google", "google.cloud.vision"),
+        ("amazon", "boto3"),
+        ("azure", "azure.ai.vision.imageanalysis"),
+    ],
 )
-def test_a_missing_library_is_told_with_what_to_install(name: Name, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_told_with_what_to_install(
+    name: Name, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ModelError, match=rf'pip install "fairprobe\[{name}\]"'):
         open_detector(name)
@@ -293,7 +340,10 @@ def test_a_picture_too_large_for_png_goes_as_jpeg_and_one_too_large_for_both_is_
     monkeypatch.setattr(AzureDetector, "largest", 50_000)
     assert azure.detector.detect(noise) == azure.good
     monkeypatch.setattr(AzureDetector, "largest", 500)
-    with pytest.raises(ModelError, match=r"200×100 pixels takes more than the 0\.0005 MB that Azure AI Vision allows"):
+    with pytest.raises(
+        ModelError,
+        match=r"200×100 pixels takes more than the 0\.0005 MB that Azure AI Vision allows",
+    ):
         azure.detector.detect(noise)
     assert len(azure.server.seen) == 1
 

@@ -42,18 +42,24 @@ def convolutions(network: nn.Module) -> int:
 
 
 @pytest.mark.parametrize(("shape", "classes"), [((3, 28, 28), 10), ((3, 120, 120), 2)])
-def test_network_1_has_the_papers_layers_and_parameters(shape: tuple[int, int, int], classes: int) -> None:
+def test_network_1_has_the_papers_layers_and_parameters(
+    shape: tuple[int, int, int], classes: int
+) -> None:
     network = vgg(shape, classes)
     assert convolutions(network) == 8
     assert sum(isinstance(part, nn.Linear) for part in network.modules()) == 2
     assert sum(isinstance(part, nn.Dropout) for part in network.modules()) == 2
     assert 660_000 < size(network) < 670_000
     assert network.eval()(torch.zeros(2, *shape)).shape == (2, classes)
-    assert layer_names(network, torch.zeros(1, *shape))[0] == [f"relu{number}" for number in range(1, 10)]
+    assert layer_names(network, torch.zeros(1, *shape))[0] == [
+        f"relu{number}" for number in range(1, 10)
+    ]
 
 
 @pytest.mark.parametrize(("shape", "classes"), [((3, 28, 28), 10), ((3, 120, 120), 2)])
-def test_network_2_has_the_papers_blocks_and_parameters(shape: tuple[int, int, int], classes: int) -> None:
+def test_network_2_has_the_papers_blocks_and_parameters(
+    shape: tuple[int, int, int], classes: int
+) -> None:
     network = resnet(shape, classes)
     assert convolutions(network) == 22  # as the caption of the paper's figure 4 says
     assert 370_000 < size(network) < 380_000
@@ -77,7 +83,9 @@ def test_bytes_and_numbers_from_0_to_1_are_the_same_image(build: Network) -> Non
     assert torch.allclose(network(images), network(images.float() / 255))
 
 
-@pytest.mark.parametrize(("shape", "classes"), [((0, 28, 28), 2), ((3, 4, 28), 2), ((3, 28, 28), 1)])
+@pytest.mark.parametrize(
+    ("shape", "classes"), [((0, 28, 28), 2), ((3, 4, 28), 2), ((3, 28, 28), 1)]
+)
 def test_images_that_are_too_small_are_refused(shape: tuple[int, int, int], classes: int) -> None:
     with pytest.raises(SettingError, match="8 pixels or more"):
         vgg(shape, classes)
@@ -90,7 +98,9 @@ def test_training_learns_and_the_same_seed_gives_the_same_weights(build: Network
     networks = []
     for seed in (3, 3, 4):
         network = build(SMALL, 2, seed=0)
-        train_on_images(network, images, labels, seed=seed, training=FEW, progress=lambda *at: told.append(at))
+        train_on_images(
+            network, images, labels, seed=seed, training=FEW, progress=lambda *at: told.append(at)
+        )
         networks.append(network)
     one, same, other = (network.state_dict() for network in networks)
     assert all(torch.equal(one[name], same[name]) for name in one)
@@ -115,7 +125,9 @@ def test_the_labels_of_no_images_are_none() -> None:
         ({"images": np.full((96, *SMALL), np.nan, dtype=np.float32)}, ModelError, "diverged"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(given: dict[str, Any], kind: type[FairprobeError], words: str) -> None:
+def test_mistakes_are_told_in_a_sentence(
+    given: dict[str, Any], kind: type[FairprobeError], words: str
+) -> None:
     images, labels = halves()
     settings: dict[str, Any] = {"images": images, "labels": labels, "training": FEW, **given}
     with pytest.raises(kind, match=words):

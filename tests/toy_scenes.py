@@ -1,4 +1,6 @@
-"""A toy world for scenes: objects are boxes of one colour on a grey road, so that a recogniser can be perfect, or unfair on purpose."""
+"""A toy world for scenes: objects are boxes of one colour on a grey road, so that a recogniser can
+be perfect, or unfair on purpose.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from fairprobe.scenes.scene import GivenScenes, Instance, Picture, Scene
 
 HEIGHT, WIDTH, HORIZON = 240, 320, 70
 COLOURS = {"person": (220, 20, 20), "car": (20, 20, 220), "bicycle": (20, 200, 20)}
-SHAPES = {"person": (1.0, 0.4), "car": (1.0, 1.5), "bicycle": (0.5, 1.2)}  # height beside a person's, width beside its own height
+SHAPES = {
+    "person": (1.0, 0.4),
+    "car": (1.0, 1.5),
+    "bicycle": (0.5, 1.2),
+}  # height beside a person's, width beside its own height
 DEEPEST = 40  # pixels of one colour that are still an object
 
 
@@ -56,7 +62,11 @@ def toy_scenes(count: int, seed: int = 0) -> GivenScenes:
     rng = np.random.default_rng(seed)
     return GivenScenes(
         [
-            toy_scene(f"street {at}", {"person": int(rng.integers(1, 3)), "car": int(rng.integers(1, 3)), "bicycle": 1}, rng)
+            toy_scene(
+                f"street {at}",
+                {"person": int(rng.integers(1, 3)), "car": int(rng.integers(1, 3)), "bicycle": 1},
+                rng,
+            )
             for at in range(count)
         ]
     )
@@ -73,7 +83,9 @@ def fair(image: Picture) -> list[Detection]:
         for at, place in enumerate(ndimage.find_objects(pieces), start=1):
             if (pieces[place] == at).sum() >= DEEPEST:
                 rows, columns = place
-                found.append(Detection(label, 0.9, (columns.start, rows.start, columns.stop, rows.stop)))
+                found.append(
+                    Detection(label, 0.9, (columns.start, rows.start, columns.stop, rows.stop))
+                )
     return found
 
 

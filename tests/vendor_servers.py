@@ -21,7 +21,9 @@ Name = Literal["google", "amazon", "azure"]
 
 @dataclass(frozen=True)
 class Manner:
-    """How one request is answered: well, or with a status and words of the vendor's own form, or with these bytes."""
+    """How one request is answered: well, or with a status and words of the vendor's own form, or
+    with these bytes.
+    """
 
     status: int = 200
     said: str = ""
@@ -36,7 +38,9 @@ HALF = Manner(content=b"{}")
 
 
 class VendorServer(ThreadingHTTPServer):
-    """Answers by `script`, one manner a request, and well when the script is over. Remembers every request."""
+    """Answers by `script`, one manner a request, and well when the script is over. Remembers every
+    request.
+    """
 
     daemon_threads = True
 
@@ -57,7 +61,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        about = {"google": _google_request, "amazon": _amazon_request, "azure": _azure_request}[self.server.name](self, body)
+        about = {"google": _google_request, "amazon": _amazon_request, "azure": _azure_request}[
+            self.server.name
+        ](self, body)
         self.server.seen.append(about)
         manner = self.server.script.pop(0) if self.server.script else GOOD
         time.sleep(manner.seconds)
@@ -67,7 +73,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif content is None:
             content = json.dumps(_refusal(self.server.name, manner.status, manner.said)).encode()
         self.send_response(manner.status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(content)), **manner.headers}.items():
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(content)),
+            **manner.headers,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
@@ -79,7 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def vendor_server(name: Name) -> Iterator[VendorServer]:
     with VendorServer(name) as server:
-        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
+        thread = threading.Thread(
+            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
+        )
         thread.start()
         try:
             yield server
@@ -88,7 +100,7 @@ def vendor_server(name: Name) -> Iterator[VendorServer]:
             thread.join()
 
 
-# -- what each vendor is asked: what does not look like it is an error of ours ------------------------------------------
+# -- what each vendor is asked: what does not look like it is an error of ours ---------------------
 
 
 def _google_request(handler: _Handler, body: bytes) -> dict[str, Any]:
@@ -96,14 +108,22 @@ def _google_request(handler: _Handler, body: bytes) -> dict[str, Any]:
     (request,) = json.loads(body)["requests"]
     (feature,) = request["features"]
     assert feature["type"] in ("OBJECT_LOCALIZATION", 19)
-    return {"size": _size(base64.b64decode(request["image"]["content"])), "most": feature["maxResults"], "headers": dict(handler.headers)}
+    return {
+        "size": _size(base64.b64decode(request["image"]["content"])),
+        "most": feature["maxResults"],
+        "headers": dict(handler.headers),
+    }
 
 
 def _amazon_request(handler: _Handler, body: bytes) -> dict[str, Any]:
     assert handler.headers["X-Amz-Target"] == "RekognitionService.DetectLabels"
     assert handler.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
     request = json.loads(body)
-    return {"size": _size(base64.b64decode(request["Image"]["Bytes"])), "least": request["MinConfidence"], "headers": dict(handler.headers)}
+    return {
+        "size": _size(base64.b64decode(request["Image"]["Bytes"])),
+        "least": request["MinConfidence"],
+        "headers": dict(handler.headers),
+    }
 
 
 def _azure_request(handler: _Handler, body: bytes) -> dict[str, Any]:
@@ -119,7 +139,7 @@ def _size(content: bytes) -> tuple[int, int]:
         return image.size
 
 
-# -- what each vendor answers (for a picture of 200×100 pixels where it tells pixels) -----------------------------------
+# -- what each vendor answers (for a picture of 200×100 pixels where it tells pixels) --------------
 
 
 def _corners(left: float, top: float, right: float, bottom: float) -> list[dict[str, float]]:
@@ -185,9 +205,18 @@ ANSWERS: dict[str, Any] = {
         "metadata": {"width": 200, "height": 100},
         "objectsResult": {
             "values": [
-                {"boundingBox": {"x": 0, "y": 25, "w": 100, "h": 75}, "tags": [{"name": "person", "confidence": 0.875}]},
-                {"boundingBox": {"x": 100, "y": 50, "w": 50, "h": 25}, "tags": [{"name": "motorbike", "confidence": 0.75}]},
-                {"boundingBox": {"x": 0, "y": 0, "w": 9, "h": 9}, "tags": [{"name": "kite", "confidence": 0.25}]},
+                {
+                    "boundingBox": {"x": 0, "y": 25, "w": 100, "h": 75},
+                    "tags": [{"name": "person", "confidence": 0.875}],
+                },
+                {
+                    "boundingBox": {"x": 100, "y": 50, "w": 50, "h": 25},
+                    "tags": [{"name": "motorbike", "confidence": 0.75}],
+                },
+                {
+                    "boundingBox": {"x": 0, "y": 0, "w": 9, "h": 9},
+                    "tags": [{"name": "kite", "confidence": 0.25}],
+                },
             ]
         },
     },
@@ -196,7 +225,11 @@ ANSWERS: dict[str, Any] = {
 
 def _refusal(name: Name, status: int, said: str) -> dict[str, Any]:
     if name == "amazon":
-        kinds = {403: "AccessDeniedException", 429: "ThrottlingException", 400: "ProvisionedThroughputExceededException"}
+        kinds = {
+            403: "AccessDeniedException",
+            429: "ThrottlingException",
+            400: "ProvisionedThroughputExceededException",
+        }
         return {"__type": kinds.get(status, "InternalServerError"), "Message": said}
     if name == "google":
         return {"error": {"code": status, "message": said, "status": "PERMISSION_DENIED"}}

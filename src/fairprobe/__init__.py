@@ -1,4 +1,5 @@
-"""fairprobe finds the people a neural network treats unfairly and the neurons that do it, repairs the network, and proves what that did.
+"""fairprobe finds the people a neural network treats unfairly and the neurons that do it, repairs
+the network, and proves what that did.
 
 >>> import fairprobe as fp
 >>> data = fp.datasets.adult()
@@ -14,7 +15,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe import datasets, errors, images, interpret, metrics, networks, repair, scenes, search
+    from fairprobe import (
+        datasets,
+        errors,
+        images,
+        interpret,
+        metrics,
+        networks,
+        repair,
+        scenes,
+        search,
+    )
     from fairprobe.attributes import Attribute, Constraint
     from fairprobe.datasets import Dataset
     from fairprobe.domain import Domain
@@ -28,8 +39,19 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Where each public name lives; rooms are imported by their own name. All is imported when first used: `--help` need not wait for torch.
-_ROOMS = ("datasets", "errors", "images", "interpret", "metrics", "networks", "repair", "scenes", "search")
+# Where each public name lives; rooms are imported by their own name. All is imported when first
+# used: `--help` need not wait for torch.
+_ROOMS = (
+    "datasets",
+    "errors",
+    "images",
+    "interpret",
+    "metrics",
+    "networks",
+    "repair",
+    "scenes",
+    "search",
+)
 _HOMES = {
     "Attribute": "attributes",
     "Audit": "run",

@@ -1,4 +1,5 @@
-"""The pytest plugin: a fixture `fairness` and a mark of the same name. Nothing heavy is imported before a test asserts something.
+"""The pytest plugin: a fixture `fairness` and a mark of the same name. Nothing heavy is imported
+before a test asserts something.
 
 def test_sex_does_not_decide(fairness):
     fairness.assert_individual(model, data, sensitive="sex", max_rate=0.01)
@@ -23,7 +24,9 @@ GROUPS = 5  # named in a message
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the mark known, so that --strict-markers accepts it."""
-    config.addinivalue_line("markers", "fairness: a test of how a model treats people (select with -m fairness)")
+    config.addinivalue_line(
+        "markers", "fairness: a test of how a model treats people (select with -m fairness)"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +49,9 @@ class Fairness:
         seed: int = 0,
         uncertain: Uncertain = "fail",
     ) -> None:
-        """At most this share of all possible people get another answer when only the sensitive attributes change (DM-RS)."""
+        """At most this share of all possible people get another answer when only the sensitive
+        attributes change (DM-RS).
+        """
         __tracebackhide__ = True
         from fairprobe.gate import Policy, check, sampler
         from fairprobe.gate.measuring import possible_people, prepared
@@ -65,7 +70,9 @@ class Fairness:
         max_rate: float = 0.05,
         uncertain: Uncertain = "fail",
     ) -> None:
-        """At most this share of the people in the data would get another answer. The message names groups, never a person in the data."""
+        """At most this share of the people in the data would get another answer. The message names
+        groups, never a person in the data.
+        """
         __tracebackhide__ = True
         from fairprobe.gate import Policy, check
         from fairprobe.gate.measuring import people_in_data, prepared
@@ -85,16 +92,27 @@ class Fairness:
         seed: int = 0,
         uncertain: Uncertain = "fail",
     ) -> None:
-        """No group of the people held out is given the favourable answer much more rarely than another."""
+        """No group of the people held out is given the favourable answer much more rarely than
+        another.
+        """
         __tracebackhide__ = True
         from fairprobe.gate import Policy, check
         from fairprobe.gate.measuring import groups_held_out, prepared
 
         given = {"impact_ratio": min_impact_ratio, "demographic_parity": max_demographic_parity}
-        policy = Policy(limits={name: limit for name, limit in given.items() if limit is not None}, uncertain=uncertain)
+        policy = Policy(
+            limits={name: limit for name, limit in given.items() if limit is not None},
+            uncertain=uncertain,
+        )
         _assert(check(groups_held_out(*prepared(data, model, sensitive), seed=seed), policy))
 
-    def assert_policy(self, run: Audit | Path | str, policy: Policy | Path | str, *, baseline: Audit | Path | str | None = None) -> None:
+    def assert_policy(
+        self,
+        run: Audit | Path | str,
+        policy: Policy | Path | str,
+        *,
+        baseline: Audit | Path | str | None = None,
+    ) -> None:
         """The run keeps to the policy, as `fairprobe check` decides."""
         __tracebackhide__ = True
         from fairprobe.gate import check
@@ -109,7 +127,9 @@ def _assert(verdict: Verdict, more: str = "") -> None:
     from fairprobe.gate.words import difference, shared
     from fairprobe.report.formats import listed
 
-    lines = [f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {listed(verdict.sensitive)})"]
+    lines = [
+        f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {listed(verdict.sensitive)})"
+    ]
     lines += [ruling.why for ruling in verdict.failed]
     lines += [f"{difference(pair)}\n    Both: {shared(pair)}." for pair in verdict.pairs]
     raise AssertionError("\n".join([*lines, more] if more else lines))
@@ -117,7 +137,11 @@ def _assert(verdict: Verdict, more: str = "") -> None:
 
 def _affected(groups: list[dict[str, Any]]) -> str:
     """The groups with most people affected."""
-    worst = sorted((group for group in groups if group["hits"]), key=lambda group: -group["low"])[:GROUPS]
+    worst = sorted((group for group in groups if group["hits"]), key=lambda group: -group["low"])[
+        :GROUPS
+    ]
     return "\n".join(
-        f"{group['hits']:,} of {group['samples']:,} with {group['attribute']} {group['value']} are affected." for group in worst
+        f"{group['hits']:,} of {group['samples']:,} with {group['attribute']} {group['value']} are"
+        " affected."
+        for group in worst
     )

@@ -1,4 +1,6 @@
-"""One attribute of a person: its kind, its bounds, how its codes read; and rules between attributes."""
+"""One attribute of a person: its kind, its bounds, how its codes read; and rules between
+attributes.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,12 @@ LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, neighbouring int
 class Attribute:
     """One attribute: its kind, its bounds, and how its codes read to a person.
 
-    `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them from the domain.
-    `bin` is the width of the original value that one integer code stands for (age in decades: 10).
-    `grain` is the size of one search step on a real attribute (a hundredth of its range unless given).
-    `missing` is the code that stands for "not known"; it lies outside the domain, so it is never generated.
-    `one_hot` says that networks see a categorical attribute as one column a category.
+    `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them from the
+    domain. `bin` is the width of the original value that one integer code stands for (age in
+    decades: 10). `grain` is the size of one search step on a real attribute (a hundredth of its
+    range unless given). `missing` is the code that stands for "not known"; it lies outside the
+    domain, so it is never generated. `one_hot` says that networks see a categorical attribute as
+    one column a category.
     """
 
     name: str
@@ -40,49 +43,73 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if self.kind not in ("integer", "categorical", "real"):
-            raise DomainError(f"Attribute '{self.name}': kind must be integer, categorical or real, not '{self.kind}'.")
+            raise DomainError(
+                f"Attribute '{self.name}': kind must be integer, categorical or real, not"
+                f" '{self.kind}'."
+            )
         if self.kind == "categorical":
             self._check_categories()
         elif self.one_hot:
-            raise DomainError(f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be one-hot.")
+            raise DomainError(
+                f"Attribute '{self.name}' is {self.kind}; only a categorical attribute can be"
+                " one-hot."
+            )
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low <= self.high):
-            raise DomainError(f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to {self.high:g}.")
+            raise DomainError(
+                f"Attribute '{self.name}' needs finite bounds with low ≤ high; got {self.low:g} to"
+                f" {self.high:g}."
+            )
         if max(abs(self.low), abs(self.high)) > LARGEST_REAL:
             raise DomainError(
-                f"Attribute '{self.name}' has bounds beyond {LARGEST_REAL:g}, which rows cannot hold. Count it in a larger unit."
+                f"Attribute '{self.name}' has bounds beyond {LARGEST_REAL:g}, which rows cannot"
+                " hold. Count it in a larger unit."
             )
         if self.missing is not None and self.low <= self.missing <= self.high:
             raise DomainError(
-                f"Attribute '{self.name}': the code {self.missing:g} for a missing value lies inside the bounds "
-                f"{self.low:g} to {self.high:g}, so it would be generated. Choose one outside."
+                f"Attribute '{self.name}': the code {self.missing:g} for a missing value lies"
+                f" inside the bounds {self.low:g} to {self.high:g}, so it would be generated."
+                " Choose one outside."
             )
         if self.kind != "real":
             self._check_whole()
         if self.grain == 0:
-            object.__setattr__(self, "grain", (self.high - self.low) / 100 or 1.0 if self.kind == "real" else 1.0)
-        elif not (0 < self.grain <= LARGEST_REAL) or (self.kind != "real" and self.grain != int(self.grain)):
-            raise DomainError(f"Attribute '{self.name}' is {self.kind}; a search step (grain) of {self.grain:g} is not possible for it.")
+            object.__setattr__(
+                self, "grain", (self.high - self.low) / 100 or 1.0 if self.kind == "real" else 1.0
+            )
+        elif not (0 < self.grain <= LARGEST_REAL) or (
+            self.kind != "real" and self.grain != int(self.grain)
+        ):
+            raise DomainError(
+                f"Attribute '{self.name}' is {self.kind}; a search step (grain) of {self.grain:g}"
+                " is not possible for it."
+            )
 
     def _check_categories(self) -> None:
         if not self.categories:
-            raise DomainError(f"Attribute '{self.name}' is categorical and needs the names of its categories.")
+            raise DomainError(
+                f"Attribute '{self.name}' is categorical and needs the names of its categories."
+            )
         if len(set(self.categories)) != len(self.categories):
             raise DomainError(f"Attribute '{self.name}' names a category twice.")
         if self.high == -1:
             object.__setattr__(self, "high", len(self.categories) - 1)
         if self.low < 0 or self.high >= len(self.categories):
             raise DomainError(
-                f"Attribute '{self.name}' has {len(self.categories)} categories, numbered from 0, but bounds {self.low:g} to {self.high:g}."
+                f"Attribute '{self.name}' has {len(self.categories)} categories, numbered from 0,"
+                f" but bounds {self.low:g} to {self.high:g}."
             )
 
     def _check_whole(self) -> None:
         if self.low != int(self.low) or self.high != int(self.high):
-            raise DomainError(f"Attribute '{self.name}' is {self.kind}; its bounds must be whole, not {self.low:g} to {self.high:g}.")
+            raise DomainError(
+                f"Attribute '{self.name}' is {self.kind}; its bounds must be whole, not"
+                f" {self.low:g} to {self.high:g}."
+            )
         largest = max(abs(self.low), abs(self.high))
         if largest > LARGEST_EXACT_INTEGER:
             raise DomainError(
-                f"Attribute '{self.name}' reaches {largest:,.0f}; integers are exact up to {LARGEST_EXACT_INTEGER:,}. "
-                "Count it in a larger unit, or declare it real."
+                f"Attribute '{self.name}' reaches {largest:,.0f}; integers are exact up to"
+                f" {LARGEST_EXACT_INTEGER:,}. Count it in a larger unit, or declare it real."
             )
 
     @property
@@ -106,16 +133,20 @@ class Attribute:
     def code_of(self, category: str) -> int:
         """The code of a category's name."""
         if category not in self.categories:
-            raise DomainError(f"'{category}' is not a category of '{self.name}'.{suggest(category, self.categories)}")
+            raise DomainError(
+                f"'{category}' is not a category of"
+                f" '{self.name}'.{suggest(category, self.categories)}"
+            )
         return self.categories.index(category)
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for each name.
+    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for
+    each name.
 
-    `repair`, where it can be given, returns the columns that must change for the rule to hold; without it, rows that break the rule are
-    thrown away, which is slow when few rows obey it.
+    `repair`, where it can be given, returns the columns that must change for the rule to hold;
+    without it, rows that break the rule are thrown away, which is slow when few rows obey it.
     """
 
     name: str

@@ -17,7 +17,15 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["DataError", "DomainError", "FairprobeError", "InputError", "ModelError", "SettingError", "StorageError"]
+__all__ = [
+    "DataError",
+    "DomainError",
+    "FairprobeError",
+    "InputError",
+    "ModelError",
+    "SettingError",
+    "StorageError",
+]
 
 SHOWN = 30  # known names listed in a message
 
@@ -56,7 +64,9 @@ class StorageError(FairprobeError, OSError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The tail of an error message about an unknown name: the nearest known one, then all of them."""
+    """The tail of an error message about an unknown name: the nearest known one, then all of
+    them.
+    """
     names = list(known)
     near = get_close_matches(name, names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""

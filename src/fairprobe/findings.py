@@ -1,7 +1,9 @@
-"""`Findings`: the unique IDIs of a search, each with its counterpart and where it came from. In memory, or in a Parquet file.
+"""`Findings`: the unique IDIs of a search, each with its counterpart and where it came from. In
+  memory, or in a Parquet file.
 
-A row of the table is one pair: a column for every attribute (codes), `<sensitive>_other` for the counterpart's values, `label` and
-`label_other`, the model's `probability` of each, the `gap`, the `phase`, and the `origin` (the number of the seed).
+A row of the table is one pair: a column for every attribute (codes), `<sensitive>_other` for the
+counterpart's values, `label` and `label_other`, the model's `probability` of each, the `gap`, the
+`phase`, and the `origin` (the number of the seed).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ BATCH = 262_144
 class Generation:
     """How findings came about. `tried`: different instances; `judged`: with repetitions.
 
-    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed". `scores`: what the method measured itself.
+    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed".
+      `scores`: what the method measured itself.
     """
 
     method: str
@@ -59,7 +62,7 @@ class Findings:
     table: pa.Table | None = None
     path: Path | None = None
 
-    # -- looking at them ------------------------------------------------------------------------------------
+    # -- looking at them ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
         if self.table is not None:
@@ -72,7 +75,10 @@ class Findings:
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=size)
         else:
-            with _reading(self.path), pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+            with (
+                _reading(self.path),
+                pq.ParquetFile(self.path, page_checksum_verification=True) as file,
+            ):
                 yield from file.iter_batches(batch_size=size)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -92,12 +98,23 @@ class Findings:
 
     def rows(self, pairs: pa.Table | pa.RecordBatch, *, other: bool = False) -> Rows:
         """The instances of some pairs, or their counterparts."""
-        names = [f"{name}_other" if other and name in self.domain.sensitive else name for name in self.domain.names]
+        names = [
+            f"{name}_other" if other and name in self.domain.sensitive else name
+            for name in self.domain.names
+        ]
         columns = [
-            pairs.column(name).to_numpy(zero_copy_only=False) if isinstance(pairs, pa.RecordBatch) else pairs.column(name).to_numpy()
+            (
+                pairs.column(name).to_numpy(zero_copy_only=False)
+                if isinstance(pairs, pa.RecordBatch)
+                else pairs.column(name).to_numpy()
+            )
             for name in names
         ]
-        return np.stack(columns, axis=1).astype(np.float32) if columns else np.empty((0, 0), dtype=np.float32)
+        return (
+            np.stack(columns, axis=1).astype(np.float32)
+            if columns
+            else np.empty((0, 0), dtype=np.float32)
+        )
 
     def count(self, phase: str) -> int:
         """How many were found in the phase "global" or "local"."""
@@ -110,19 +127,33 @@ class Findings:
         with _reading(self.path):
             return pq.read_table(self.path, page_checksum_verification=True)
 
-    # -- making, saving, loading ----------------------------------------------------------------------------
+    # -- making, saving, loading -------------------------------------------------------------------
 
     @classmethod
     def from_records(
-        cls, domain: Domain, records: Callable[[], Iterable[Any]], generation: Generation, save_to: Path | None = None
+        cls,
+        domain: Domain,
+        records: Callable[[], Iterable[Any]],
+        generation: Generation,
+        save_to: Path | None = None,
     ) -> Findings:
-        """From a ledger, which can be asked for its records again: a file that cannot be written does not lose them."""
+        """From a ledger, which can be asked for its records again: a file that cannot be written
+        does not lose them.
+        """
         schema = _schema(domain, generation)
         if save_to is not None:
-            with suppress(StorageError):  # whoever saves the findings later is told; until then they stay in memory
+            with suppress(
+                StorageError
+            ):  # whoever saves the findings later is told; until then they stay in memory
                 _write(save_to, schema, (_batch(domain, some, schema) for some in records()))
                 return cls(domain, generation, path=save_to)
-        return cls(domain, generation, table=pa.Table.from_batches([_batch(domain, some, schema) for some in records()], schema))
+        return cls(
+            domain,
+            generation,
+            table=pa.Table.from_batches(
+                [_batch(domain, some, schema) for some in records()], schema
+            ),
+        )
 
     def save(self, path: Path | str) -> Path:
         """Writes a Parquet file, whole or not at all."""
@@ -132,7 +163,9 @@ class Findings:
 
     @classmethod
     def load(cls, path: Path | str, domain: Domain) -> Findings:
-        """Opens a file written by `save`; the pairs stay on disk. `domain` tells which columns are attributes."""
+        """Opens a file written by `save`; the pairs stay on disk. `domain` tells which columns are
+        attributes.
+        """
         source = Path(path)
         with _reading(source):
             schema = pq.read_schema(source)
@@ -140,16 +173,24 @@ class Findings:
             generation = Generation(**about["generation"])
         expected = _schema(domain, generation)
         if schema.names != expected.names or schema.types != expected.types:
-            wrong = ", ".join(sorted(set(map(str, schema)) ^ set(map(str, expected)))[:5]) or "their order"
+            wrong = (
+                ", ".join(sorted(set(map(str, schema)) ^ set(map(str, expected)))[:5])
+                or "their order"
+            )
             raise StorageError(
-                f"{source} holds other findings than this domain describes (different: {wrong}). Give the domain they were found in."
+                f"{source} holds other findings than this domain describes (different: {wrong})."
+                " Give the domain they were found in."
             )
         return cls(domain, generation, path=source)
 
     def where(self, kept: Sequence[Mask]) -> Findings:
-        """Those for which the masks, one for each of `batches()`, say so; in memory, or in the same file as before."""
+        """Those for which the masks, one for each of `batches()`, say so; in memory, or in the same
+        file as before.
+        """
         schema = _schema(self.domain, self.generation)
-        some = (batch.filter(pa.array(mask)) for batch, mask in zip(self.batches(), kept, strict=True))
+        some = (
+            batch.filter(pa.array(mask)) for batch, mask in zip(self.batches(), kept, strict=True)
+        )
         if self.path is not None and self.table is None:
             _write(self.path, schema, some)
             return self
@@ -158,13 +199,26 @@ class Findings:
     def merge(self, other: Findings) -> Findings:
         """Both together, each instance once; what this one has comes first."""
         if other.domain != self.domain:
-            raise DomainError("Findings of different domains, or of different sensitive attributes, cannot be merged.")
+            raise DomainError(
+                "Findings of different domains, or of different sensitive attributes, cannot be"
+                " merged."
+            )
         both = pa.concat_tables([self._whole(), other._whole().cast(self._whole().schema)])
         part = self.rows(both)[:, self.domain.other_columns]
         _, first = np.unique(part, axis=0, return_index=True)
         ours, theirs = self.generation, other.generation
-        summed = ("seeds", "tried", "judged", "wall_seconds", "cpu_seconds")  # `tried` is then an upper bound
-        generation = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in summed}, scores={})
+        summed = (
+            "seeds",
+            "tried",
+            "judged",
+            "wall_seconds",
+            "cpu_seconds",
+        )  # `tried` is then an upper bound
+        generation = replace(
+            ours,
+            **{name: getattr(ours, name) + getattr(theirs, name) for name in summed},
+            scores={},
+        )
         return Findings(self.domain, generation, table=both.take(np.sort(first)))
 
 
@@ -173,7 +227,9 @@ def _reading(path: Path | None) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        raise StorageError(f"{path} cannot be read as findings: {error}. Run the audit again.") from error
+        raise StorageError(
+            f"{path} cannot be read as findings: {error}. Run the audit again."
+        ) from error
 
 
 def check_names(domain: Domain) -> None:
@@ -181,7 +237,10 @@ def check_names(domain: Domain) -> None:
     columns = _names(domain)
     for name in domain.names:
         if columns.count(name) > 1:
-            raise DomainError(f"An attribute cannot be called '{name}': the findings have a column of that name. Rename it.")
+            raise DomainError(
+                f"An attribute cannot be called '{name}': the findings have a column of that name."
+                " Rename it."
+            )
 
 
 def _names(domain: Domain) -> list[str]:
@@ -189,8 +248,15 @@ def _names(domain: Domain) -> list[str]:
 
 
 def _schema(domain: Domain, generation: Generation) -> pa.Schema:
-    kinds = {"label": pa.int32(), "label_other": pa.int32(), "origin": pa.int64(), "phase": pa.dictionary(pa.int8(), pa.string())}
-    codes = [pa.float32() if attribute.kind == "real" else pa.int32() for attribute in domain.attributes]
+    kinds = {
+        "label": pa.int32(),
+        "label_other": pa.int32(),
+        "origin": pa.int64(),
+        "phase": pa.dictionary(pa.int8(), pa.string()),
+    }
+    codes = [
+        pa.float32() if attribute.kind == "real" else pa.int32() for attribute in domain.attributes
+    ]
     others = [codes[column] for column in domain.sensitive_columns]
     types = [*codes, *others, *(kinds.get(name, pa.float32()) for name in PROVENANCE)]
     about = json.dumps({"generation": asdict(generation), "sensitive": domain.sensitive})
@@ -204,19 +270,28 @@ def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for column, values in zip(schema, columns, strict=True):
         if column.name == "phase":
-            arrays.append(pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int8)), pa.array(PHASES)))
+            arrays.append(
+                pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int8)), pa.array(PHASES))
+            )
         else:
-            arrays.append(pa.array(np.ascontiguousarray(values).astype(column.type.to_pandas_dtype())))
+            arrays.append(
+                pa.array(np.ascontiguousarray(values).astype(column.type.to_pandas_dtype()))
+            )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _phase_codes(batch: pa.RecordBatch) -> Any:
     column = batch.column("phase")
     names = column.dictionary.to_pylist()
-    return np.array([PHASES.index(name) for name in names], dtype=np.int8)[column.indices.to_numpy(zero_copy_only=False)]
+    return np.array([PHASES.index(name) for name in names], dtype=np.int8)[
+        column.indices.to_numpy(zero_copy_only=False)
+    ]
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
         for batch in batches:
             writer.write_batch(batch)

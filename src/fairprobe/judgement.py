@@ -1,16 +1,18 @@
 """The one definition of *discriminatory*.
 
-A row is an individual discriminatory instance (IDI) when some counterpart, equal in everything but the sensitive attributes, is
-given another label. All combinations of sensitive values are asked at once, so the verdict depends only on the other
-attributes: if labels differ anywhere over the sensitive values, every one of them has a partner.
+A row is an individual discriminatory instance (IDI) when some counterpart, equal in everything but
+the sensitive attributes, is given another label. All combinations of sensitive values are asked at
+once, so the verdict depends only on the other attributes: if labels differ anywhere over the
+sensitive values, every one of them has a partner.
 
-    paper           here
-    label(x)        the most probable class; a lead of at most `TIE` over the runner-up is a tie, and a tie is not evidence
-    x'              `x_other`: a value that flips the label if there is one (the one with the widest gap), else the widest gap
-    gap             the change of the probability of the class predicted for x
+    paper           here label(x)        the most probable class; a lead of at most `TIE` over the
+    runner-up is a tie, and a tie is not evidence x'              `x_other`: a value that flips the
+    label if there is one (the one with the widest gap), else the widest gap gap             the
+    change of the probability of the class predicted for x
 
-Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last bit. Without `TIE` a network that
-does not look at the sensitive attribute could be accused by rounding.
+Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last
+bit. Without `TIE` a network that does not look at the sensitive attribute could be accused by
+rounding.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ ROWS_AT_ONCE = 65536
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found for each row: `probability` is the model's for its `label`, `probability_other` for `label_other`.
+    """What the judge found for each row: `probability` is the model's for its `label`,
+    `probability_other` for `label_other`.
 
-    `is_tie`: the row's own label is a tie. With three or more sensitive values it can be discriminatory all the same, by two others.
+    `is_tie`: the row's own label is a tie. With three or more sensitive values it can be
+      discriminatory all the same, by two others.
     """
 
     is_discriminatory: Mask
@@ -54,16 +58,32 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     """Judges every row against all its counterparts that the domain's constraints allow."""
     if len(x) == 0:
         none, nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        return Verdict(np.empty(0, dtype=bool), x.copy(), none, none, nobody, nobody, nobody, np.empty(0, dtype=bool))
+        return Verdict(
+            np.empty(0, dtype=bool),
+            x.copy(),
+            none,
+            none,
+            nobody,
+            nobody,
+            nobody,
+            np.empty(0, dtype=bool),
+        )
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     if len(x) <= at_once:
         return _judge(domain, model, x)
     parts = [_judge(domain, model, x[i : i + at_once]) for i in range(0, len(x), at_once)]
-    return Verdict(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Verdict)))
+    return Verdict(
+        *(
+            np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Verdict)
+        )
+    )
 
 
 def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tuple[Rows, Verdict]:
-    """The same instances and verdicts, discriminatory ties told of with a sensitive value whose label is certain."""
+    """The same instances and verdicts, discriminatory ties told of with a sensitive value whose
+    label is certain.
+    """
     shaky = verdict.is_discriminatory & verdict.is_tie
     if not shaky.any():
         return x, verdict
@@ -80,7 +100,9 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     labels, lead = labels_and_lead(p)
     label = labels[own]
     evidence = lead > TIE
-    of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]  # how probable each counterpart makes the label of x
+    of_label = p.ravel()[
+        np.arange(n * v) * p.shape[1] + np.repeat(label, v)
+    ]  # how probable each counterpart makes the label of x
     change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
     preference = change
     if domain.constraints:
@@ -92,7 +114,9 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     preference.ravel()[own] = -2
     other = first + preference.argmax(axis=1)
     found = differs.ravel()[other]
-    if not evidence[own].all():  # a tie, or a row that must not be: then its own label proves nothing
+    if not evidence[
+        own
+    ].all():  # a tie, or a row that must not be: then its own label proves nothing
         found &= two_labels(labels.reshape(n, v), evidence.reshape(n, v))
         if domain.constraints:
             found &= allowed[own]

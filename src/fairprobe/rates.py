@@ -24,12 +24,20 @@ class Rate:
     @property
     def low(self) -> float:
         """The interval's lower end; 0 when nothing was hit."""
-        return float(beta.ppf((1 - self.confidence) / 2, self.hits, self.samples - self.hits + 1)) if self.hits else 0.0
+        return (
+            float(beta.ppf((1 - self.confidence) / 2, self.hits, self.samples - self.hits + 1))
+            if self.hits
+            else 0.0
+        )
 
     @property
     def high(self) -> float:
         """The interval's upper end; 1 when everything was hit, or nothing was sampled."""
-        return float(beta.ppf((1 + self.confidence) / 2, self.hits + 1, self.samples - self.hits)) if self.hits < self.samples else 1.0
+        return (
+            float(beta.ppf((1 + self.confidence) / 2, self.hits + 1, self.samples - self.hits))
+            if self.hits < self.samples
+            else 1.0
+        )
 
     def to_dict(self) -> dict[str, float]:
         """Plain data, for JSON."""

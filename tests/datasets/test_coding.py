@@ -1,4 +1,6 @@
-"""`Coding`: cells to codes and back, gaps, and that a pipeline which learnt from the table understands what comes back."""
+"""`Coding`: cells to codes and back, gaps, and that a pipeline which learnt from the table
+understands what comes back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def people() -> pd.DataFrame:
             "age": [31, 44, 27, 60],
             "income": [1.5, 2.25, -3.1, 0.1],
             "married": [True, False, True, True],
-            "degree": pd.Categorical(["none", "phd", "none", "school"], categories=["none", "school", "college", "phd"], ordered=True),
+            "degree": pd.Categorical(
+                ["none", "phd", "none", "school"],
+                categories=["none", "school", "college", "phd"],
+                ordered=True,
+            ),
             "region": [1, 2, 2, 1],
         }
     )
@@ -46,7 +52,7 @@ WITH_GAPS = people().assign(
 )
 
 
-# -- there and back -----------------------------------------------------------------------------------------------------
+# -- there and back --------------------------------------------------------------------------------
 
 
 def test_a_table_comes_back_with_its_values_and_types() -> None:
@@ -74,15 +80,28 @@ def test_codes_beyond_the_categories_are_gaps() -> None:
 
 @st.composite
 def domains(draw: st.DrawFn) -> Domain:
-    kinds = draw(st.lists(st.sampled_from(["integer", "bins", "real", "categorical"]), min_size=1, max_size=5))
+    kinds = draw(
+        st.lists(
+            st.sampled_from(["integer", "bins", "real", "categorical"]), min_size=1, max_size=5
+        )
+    )
     attributes = []
     for place, kind in enumerate(kinds):
         name = f"a{place}"
         low = draw(st.integers(-1000, 1000))
         high = low + draw(st.integers(0, 500))
         if kind == "categorical":
-            names = draw(st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1), min_size=1, max_size=6, unique=True))
-            attributes.append(Attribute(name=name, kind="categorical", categories=tuple(names), missing=-1))
+            names = draw(
+                st.lists(
+                    st.text(st.characters(categories=["L", "N", "P"]), min_size=1),
+                    min_size=1,
+                    max_size=6,
+                    unique=True,
+                )
+            )
+            attributes.append(
+                Attribute(name=name, kind="categorical", categories=tuple(names), missing=-1)
+            )
         elif kind == "real":
             attributes.append(Attribute(name=name, kind="real", low=low / 7, high=high / 7))
         else:
@@ -110,7 +129,11 @@ FRAMES = st.integers(1, 30).flatmap(
         {
             "word": st.lists(st.sampled_from(["a", "b", "c d", "é"]), min_size=rows, max_size=rows),
             "whole": st.lists(st.integers(-(2**24) + 1, 2**24), min_size=rows, max_size=rows),
-            "real": st.lists(st.integers(-99999, 99999).map(lambda n: n / 1000 + 0.0), min_size=rows, max_size=rows),
+            "real": st.lists(
+                st.integers(-99999, 99999).map(lambda n: n / 1000 + 0.0),
+                min_size=rows,
+                max_size=rows,
+            ),
             "truth": st.lists(st.booleans(), min_size=rows, max_size=rows),
             "group": st.lists(st.sampled_from([1, 2, 9]), min_size=rows, max_size=rows),
         }
@@ -146,7 +169,12 @@ def test_words_with_blanks_keep_them_for_the_model() -> None:
 
 
 def test_renamed_categories_are_known_by_the_values_of_the_table() -> None:
-    domain = Domain((Attribute(name="sex", kind="categorical", categories=("male", "female")), Attribute(name="x", low=0, high=9)))
+    domain = Domain(
+        (
+            Attribute(name="sex", kind="categorical", categories=("male", "female")),
+            Attribute(name="x", low=0, high=9),
+        )
+    )
     coding = Coding(domain, values={"sex": (1, 2)})
     assert coding.rows(pd.DataFrame({"sex": [2, 1], "x": [0, 0]}))[:, 0].tolist() == [1, 0]
     assert coding.words(np.array([[1, 0]], dtype=np.float32))["sex"].tolist() == [2]
@@ -156,7 +184,9 @@ def test_renamed_categories_are_known_by_the_values_of_the_table() -> None:
 def test_a_pipeline_that_learnt_from_the_table_answers_the_same_to_words(gaps: bool) -> None:
     frame = pd.concat([people()] * 5, ignore_index=True)
     encode = make_column_transformer(
-        (OneHotEncoder(), ["sex", "married", "degree", "region"]), (StandardScaler(), ["age", "income"]), verbose_feature_names_out=False
+        (OneHotEncoder(), ["sex", "married", "degree", "region"]),
+        (StandardScaler(), ["age", "income"]),
+        verbose_feature_names_out=False,
     )
     pipeline = make_pipeline(encode, LogisticRegression()).fit(frame, [0, 1, 0, 1] * 5)
     coding = Coding.of(frame, sensitive=["region"], gaps=gaps)
@@ -166,7 +196,7 @@ def test_a_pipeline_that_learnt_from_the_table_answers_the_same_to_words(gaps: b
 
 SINGLES = st.floats(-(2.0**122), 2.0**122, width=32)
 
-# -- shortest decimals --------------------------------------------------------------------------------------------------
+# -- shortest decimals -----------------------------------------------------------------------------
 
 
 @given(st.integers(-999_999, 999_999), st.integers(-12, 12))
@@ -181,7 +211,7 @@ def test_the_shortest_decimal_is_the_same_single(value: float) -> None:
     assert shortest(single).astype(np.float32)[0] == single[0]
 
 
-# -- gaps ---------------------------------------------------------------------------------------------------------------
+# -- gaps ------------------------------------------------------------------------------------------
 
 
 def test_the_codes_of_gaps_lie_outside_the_domain() -> None:
@@ -224,7 +254,7 @@ def test_a_gap_where_none_was_seen_is_refused() -> None:
         coding.rows(people().assign(age=[1, np.nan, 3, 4]))
 
 
-# -- data sets and other things -----------------------------------------------------------------------------------------
+# -- data sets and other things --------------------------------------------------------------------
 
 
 def test_a_data_set_knows_its_words() -> None:
@@ -235,7 +265,12 @@ def test_a_data_set_knows_its_words() -> None:
 def test_a_data_set_without_a_coding_names_categories_as_its_domain_does() -> None:
     data = adult()
     person = data.words(data.x[:1]).to_dict("records")[0]
-    assert [person[name] for name in ("age", "workclass", "gender", "capital-gain")] == [30, "State-gov", "Male", 2000]
+    assert [person[name] for name in ("age", "workclass", "gender", "capital-gain")] == [
+        30,
+        "State-gov",
+        "Male",
+        2000,
+    ]
 
 
 def test_codings_are_equal_when_they_code_the_same() -> None:

@@ -43,16 +43,25 @@ def loaded(request: pytest.FixtureRequest) -> tuple[str, Dataset]:
 
 
 def encoded_width(data: Dataset) -> int:
-    return sum(len(attribute.categories) if attribute.one_hot else 1 for attribute in data.domain.attributes)
+    return sum(
+        len(attribute.categories) if attribute.one_hot else 1
+        for attribute in data.domain.attributes
+    )
 
 
 def in_words(x: np.ndarray, data: Dataset) -> pd.DataFrame:
     """The rows as a person would write them: names of categories, and the lower end of each bin."""
     columns = {}
     for codes, attribute in zip(x.T, data.domain.attributes, strict=True):
-        known = codes if attribute.missing is None else np.where(codes == attribute.missing, np.nan, codes)
+        known = (
+            codes
+            if attribute.missing is None
+            else np.where(codes == attribute.missing, np.nan, codes)
+        )
         if attribute.kind == "categorical":
-            columns[attribute.name] = [None if np.isnan(code) else attribute.categories[int(code)] for code in known]
+            columns[attribute.name] = [
+                None if np.isnan(code) else attribute.categories[int(code)] for code in known
+            ]
         else:
             columns[attribute.name] = list(known * attribute.bin)
     return pd.DataFrame(columns)
@@ -70,7 +79,9 @@ def test_sizes_labels_and_outliers(loaded: tuple[str, Dataset]) -> None:
 def test_a_card_and_protected_attributes_that_can_be_audited(loaded: tuple[str, Dataset]) -> None:
     _, data = loaded
     assert data.card is not None
-    assert all([data.card.title, data.card.about, data.card.source, data.card.licence, data.card.citation])
+    assert all(
+        [data.card.title, data.card.about, data.card.source, data.card.licence, data.card.citation]
+    )
     for attribute in data.protected:
         assert data.with_sensitive(attribute).domain.value_count >= 2
 
@@ -100,7 +111,7 @@ def test_adult_loads_quickly() -> None:
     assert time.process_time() - start < 1.0
 
 
-# -- codings ----------------------------------------------------------------------------------------------------
+# -- codings ---------------------------------------------------------------------------------------
 
 
 def test_adult_reads_in_words() -> None:
@@ -109,7 +120,11 @@ def test_adult_reads_in_words() -> None:
     assert person["age"] == "50–59"
     assert person["workclass"] == "not known"
     assert person["fnlwgt"] == "180,000–199,999"
-    assert (person["gender"], person["race"], data.classes[data.y[27]]) == ("Male", "Asian-Pac-Islander", ">50K")
+    assert (person["gender"], person["race"], data.classes[data.y[27]]) == (
+        "Male",
+        "Asian-Pac-Islander",
+        ">50K",
+    )
 
 
 def test_adult_domain_is_the_literatures() -> None:
@@ -140,7 +155,11 @@ def test_german_marital_status_names_no_gender() -> None:
     assert data.domain["gender"].categories == ("Male", "Female")
     assert np.bincount(gender.astype(int)).tolist() == [690, 310]
     assert np.bincount(marital.astype(int)).tolist() == [548, 452]
-    assert {(g, m) for g, m in zip(gender, marital, strict=True)} == {(0, 0), (0, 1), (1, 1)}  # the source has no single woman
+    assert {(g, m) for g, m in zip(gender, marital, strict=True)} == {
+        (0, 0),
+        (0, 1),
+        (1, 1),
+    }  # the source has no single woman
 
 
 def test_bank_caps_long_calls_and_says_who_was_contacted_before() -> None:
@@ -150,7 +169,10 @@ def test_bank_caps_long_calls_and_says_who_was_contacted_before() -> None:
     contacted = data.x[:, data.domain.index("contacted-before")]
     assert int(contacted.sum()) == int((raw["pdays"] < 999).sum()) == 1_515
     months = data.x[:, data.domain.index("month")]
-    assert (data.domain["month"].describe(float(months.min())), data.domain["month"].describe(float(months.max()))) == ("mar", "dec")
+    assert (
+        data.domain["month"].describe(float(months.min())),
+        data.domain["month"].describe(float(months.max())),
+    ) == ("mar", "dec")
 
 
 def test_compas_age_groups_follow_from_age() -> None:
@@ -178,13 +200,17 @@ def test_compas_free_is_the_same_people_in_single_columns() -> None:
     assert free.domain.constraints == ()
     assert all(attribute.one_hot is False for attribute in free.domain.attributes)
     for name in ("age-cat", "charge-degree", "charge-desc"):
-        columns = [index for index, column in enumerate(free.domain.names) if column.startswith(f"{name}=")]
+        columns = [
+            index for index, column in enumerate(free.domain.names) if column.startswith(f"{name}=")
+        ]
         assert (free.x[:, columns].sum(axis=1) == 1).all()
-        np.testing.assert_array_equal(free.x[:, columns].argmax(axis=1), grouped.x[:, grouped.domain.index(name)])
+        np.testing.assert_array_equal(
+            free.x[:, columns].argmax(axis=1), grouped.x[:, grouped.domain.index(name)]
+        )
     np.testing.assert_array_equal(free.x[:, :7], grouped.x[:, :7])
 
 
-# -- the packaged files -----------------------------------------------------------------------------------------
+# -- the packaged files ----------------------------------------------------------------------------
 
 SOURCES = {"adult": "adult", "german": "german", "bank": "bank_additional_full", "compas": "compas"}
 
@@ -192,7 +218,9 @@ SOURCES = {"adult": "adult", "german": "german", "bank": "bank_additional_full",
 @pytest.mark.parametrize("name", SOURCES)
 def test_packaged_values_are_the_sources(name: str, assets: Path) -> None:
     source = pd.read_csv(assets / f"{SOURCES[name]}.csv.gz", dtype=str, keep_default_na=False)
-    packaged = pd.read_csv(str(packaged_module.packaged_file(name)), dtype=str, keep_default_na=False)
+    packaged = pd.read_csv(
+        str(packaged_module.packaged_file(name)), dtype=str, keep_default_na=False
+    )
     pd.testing.assert_frame_equal(packaged, source[list(packaged.columns)])
 
 
@@ -243,9 +271,17 @@ def broken(kind: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "wrong"),
-    [("cut short", "damaged"), ("empty", "0 bytes"), ("other text", "damaged"), ("folder", "cannot be read"), ("absent", "No such file")],
+    [
+        ("cut short", "damaged"),
+        ("empty", "0 bytes"),
+        ("other text", "damaged"),
+        ("folder", "cannot be read"),
+        ("absent", "No such file"),
+    ],
 )
-def test_a_broken_file_is_named_with_what_to_do(kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_file_is_named_with_what_to_do(
+    kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = broken(kind, tmp_path)
     monkeypatch.setattr(packaged_module, "packaged_file", lambda _: file)
     with pytest.raises(StorageError, match="Reinstall fairprobe") as caught:
@@ -254,7 +290,7 @@ def test_a_broken_file_is_named_with_what_to_do(kind: str, wrong: str, tmp_path:
     assert str(file) in str(caught.value)
 
 
-# -- the catalogue ----------------------------------------------------------------------------------------------
+# -- the catalogue ---------------------------------------------------------------------------------
 
 
 def test_catalogue_tells_the_truth() -> None:
@@ -264,7 +300,11 @@ def test_catalogue_tells_the_truth() -> None:
         entry, data = entries[name], load(name)
         assert (entry.rows, entry.attributes, entry.protected) == (*data.x.shape, data.protected)
         assert data.card is not None
-        assert (entry.title, entry.licence, entry.source) == (data.card.title, data.card.licence, data.card.source)
+        assert (entry.title, entry.licence, entry.source) == (
+            data.card.title,
+            data.card.licence,
+            data.card.source,
+        )
         assert entry.packaged
         assert entry.available
 
@@ -299,7 +339,9 @@ def test_load_refuses_what_it_does_not_know(name: str, options: dict[str, str], 
     assert words in str(caught.value)
 
 
-def test_an_unfetched_data_set_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfetched_data_set_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="fairprobe datasets fetch meps"):
         load("meps")

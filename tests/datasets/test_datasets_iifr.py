@@ -21,7 +21,13 @@ PAPER = {
         1_000,
         61,  # the paper has 30, which are not identified
         0.3,
-        {"19-25": (0.190, 0.421), "26-35": (0.398, 0.296), "36-45": (0.226, 0.243), "46-55": (0.115, 0.243), "56-75": (0.071, 0.268)},
+        {
+            "19-25": (0.190, 0.421),
+            "26-35": (0.398, 0.296),
+            "36-45": (0.226, 0.243),
+            "46-55": (0.115, 0.243),
+            "56-75": (0.071, 0.268),
+        },
     ),
 }
 
@@ -37,7 +43,9 @@ def test_people_columns_and_shares_are_those_of_the_paper(loaded: Dataset) -> No
     assert Encoder(loaded.domain).width == columns
     assert loaded.y.mean() == pytest.approx(positive, abs=6e-4)
     own = loaded.domain.own_value(loaded.x)
-    assert {loaded.domain.describe_value(place) for place in range(loaded.domain.value_count)} == set(groups)
+    assert {
+        loaded.domain.describe_value(place) for place in range(loaded.domain.value_count)
+    } == set(groups)
     for place in range(loaded.domain.value_count):
         share, rate = groups[loaded.domain.describe_value(place)]
         assert (own == place).mean() == pytest.approx(share, abs=6e-4)
@@ -83,7 +91,9 @@ def test_the_papers_similar_pair_is_as_similar_here() -> None:
     data = load_iifr("adult")
     z = Encoder(data.domain)(torch.from_numpy(data.x))
     standard = Scale.standard(z)(z[places])
-    assert float(cosine_similarity(standard[0], standard[1], dim=0)) == pytest.approx(0.802, abs=5e-4)
+    assert float(cosine_similarity(standard[0], standard[1], dim=0)) == pytest.approx(
+        0.802, abs=5e-4
+    )
 
 
 def column(data: Dataset, name: str) -> Rows:

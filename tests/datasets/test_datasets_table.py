@@ -17,7 +17,9 @@ from fairprobe.errors import DataError, DomainError
 DOMAIN = Domain(
     (
         Attribute(name="age", low=1, high=9, bin=10),
-        Attribute(name="work", kind="categorical", categories=("private", "state", "none"), missing=100),
+        Attribute(
+            name="work", kind="categorical", categories=("private", "state", "none"), missing=100
+        ),
         Attribute(name="children", low=0, high=20),
         Attribute(name="rate", kind="real", low=0, high=5),
         Attribute(name="level", kind="categorical", categories=("1", "2", "3")),
@@ -39,12 +41,16 @@ def people(**changes: Any) -> pd.DataFrame:
 def test_words_become_codes() -> None:
     rows = rows_from_frame(people(), DOMAIN)
     assert rows.dtype == np.float32
-    expected = np.array([[3, 1, 0, 0.5, 2], [5, 100, 2, 4.857, 0], [0, 0, 1, 1, 1]], dtype=np.float32)
+    expected = np.array(
+        [[3, 1, 0, 0.5, 2], [5, 100, 2, 4.857, 0], [0, 0, 1, 1, 1]], dtype=np.float32
+    )
     np.testing.assert_array_equal(rows, expected)
 
 
 def test_order_of_columns_index_and_others_do_not_matter() -> None:
-    frame = people(nickname=["a", "b", "c"])[["nickname", "level", "rate", "children", "work", "age"]].set_index(pd.Index([7, 7, 9]))
+    frame = people(nickname=["a", "b", "c"])[
+        ["nickname", "level", "rate", "children", "work", "age"]
+    ].set_index(pd.Index([7, 7, 9]))
     np.testing.assert_array_equal(rows_from_frame(frame, DOMAIN), rows_from_frame(people(), DOMAIN))
 
 
@@ -62,7 +68,9 @@ def test_order_of_columns_index_and_others_do_not_matter() -> None:
     ],
 )
 def test_other_types_of_the_same_values(changes: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(rows_from_frame(people(**changes), DOMAIN), rows_from_frame(people(), DOMAIN))
+    np.testing.assert_array_equal(
+        rows_from_frame(people(**changes), DOMAIN), rows_from_frame(people(), DOMAIN)
+    )
 
 
 def test_no_rows() -> None:
@@ -82,18 +90,44 @@ def test_the_lower_end_of_a_bin_belongs_to_it(code: int, width: float) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"work": ["state", "privat", "none"]}, DomainError, ["Row 1", "'privat'", "'work'", "Did you mean 'private'?"]),
+        (
+            {"work": ["state", "privat", "none"]},
+            DomainError,
+            ["Row 1", "'privat'", "'work'", "Did you mean 'private'?"],
+        ),
         ({"level": [3, 1, 4]}, DomainError, ["Row 2", "'4'", "'level'", "Known: 1, 2, 3."]),
-        ({"level": [3, None, 1]}, DataError, ["Row 1", "no value for 'level'", "1 of 3 rows", "`missing` code"]),
-        ({"work": [["state"], "state", "none"]}, DataError, ["'work'", "must hold names of categories"]),
+        (
+            {"level": [3, None, 1]},
+            DataError,
+            ["Row 1", "no value for 'level'", "1 of 3 rows", "`missing` code"],
+        ),
+        (
+            {"work": [["state"], "state", "none"]},
+            DataError,
+            ["'work'", "must hold names of categories"],
+        ),
         ({"age": [39, np.nan, 7]}, DataError, ["Row 1", "no value for 'age'"]),
-        ({"age": [39, 50, "seven"]}, DataError, ["Row 2", "'seven'", "'age'", "not a finite number"]),
+        (
+            {"age": [39, 50, "seven"]},
+            DataError,
+            ["Row 2", "'seven'", "'age'", "not a finite number"],
+        ),
         ({"age": [np.inf, 50, 7]}, DataError, ["Row 0", "'inf'", "not a finite number"]),
-        ({"age": pd.to_datetime(["2020-01-01"] * 3)}, DataError, ["Row 0", "2020-01-01", "not a finite number"]),
-        ({"children": [0, 1.5, 1]}, DataError, ["Row 1", "'1.5'", "'children'", "not a whole number"]),
+        (
+            {"age": pd.to_datetime(["2020-01-01"] * 3)},
+            DataError,
+            ["Row 0", "2020-01-01", "not a finite number"],
+        ),
+        (
+            {"children": [0, 1.5, 1]},
+            DataError,
+            ["Row 1", "'1.5'", "'children'", "not a whole number"],
+        ),
     ],
 )
-def test_a_bad_value_is_named(changes: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+def test_a_bad_value_is_named(
+    changes: dict[str, Any], error: type[Exception], words: list[str]
+) -> None:
     with pytest.raises(error) as caught:
         rows_from_frame(people(**changes), DOMAIN)
     for word in words:

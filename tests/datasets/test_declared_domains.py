@@ -1,4 +1,6 @@
-"""`domain.toml`: written and read again it says the same, however odd the names; and each mistake in it is one sentence."""
+"""`domain.toml`: written and read again it says the same, however odd the names; and each mistake
+in it is one sentence.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from hypothesis import strategies as st
 from tests.helpers import tiny_domain
 
 from fairprobe.attributes import Constraint
-from fairprobe.datasets import Coding, Declared, adult, bank, compas, german, open_table, read_domain, write_domain
+from fairprobe.datasets import (
+    Coding,
+    Declared,
+    adult,
+    bank,
+    compas,
+    german,
+    open_table,
+    read_domain,
+    write_domain,
+)
 from fairprobe.datasets.rules import Wording
 from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError, StorageError
@@ -73,7 +85,7 @@ def domain_file(folder: Path, text: str) -> Path:
     return path
 
 
-# -- what a file says ---------------------------------------------------------------------------------------------------
+# -- what a file says ------------------------------------------------------------------------------
 
 
 def test_a_file_says_what_it_says(tmp_path: Path) -> None:
@@ -88,9 +100,19 @@ def test_a_file_says_what_it_says(tmp_path: Path) -> None:
         Attribute(name="group", kind="categorical", categories=("young", "old"), one_hot=True),
     )
     assert declared.scaling == {"age": (38, 13.5)}
-    table = pd.DataFrame({"age": [17, 40], "capital-gain": [5500, 0], "rate": [0.1, 0.5], "sex": [1, 2], "group": [39, 40]})
+    table = pd.DataFrame(
+        {
+            "age": [17, 40],
+            "capital-gain": [5500, 0],
+            "rate": [0.1, 0.5],
+            "sex": [1, 2],
+            "group": [39, 40],
+        }
+    )
     rows = declared.coding.rows(table)
-    np.testing.assert_array_equal(rows, np.array([[17, 5, 0.1, 1, 0], [40, 0, 0.5, 0, 1]], dtype=np.float32))
+    np.testing.assert_array_equal(
+        rows, np.array([[17, 5, 0.1, 1, 0], [40, 0, 0.5, 0, 1]], dtype=np.float32)
+    )
     assert domain.satisfies(rows).tolist() == [False, False]
     assert domain.repair(rows)[:, 1].tolist() == [0, 0]
     assert domain.satisfies(domain.repair(rows)).all()
@@ -98,10 +120,13 @@ def test_a_file_says_what_it_says(tmp_path: Path) -> None:
 
 def test_the_rules_stay_when_others_are_sensitive(tmp_path: Path) -> None:
     domain = read_domain(domain_file(tmp_path, GOOD)).coding.domain.with_sensitive("group")
-    assert [constraint.name for constraint in domain.constraints] == ["the young gain nothing", "low rates"]
+    assert [constraint.name for constraint in domain.constraints] == [
+        "the young gain nothing",
+        "low rates",
+    ]
 
 
-# -- round trips --------------------------------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 
 
 def test_what_is_read_is_written_the_same(tmp_path: Path) -> None:
@@ -159,23 +184,65 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[Attribute, dict[str, Any]]:
         one_hot, low = draw(st.booleans()), draw(st.integers(0, 1))
         more: dict[str, Any] = {}
         if draw(st.booleans()):
-            cuts = draw(st.lists(st.floats(-1000, 1000, width=16), min_size=len(categories), max_size=len(categories), unique=True))
-            more = {"cuts": np.array(sorted(cuts)[1:], dtype=np.float32), "values": tuple(sorted(cuts))}
+            cuts = draw(
+                st.lists(
+                    st.floats(-1000, 1000, width=16),
+                    min_size=len(categories),
+                    max_size=len(categories),
+                    unique=True,
+                )
+            )
+            more = {
+                "cuts": np.array(sorted(cuts)[1:], dtype=np.float32),
+                "values": tuple(sorted(cuts)),
+            }
         elif draw(st.booleans()):
             more = {
-                "values": tuple(range(len(categories))) if draw(st.booleans()) else tuple(f"w{place}" for place in range(len(categories)))
+                "values": (
+                    tuple(range(len(categories)))
+                    if draw(st.booleans())
+                    else tuple(f"w{place}" for place in range(len(categories)))
+                )
             }
         attribute = Attribute(
-            name=name, kind="categorical", categories=categories, one_hot=one_hot, low=low, missing=-1 if missing else None
+            name=name,
+            kind="categorical",
+            categories=categories,
+            one_hot=one_hot,
+            low=low,
+            missing=-1 if missing else None,
         )
         return attribute, more
     low, width = draw(st.integers(-(10**6), 10**6)), draw(st.integers(1, 10**6))
-    more = {"scaling": (draw(st.floats(-100, 100)), draw(st.floats(0.1, 100)))} if draw(st.booleans()) else {}
+    more = (
+        {"scaling": (draw(st.floats(-100, 100)), draw(st.floats(0.1, 100)))}
+        if draw(st.booleans())
+        else {}
+    )
     code = low - 1 if missing else None
     if kind == "integer":
-        return Attribute(name=name, low=low, high=low + width, bin=draw(st.sampled_from([1, 10, 0.5])), missing=code), more
+        return (
+            Attribute(
+                name=name,
+                low=low,
+                high=low + width,
+                bin=draw(st.sampled_from([1, 10, 0.5])),
+                missing=code,
+            ),
+            more,
+        )
     grain = draw(st.sampled_from([0, 0.125]))
-    return Attribute(name=name, kind="real", low=low / 7, high=(low + width) / 7, grain=grain, missing=code and code / 7), more
+    return (
+        Attribute(
+            name=name,
+            kind="real",
+            low=low / 7,
+            high=(low + width) / 7,
+            grain=grain,
+            missing=code and code / 7,
+        ),
+        more,
+    )
 
 
 @st.composite
@@ -183,23 +250,31 @@ def declarations(draw: st.DrawFn) -> Declared:
     names = draw(st.lists(NAMES, min_size=2, max_size=4, unique=True))
     made = [draw(attributes(name)) for name in names]
     domain = Domain(tuple(attribute for attribute, _ in made))
-    whole = [attribute.name for attribute in domain.attributes if (attribute.size or 0) in range(2, 10)]
+    whole = [
+        attribute.name for attribute in domain.attributes if (attribute.size or 0) in range(2, 10)
+    ]
     domain = domain.with_sensitive(whole[0]) if whole else domain
     parts = {
-        key: {name: more[key] for name, (_, more) in zip(names, made, strict=True) if key in more} for key in ("cuts", "values", "scaling")
+        key: {name: more[key] for name, (_, more) in zip(names, made, strict=True) if key in more}
+        for key in ("cuts", "values", "scaling")
     }
     coding = Coding(domain, parts["cuts"], parts["values"], parts["scaling"], gaps=True)
     rules = []
     if draw(st.booleans()) and domain.attributes[0].kind != "categorical" and names[0]:
         quoted = "`" + names[0].replace("`", "``") + "`"
-        rules = [Wording(draw(NAMES), rule=f"{quoted} < 3"), Wording("other\nrule", when=f"{quoted} > 3", then=f"{quoted}\n<= 9.5")]
+        rules = [
+            Wording(draw(NAMES), rule=f"{quoted} < 3"),
+            Wording("other\nrule", when=f"{quoted} > 3", then=f"{quoted}\n<= 9.5"),
+        ]
         rules = rules[:1] if rules[0].name == rules[1].name else rules
     return Declared(coding, draw(st.none() | NAMES), draw(st.none() | NAMES), tuple(rules))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(declarations())
-def test_every_declaration_survives_however_odd_its_names(tmp_path: Path, declared: Declared) -> None:
+def test_every_declaration_survives_however_odd_its_names(
+    tmp_path: Path, declared: Declared
+) -> None:
     write_domain(declared, tmp_path / "domain.toml")
     again = read_domain(tmp_path / "domain.toml")
     assert again == declared
@@ -209,7 +284,11 @@ def test_every_declaration_survives_however_odd_its_names(tmp_path: Path, declar
 
 
 def test_a_file_explains_itself_and_leaves_out_what_is_code(tmp_path: Path) -> None:
-    domain = Domain(tiny_domain().attributes, ("gender",), (Constraint("code", lambda columns: columns["skill"] > 3),))
+    domain = Domain(
+        tiny_domain().attributes,
+        ("gender",),
+        (Constraint("code", lambda columns: columns["skill"] > 3),),
+    )
     write_domain(Coding.of_domain(domain), tmp_path / "domain.toml")
     text = (tmp_path / "domain.toml").read_text(encoding="utf-8")
     assert text.startswith("# Which people can exist")
@@ -224,7 +303,7 @@ def test_values_that_a_file_cannot_hold_are_refused_and_nothing_is_written(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-# -- mistakes -----------------------------------------------------------------------------------------------------------
+# -- mistakes --------------------------------------------------------------------------------------
 
 AGE = '[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\n'
 SEX = '[attributes.sex]\nkind = "categorical"\ncategories = ["f", "m"]\n'
@@ -234,47 +313,118 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "empty": ("", "declares no attribute"),
     "attributes is no table": ("attributes = 3", "`attributes` must be a table, not 3"),
     "attribute is no table": ("[attributes]\nage = 3", "Attribute 'age' must be a table"),
-    "unknown key at the top": ("lable = 'x'\n" + AGE, "has the key 'lable', which does not exist there. Did you mean 'label'"),
+    "unknown key at the top": (
+        "lable = 'x'\n" + AGE,
+        "has the key 'lable', which does not exist there. Did you mean 'label'",
+    ),
     "unknown key": (AGE + "hihg = 3", "Attribute 'age' has the key 'hihg'.* Did you mean 'high'"),
     "key of another kind": (AGE + "one_hot = true", "Attribute 'age' has the key 'one_hot'"),
     "no kind": ("[attributes.age]\nlow = 3", "Attribute 'age' has no `kind`"),
-    "unknown kind": ("[attributes.age]\nkind = 'whole'", "Attribute 'age': `kind` must be integer, real or categorical, not 'whole'"),
-    "kind is a number": ("[attributes.age]\nkind = 3", "`kind` must be integer, real or categorical, not 3"),
-    "no bound": ("[attributes.age]\nkind = 'real'\nlow = 3", "Attribute 'age' is real and needs `high`"),
-    "no categories": ("[attributes.sex]\nkind = 'categorical'", "Attribute 'sex' is categorical and needs `categories`"),
-    "empty categories": (SEX.replace('"f", "m"', ""), "Attribute 'sex' is categorical and needs the names"),
+    "unknown kind": (
+        "[attributes.age]\nkind = 'whole'",
+        "Attribute 'age': `kind` must be integer, real or categorical, not 'whole'",
+    ),
+    "kind is a number": (
+        "[attributes.age]\nkind = 3",
+        "`kind` must be integer, real or categorical, not 3",
+    ),
+    "no bound": (
+        "[attributes.age]\nkind = 'real'\nlow = 3",
+        "Attribute 'age' is real and needs `high`",
+    ),
+    "no categories": (
+        "[attributes.sex]\nkind = 'categorical'",
+        "Attribute 'sex' is categorical and needs `categories`",
+    ),
+    "empty categories": (
+        SEX.replace('"f", "m"', ""),
+        "Attribute 'sex' is categorical and needs the names",
+    ),
     "category twice": (SEX.replace('"m"', '"f"'), "Attribute 'sex' names a category twice"),
-    "category is a number": (SEX.replace('"m"', "3"), "Attribute 'sex': `categories` must be a list of words .* holds 3"),
-    "word for a number": (AGE.replace("9", '"9"'), "Attribute 'age': `high` must be a number, not '9'"),
-    "truth for a number": (AGE.replace("9", "true"), "Attribute 'age': `high` must be a number, not True"),
+    "category is a number": (
+        SEX.replace('"m"', "3"),
+        "Attribute 'sex': `categories` must be a list of words .* holds 3",
+    ),
+    "word for a number": (
+        AGE.replace("9", '"9"'),
+        "Attribute 'age': `high` must be a number, not '9'",
+    ),
+    "truth for a number": (
+        AGE.replace("9", "true"),
+        "Attribute 'age': `high` must be a number, not True",
+    ),
     "infinite": (AGE.replace("9", "inf"), "Attribute 'age': `high` must be finite"),
-    "number for a truth": (SEX + "one_hot = 1", "Attribute 'sex': `one_hot` must be true or false, not 1"),
-    "low above high": (AGE.replace("low = 0", "low = 10"), "Attribute 'age' needs finite bounds with low ≤ high; got 10 to 9"),
-    "fraction for a whole number": (AGE.replace("9", "9.5"), "Attribute 'age' is integer; its bounds must be whole"),
-    "missing inside": (AGE + "missing = 5", "Attribute 'age': the code 5 for a missing value lies inside"),
+    "number for a truth": (
+        SEX + "one_hot = 1",
+        "Attribute 'sex': `one_hot` must be true or false, not 1",
+    ),
+    "low above high": (
+        AGE.replace("low = 0", "low = 10"),
+        "Attribute 'age' needs finite bounds with low ≤ high; got 10 to 9",
+    ),
+    "fraction for a whole number": (
+        AGE.replace("9", "9.5"),
+        "Attribute 'age' is integer; its bounds must be whole",
+    ),
+    "missing inside": (
+        AGE + "missing = 5",
+        "Attribute 'age': the code 5 for a missing value lies inside",
+    ),
     "no bin": (AGE + "bin = 0", "Attribute 'age': `bin` and `grain` must be more than 0"),
     "division by nothing": (AGE + "divide_by = 0", "Attribute 'age': `divide_by` must not be 0"),
     "too few values": (SEX + "values = [1]", "Attribute 'sex' has 2 categories but 1 `values`"),
     "value twice": (SEX + "values = [1, 1.0]", "Attribute 'sex': `values` must be different"),
-    "value is a list": (SEX + "values = [[1], 2]", "Attribute 'sex': `values` must be different words"),
-    "cut is a word": (SEX + "cuts = ['a']\nvalues = [1, 2]", "Attribute 'sex': `cuts` must be numbers"),
-    "too many cuts": (SEX + "cuts = [1, 2]\nvalues = [1, 2]", "Attribute 'sex' has 2 categories and needs 1 rising `cuts`"),
+    "value is a list": (
+        SEX + "values = [[1], 2]",
+        "Attribute 'sex': `values` must be different words",
+    ),
+    "cut is a word": (
+        SEX + "cuts = ['a']\nvalues = [1, 2]",
+        "Attribute 'sex': `cuts` must be numbers",
+    ),
+    "too many cuts": (
+        SEX + "cuts = [1, 2]\nvalues = [1, 2]",
+        "Attribute 'sex' has 2 categories and needs 1 rising `cuts`",
+    ),
     "cuts without values": (SEX + "cuts = [1]", "Attribute 'sex' has `cuts` and needs `values`"),
-    "value in another category": (SEX + "cuts = [1]\nvalues = [1, 2]", "Attribute 'sex': each of the `values` must lie in its own"),
-    "unknown sensitive": ("sensitive = ['sxe']\n" + SEX, "There is no attribute 'sxe'. Did you mean 'sex'"),
+    "value in another category": (
+        SEX + "cuts = [1]\nvalues = [1, 2]",
+        "Attribute 'sex': each of the `values` must lie in its own",
+    ),
+    "unknown sensitive": (
+        "sensitive = ['sxe']\n" + SEX,
+        "There is no attribute 'sxe'. Did you mean 'sex'",
+    ),
     "sensitive is a word": ("sensitive = 'sex'\n" + SEX, "`sensitive` must be a list, not 'sex'"),
     "sensitive is a number": ("sensitive = [3]\n" + SEX, "`sensitive` must be a list of words"),
-    "constraint without name": (AGE + "[[constraints]]\nrule = 'age > 3'", "Constraint 1 needs a `name`"),
-    "constraint without rule": (AGE + "[[constraints]]\nname = 'r'", "Constraint 'r' needs either `rule`, or `when`"),
-    "constraint twice": (AGE + "[[constraints]]\nname = 'r'\nrule = 'age > 3'\n" * 2, "More than one constraint is named 'r'"),
+    "constraint without name": (
+        AGE + "[[constraints]]\nrule = 'age > 3'",
+        "Constraint 1 needs a `name`",
+    ),
+    "constraint without rule": (
+        AGE + "[[constraints]]\nname = 'r'",
+        "Constraint 'r' needs either `rule`, or `when`",
+    ),
+    "constraint twice": (
+        AGE + "[[constraints]]\nname = 'r'\nrule = 'age > 3'\n" * 2,
+        "More than one constraint is named 'r'",
+    ),
     "constraint is a word": ("constraints = ['age > 3']\n" + AGE, "Constraint 1 must be a table"),
-    "constraint with another key": (AGE + "[[constraints]]\nname = 'r'\nif = 'age > 3'", "Constraint 'r' has the key 'if'"),
-    "bad rule": (AGE + "[[constraints]]\nname = 'r'\nrule = 'agee > 3'", "Constraint 'r', rule: there is no attribute 'agee'"),
+    "constraint with another key": (
+        AGE + "[[constraints]]\nname = 'r'\nif = 'age > 3'",
+        "Constraint 'r' has the key 'if'",
+    ),
+    "bad rule": (
+        AGE + "[[constraints]]\nname = 'r'\nrule = 'agee > 3'",
+        "Constraint 'r', rule: there is no attribute 'agee'",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_sentence_that_names_the_file_and_the_attribute(tmp_path: Path, name: str) -> None:
+def test_a_mistake_is_one_sentence_that_names_the_file_and_the_attribute(
+    tmp_path: Path, name: str
+) -> None:
     text, message = MISTAKES[name]
     path = domain_file(tmp_path, text)
     with pytest.raises(DomainError, match=message) as caught:

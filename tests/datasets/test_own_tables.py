@@ -1,4 +1,6 @@
-"""`open_table`: a table of the user's own as a data set, what is left out and counted, and what is refused."""
+"""`open_table`: a table of the user's own as a data set, what is left out and counted, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -31,35 +33,61 @@ def path(tmp_path: Path) -> Path:
 
 
 def frame(**columns: Any) -> pd.DataFrame:
-    return pd.DataFrame({"x": [1, 2, 3, 4], "sex": ["m", "f", "f", "m"], "y": ["no", "yes", "no", "yes"]} | columns)
+    return pd.DataFrame(
+        {"x": [1, 2, 3, 4], "sex": ["m", "f", "f", "m"], "y": ["no", "yes", "no", "yes"]} | columns
+    )
 
 
-# -- what is opened -----------------------------------------------------------------------------------------------------
+# -- what is opened --------------------------------------------------------------------------------
 
 
 def test_a_file_becomes_a_data_set(path: Path) -> None:
     data = open_table(path, label="income", sensitive=["sex", "region"], favourable="high")
     assert data.name == "my"
     assert data.domain.names == ("age", "sex", "region", "hours", "pay")
-    assert [attribute.kind for attribute in data.domain.attributes] == ["integer", "categorical", "categorical", "integer", "real"]
+    assert [attribute.kind for attribute in data.domain.attributes] == [
+        "integer",
+        "categorical",
+        "categorical",
+        "integer",
+        "real",
+    ]
     assert (data.domain.sensitive, data.protected) == (("sex", "region"), ("sex", "region"))
     assert (data.label, data.classes, data.favourable) == ("income", ("high", "low"), 0)
     assert data.y.tolist() == [0, 1, 1, 1]
     # Codes of gaps: one below 20 hours; below pay by its range, 0.1 − 2.15.
-    expected = np.array([[31, 1, 0, 40, 1.5], [44, 0, 1, 19, 2.25], [27, 0, 1, 38, -2.05], [61, -1, 0, 20, 0.1]], dtype=np.float32)
+    expected = np.array(
+        [[31, 1, 0, 40, 1.5], [44, 0, 1, 19, 2.25], [27, 0, 1, 38, -2.05], [61, -1, 0, 20, 0.1]],
+        dtype=np.float32,
+    )
     np.testing.assert_allclose(data.x, expected, rtol=1e-6)
     assert data.domain.comparable(data.x).tolist() == [True, True, True, False]
     assert data.card is not None
     assert data.card.title == "my.csv"
-    assert data.card.about == "4 rows with 5 attributes; 1 rows without a label were left out; gaps: sex 1, hours 1, pay 1."
+    assert (
+        data.card.about
+        == "4 rows with 5 attributes; 1 rows without a label were left out; gaps: sex 1, hours 1,"
+        " pay 1."
+    )
     assert (data.card.source, data.card.licence, data.card.citation) == (str(path), "unknown", "")
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
-    assert data.origin == {"path": str(path), "sha256": digest, "label": "income", "drop": [], "rows": 4}
+    assert data.origin == {
+        "path": str(path),
+        "sha256": digest,
+        "label": "income",
+        "drop": [],
+        "rows": 4,
+    }
 
 
 def test_its_words_are_those_of_the_file(path: Path) -> None:
     data = open_table(path, label="income", sensitive=["sex", "region"])
-    expected = pd.read_csv(path, na_values="?").dropna(subset="income").drop(columns="income").reset_index(drop=True)
+    expected = (
+        pd.read_csv(path, na_values="?")
+        .dropna(subset="income")
+        .drop(columns="income")
+        .reset_index(drop=True)
+    )
     pd.testing.assert_frame_equal(data.words(data.x), expected)
 
 
@@ -94,11 +122,17 @@ def test_dropped_columns_are_named_in_the_card(path: Path) -> None:
         ([0.0, 1.0, 1.0, 0.0], ("0", "1"), [0, 1, 1, 0]),
         ([True, False, True, True], ("False", "True"), [1, 0, 1, 1]),
         (["b", "c", "a", "b"], ("a", "b", "c"), [1, 2, 0, 1]),
-        (pd.Categorical(["b", "a", "a", "b"], categories=["b", "a", "z"]), ("a", "b"), [1, 0, 0, 1]),
+        (
+            pd.Categorical(["b", "a", "a", "b"], categories=["b", "a", "z"]),
+            ("a", "b"),
+            [1, 0, 0, 1],
+        ),
         (["1", "2", "other", "1"], ("1", "2", "other"), [0, 1, 2, 0]),
     ],
 )
-def test_classes_are_sorted_as_numbers_or_words(labels: Any, classes: tuple[str, ...], y: list[int]) -> None:
+def test_classes_are_sorted_as_numbers_or_words(
+    labels: Any, classes: tuple[str, ...], y: list[int]
+) -> None:
     data = open_table(frame(y=labels), label="y")
     assert data.classes == classes
     assert data.y.tolist() == y
@@ -108,7 +142,9 @@ def test_whole_labels_with_gaps_are_whole() -> None:
     assert open_table(frame(y=[0, None, 1, 0]), label="y").classes == ("0", "1")
 
 
-def test_categories_of_a_frame_come_back_as_categories_and_words_of_a_file_as_words(path: Path) -> None:
+def test_categories_of_a_frame_come_back_as_categories_and_words_of_a_file_as_words(
+    path: Path,
+) -> None:
     table = frame(sex=pd.Categorical(["m", "f", "f", "m"], categories=["m", "f", "x"]))
     data = open_table(table, label="y")
     assert data.domain["sex"].categories == ("m", "f")
@@ -120,16 +156,21 @@ def test_categories_of_a_frame_come_back_as_categories_and_words_of_a_file_as_wo
 def test_adult_as_a_file_has_the_people_of_the_packaged_one(tmp_path: Path) -> None:
     table = read_packaged("adult")
     table.to_csv(tmp_path / "adult.csv", index=False)
-    data = open_table(tmp_path / "adult.csv", label="income", sensitive=["sex", "race"], favourable=">50K")
+    data = open_table(
+        tmp_path / "adult.csv", label="income", sensitive=["sex", "race"], favourable=">50K"
+    )
     packaged = adult()
     assert len(data) == len(packaged)
     np.testing.assert_array_equal(data.y, packaged.y)
     words = data.words(data.x[:500])
     assert words["age"].tolist() == table["age"][:500].tolist()
-    assert words["workclass"].fillna("?").tolist() == table["workclass"][:500].astype(object).fillna("?").tolist()
+    assert (
+        words["workclass"].fillna("?").tolist()
+        == table["workclass"][:500].astype(object).fillna("?").tolist()
+    )
 
 
-# -- with a domain file -------------------------------------------------------------------------------------------------
+# -- with a domain file ----------------------------------------------------------------------------
 
 DOMAIN = """
 favourable = "high"
@@ -155,21 +196,29 @@ def test_a_domain_file_decides_what_the_columns_are(path: Path, tmp_path: Path) 
     assert data.domain.names == ("sex", "region", "age")
     assert data.domain.sensitive == ("sex",)
     assert data.favourable == 0
-    # 'm' is no category and '?' a gap: both −1; ages 27 and 61 lie outside the decades 3 to 5 and stay.
+    # 'm' is no category and '?' a gap: both −1; ages 27 and 61 lie outside the decades 3 to 5 and
+    # stay.
     assert data.x.tolist() == [[-1, 0, 3], [0, 1, 4], [0, 1, 2], [-1, 0, 6]]
-    assert data.domain.describe(data.x[0]) == {"sex": "not known", "region": "north", "age": "30–39"}
+    assert data.domain.describe(data.x[0]) == {
+        "sex": "not known",
+        "region": "north",
+        "age": "30–39",
+    }
     assert data.domain.outside(data.x).rows.tolist() == [True, False, True, True]
     assert data.card is not None
     assert "sex: 1 gaps; sex: 1 words that are none of its categories" in data.card.about
     assert "columns that the domain does not have: hours, pay" in data.card.about
-    again = open_table(path, label="income", sensitive="region", favourable="low", domain=tmp_path / "domain.toml")
+    again = open_table(
+        path, label="income", sensitive="region", favourable="low", domain=tmp_path / "domain.toml"
+    )
     assert (again.domain.sensitive, again.favourable) == (("region",), 1)
 
 
 def test_a_column_declared_as_categories_may_mix_words_with_numbers(tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text("code,x,y\n10,1,a\n11,2,b\nA1,3,a\n10,2,b\n", encoding="utf-8")
     (tmp_path / "domain.toml").write_text(
-        '[attributes.code]\nkind = "categorical"\ncategories = ["10", "11", "A1"]\n[attributes.x]\nkind = "integer"\nlow = 0\nhigh = 9\n',
+        '[attributes.code]\nkind = "categorical"\ncategories = ["10", "11",'
+        ' "A1"]\n[attributes.x]\nkind = "integer"\nlow = 0\nhigh = 9\n',
         encoding="utf-8",
     )
     with pytest.raises(DataError, match="Column 'code' holds numbers, but row 2 has 'A1'"):
@@ -179,8 +228,12 @@ def test_a_column_declared_as_categories_may_mix_words_with_numbers(tmp_path: Pa
 
 
 def test_a_column_that_the_domain_needs_must_be_there(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "domain.toml").write_text(DOMAIN.replace("attributes.age", "attributes.agee"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"declares 'agee', but the table has no such column\. Did you mean 'age'"):
+    (tmp_path / "domain.toml").write_text(
+        DOMAIN.replace("attributes.age", "attributes.agee"), encoding="utf-8"
+    )
+    with pytest.raises(
+        DataError, match=r"declares 'agee', but the table has no such column\. Did you mean 'age'"
+    ):
         open_table(path, label="income", domain=tmp_path / "domain.toml")
 
 
@@ -190,33 +243,94 @@ def test_a_gap_in_a_number_needs_a_declared_code(path: Path, tmp_path: Path) -> 
     with pytest.raises(DataError, match="Row 1 has no value for 'hours'"):
         open_table(path, label="income", domain=tmp_path / "domain.toml")
     (tmp_path / "domain.toml").write_text(text + "missing = 100\n", encoding="utf-8")
-    assert open_table(path, label="income", domain=tmp_path / "domain.toml").x[:, 3].tolist() == [40, 100, 38, 20]
+    assert open_table(path, label="income", domain=tmp_path / "domain.toml").x[:, 3].tolist() == [
+        40,
+        100,
+        38,
+        20,
+    ]
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
-MANY = pd.DataFrame({"id": [f"p{number}" for number in range(1001)], "x": range(1001), "y": [0, 1, 1] * 333 + [0, 1]})
+MANY = pd.DataFrame(
+    {
+        "id": [f"p{number}" for number in range(1001)],
+        "x": range(1001),
+        "y": [0, 1, 1] * 333 + [0, 1],
+    }
+)
 REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], type[FairprobeError], str]] = {
     "no label": (frame(), {"label": "z"}, SettingError, "no column 'z' for the label"),
-    "nearly the label": (frame(income=1), {"label": "incom"}, SettingError, "Did you mean 'income'"),
-    "no sensitive": (frame(), {"sensitive": "sxe"}, SettingError, "no column 'sxe' for the sensitive attribute. Did you mean 'sex'"),
-    "sensitive label": (frame(), {"sensitive": ["sex", "y"]}, SettingError, "'y' is both the label and sensitive"),
+    "nearly the label": (
+        frame(income=1),
+        {"label": "incom"},
+        SettingError,
+        "Did you mean 'income'",
+    ),
+    "no sensitive": (
+        frame(),
+        {"sensitive": "sxe"},
+        SettingError,
+        "no column 'sxe' for the sensitive attribute. Did you mean 'sex'",
+    ),
+    "sensitive label": (
+        frame(),
+        {"sensitive": ["sex", "y"]},
+        SettingError,
+        "'y' is both the label and sensitive",
+    ),
     "dropped label": (frame(), {"drop": "y"}, SettingError, "'y' is both the label and dropped"),
-    "dropped sensitive": (frame(), {"drop": "sex", "sensitive": "sex"}, SettingError, "'sex' is both the sensitive attribute and dropped"),
-    "unknown to drop": (frame(), {"drop": ["se"]}, SettingError, "no column 'se' to drop. Did you mean 'sex'"),
-    "unknown favourable": (frame(), {"favourable": "yess"}, SettingError, "no class 'yess' .* Did you mean 'yes'"),
+    "dropped sensitive": (
+        frame(),
+        {"drop": "sex", "sensitive": "sex"},
+        SettingError,
+        "'sex' is both the sensitive attribute and dropped",
+    ),
+    "unknown to drop": (
+        frame(),
+        {"drop": ["se"]},
+        SettingError,
+        "no column 'se' to drop. Did you mean 'sex'",
+    ),
+    "unknown favourable": (
+        frame(),
+        {"favourable": "yess"},
+        SettingError,
+        "no class 'yess' .* Did you mean 'yes'",
+    ),
     "nothing but a label": (frame(), {"drop": ["x", "sex"]}, DataError, "no column but the label"),
     "one class": (frame(y="yes"), {}, DataError, "one class only \\('yes'\\)"),
     "one class beside gaps": (frame(y=["yes", None, "?", "yes"]), {}, DataError, "one class only"),
     "no label at all": (frame(y=[None, "?", None, ""]), {}, DataError, "No row has a label"),
-    "fractions as label": (frame(y=[0, 0.5, 1, 0]), {}, DataError, "holds fractions \\(row 1 has 0.5\\)"),
-    "many classes": (MANY, {"label": "x", "drop": "id"}, DataError, "'x' has 1,001 different values; at most 100"),
+    "fractions as label": (
+        frame(y=[0, 0.5, 1, 0]),
+        {},
+        DataError,
+        "holds fractions \\(row 1 has 0.5\\)",
+    ),
+    "many classes": (
+        MANY,
+        {"label": "x", "drop": "id"},
+        DataError,
+        "'x' has 1,001 different values; at most 100",
+    ),
     "many categories": (MANY, {}, DataError, "Column 'id' has 1,001 different words; .*--drop id"),
-    "many groups": (MANY[:101], {"sensitive": "id"}, DataError, "sensitive attribute 'id' has 101 categories; at most 100"),
+    "many groups": (
+        MANY[:101],
+        {"sensitive": "id"},
+        DataError,
+        "sensitive attribute 'id' has 101 categories; at most 100",
+    ),
     "one group": (frame(sex="m"), {"sensitive": "sex"}, DomainError, "'sex' has a single value"),
     "infinite": (frame(x=[1.0, np.inf, 2, 3]), {}, DataError, "Row 1 has inf for 'x'"),
     "empty column": (frame(x=None), {}, DataError, "Column 'x' is empty"),
-    "only sensitive": (frame(), {"sensitive": ["x", "sex"]}, DomainError, "Every attribute is sensitive"),
+    "only sensitive": (
+        frame(),
+        {"sensitive": ["x", "sex"]},
+        DomainError,
+        "Every attribute is sensitive",
+    ),
 }
 
 
@@ -234,8 +348,12 @@ def test_a_domain_file_says_which_word_a_model_knows_for_a_gap(tmp_path: Path) -
     assert plain.words(plain.x)["work"].isna().tolist() == [False, True, False, True]
     write_domain(plain, tmp_path / "domain.toml")
     text = (tmp_path / "domain.toml").read_text()
-    (tmp_path / "domain.toml").write_text(text.replace('categories = ["a", "b"]', 'categories = ["a", "b"]\ngap_word = "?"'))
-    told = open_table(tmp_path / "people.csv", label="y", sensitive="sex", domain=tmp_path / "domain.toml")
+    (tmp_path / "domain.toml").write_text(
+        text.replace('categories = ["a", "b"]', 'categories = ["a", "b"]\ngap_word = "?"')
+    )
+    told = open_table(
+        tmp_path / "people.csv", label="y", sensitive="sex", domain=tmp_path / "domain.toml"
+    )
     assert told.words(told.x)["work"].tolist() == ["a", "?", "b", "?"]
     write_domain(told, tmp_path / "again.toml")
     assert read_domain(tmp_path / "again.toml").coding.gap_words == {"work": "?"}

@@ -1,4 +1,6 @@
-"""The language of constraints: what each rule means for rows worked out by hand, how it repairs them, and what is refused."""
+"""The language of constraints: what each rule means for rows worked out by hand, how it repairs
+them, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ CODING = Coding(
             Attribute(name="age", low=0, high=90, missing=-1),
             Attribute(name="capital-gain", low=0, high=99, bin=1000),
             Attribute(name="rate", kind="real", low=0, high=1, missing=-1),
-            Attribute(name="work", kind="categorical", categories=("None", "Private", "O'Brien & Co"), missing=-1),
+            Attribute(
+                name="work",
+                kind="categorical",
+                categories=("None", "Private", "O'Brien & Co"),
+                missing=-1,
+            ),
             Attribute(name="region", kind="categorical", categories=("1", "2", "30"), missing=-1),
             Attribute(name="married", kind="categorical", categories=("False", "True"), missing=-1),
             Attribute(name="odd`name", low=0, high=9),
@@ -65,7 +72,7 @@ def with_rules(*rules: dict[str, str]) -> Domain:
     )
 
 
-# -- what rules mean ----------------------------------------------------------------------------------------------------
+# -- what rules mean -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -110,7 +117,15 @@ def test_a_rule_holds_for_these_rows(rule: str, expected: list[bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["age > 100", "rate > 2", "work == 'None'", "region == 1", "married == True", "age > 100 and `odd``name` > 5"]
+    "rule",
+    [
+        "age > 100",
+        "rate > 2",
+        "work == 'None'",
+        "region == 1",
+        "married == True",
+        "age > 100 and `odd``name` > 5",
+    ],
 )
 def test_whoever_has_a_gap_fulfils_the_rule(rule: str) -> None:
     assert held(rule)[3]
@@ -128,11 +143,13 @@ def test_then_must_hold_only_when_when_does() -> None:
 @given(st.integers(0, 90), st.integers(0, 90), st.floats(0, 1, width=32))
 def test_rules_agree_with_python_on_numbers(age: int, limit: int, rate: float) -> None:
     row = np.array([[age, 7, rate, 0, 0, 0, 0]], dtype=np.float32)
-    assert held(f"age * 2 - 3 < {limit} or not age >= {limit} / 2", row) == [age * 2 - 3 < limit or not age >= limit / 2]
+    assert held(f"age * 2 - 3 < {limit} or not age >= {limit} / 2", row) == [
+        age * 2 - 3 < limit or not age >= limit / 2
+    ]
     assert held(f"{limit} <= age < {limit} + 10", row) == [limit <= age < limit + 10]
 
 
-# -- repairs ------------------------------------------------------------------------------------------------------------
+# -- repairs ---------------------------------------------------------------------------------------
 
 REPAIRABLE: list[dict[str, str]] = [
     {"when": "age < 16", "then": "work == 'None'"},
@@ -153,7 +170,9 @@ def test_repaired_rows_obey_the_rule(rule: dict[str, str]) -> None:
     domain = with_rules(rule)
     assert domain.constraints[0].repair is not None
     rows = Domain(domain.attributes, ("married",)).sample(2000, rng=np.random.default_rng(0))
-    rows = rows[rows[:, 0] >= 15] if "age" in str(rule) and "rule" in rule else rows  # below that age no code of odd`name is left
+    rows = (
+        rows[rows[:, 0] >= 15] if "age" in str(rule) and "rule" in rule else rows
+    )  # below that age no code of odd`name is left
     assert not domain.satisfies(rows).all()
     repaired = domain.repair(rows)
     assert domain.satisfies(repaired).all()
@@ -162,7 +181,9 @@ def test_repaired_rows_obey_the_rule(rule: dict[str, str]) -> None:
 
 
 def test_a_repair_changes_no_more_than_it_must() -> None:
-    constraint = constraint_of("r", CODING, when="age < 40", then="`capital-gain` <= 3500 and work == 'None'")
+    constraint = constraint_of(
+        "r", CODING, when="age < 40", then="`capital-gain` <= 3500 and work == 'None'"
+    )
     assert constraint.repair is not None
     changed = constraint.repair(columns(ROWS))
     assert changed["capital-gain"].tolist() == [0, 3, 99, 0]
@@ -170,14 +191,27 @@ def test_a_repair_changes_no_more_than_it_must() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["age > 3 or rate > 0.5", "not age > 3", "age != 3", "age + 1 < 3 + rate", "region == 2", "age in [1, 2]", "work != 'None'"]
+    "rule",
+    [
+        "age > 3 or rate > 0.5",
+        "not age > 3",
+        "age != 3",
+        "age + 1 < 3 + rate",
+        "region == 2",
+        "age in [1, 2]",
+        "work != 'None'",
+    ],
 )
 def test_what_words_do_not_show_how_to_repair_has_no_repair(rule: str) -> None:
     assert constraint_of("r", CODING, rule=rule).repair is None
 
 
 def test_a_sample_obeys_rules_with_and_without_repair() -> None:
-    domain = with_rules(REPAIRABLE[0], {"rule": "age > 40 or rate > 0.5"}, {"when": "age < 30", "then": "married == False"})
+    domain = with_rules(
+        REPAIRABLE[0],
+        {"rule": "age > 40 or rate > 0.5"},
+        {"when": "age < 30", "then": "married == False"},
+    )
     rows = domain.sample(500, rng=np.random.default_rng(1))
     assert len(rows) == 500
     assert domain.satisfies(rows).all()
@@ -189,7 +223,7 @@ def test_a_domain_with_rules_can_be_sent_to_another_process() -> None:
     np.testing.assert_array_equal(again.satisfies(ROWS), domain.satisfies(ROWS))
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,7 +278,15 @@ def test_a_rule_that_cannot_be_meant_is_refused_when_it_is_read(rule: str, messa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("parts", [{}, {"when": "age > 3"}, {"then": "age > 3"}, {"rule": "age > 3", "when": "age > 3", "then": "age > 3"}])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"when": "age > 3"},
+        {"then": "age > 3"},
+        {"rule": "age > 3", "when": "age > 3", "then": "age > 3"},
+    ],
+)
 def test_a_rule_has_one_part_or_two(parts: dict[str, Any]) -> None:
     with pytest.raises(DomainError, match="either `rule`, or `when` together with `then`"):
         constraint_of("mine", CODING, **parts)

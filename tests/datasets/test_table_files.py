@@ -1,4 +1,6 @@
-"""Tables as people have them: what is read from CSV, Parquet, pandas and polars, and the one sentence about each that cannot be read."""
+"""Tables as people have them: what is read from CSV, Parquet, pandas and polars, and the one
+sentence about each that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,15 @@ def written(folder: Path, content: str | bytes, name: str = "my.csv") -> Path:
     return path
 
 
-# -- what is read -------------------------------------------------------------------------------------------------------
+# -- what is read ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("prefix", ["", "\ufeff"], ids=["plain", "BOM"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"], ids=["LF", "CRLF"])
-def test_text_is_read_whatever_separates_its_cells(tmp_path: Path, separator: str, prefix: str, ending: str) -> None:
+def test_text_is_read_whatever_separates_its_cells(
+    tmp_path: Path, separator: str, prefix: str, ending: str
+) -> None:
     path = written(tmp_path, prefix + TEXT.replace(",", separator).replace("\n", ending))
     pd.testing.assert_frame_equal(read_table(path), EXPECTED)
 
@@ -72,9 +76,13 @@ def test_parquet_pandas_and_polars_give_the_same_table(tmp_path: Path) -> None:
 
 def test_categories_of_parquet_pandas_and_polars_keep_their_order(tmp_path: Path) -> None:
     sizes = ["small", "medium", "large"]
-    frame = pd.DataFrame({"size": pd.Categorical(["large", "small", "medium"], categories=sizes), "x": [0, 1, 2]})
+    frame = pd.DataFrame(
+        {"size": pd.Categorical(["large", "small", "medium"], categories=sizes), "x": [0, 1, 2]}
+    )
     frame.to_parquet(tmp_path / "my.parquet")
-    enum = pl.DataFrame({"size": pl.Series(["large", "small", "medium"], dtype=pl.Enum(sizes)), "x": [0, 1, 2]})
+    enum = pl.DataFrame(
+        {"size": pl.Series(["large", "small", "medium"], dtype=pl.Enum(sizes)), "x": [0, 1, 2]}
+    )
     for source in (frame, tmp_path / "my.parquet", enum):
         table = read(source)
         assert table.categories == {"size"}
@@ -89,10 +97,20 @@ def test_gaps_are_gaps_in_words_and_numbers(tmp_path: Path, gap: str) -> None:
 
 
 def test_gaps_are_gaps_in_frames() -> None:
-    frame = pd.DataFrame({"w": ["a", "?", "b"], "c": pd.Categorical(["x", "NA", "y"]), "o": pd.Series([1, " ? ", 2], dtype=object)})
+    frame = pd.DataFrame(
+        {
+            "w": ["a", "?", "b"],
+            "c": pd.Categorical(["x", "NA", "y"]),
+            "o": pd.Series([1, " ? ", 2], dtype=object),
+        }
+    )
     assert read_table(frame).isna().to_numpy().tolist() == [[False] * 3, [True] * 3, [False] * 3]
     assert list(read_table(frame)["c"].cat.categories) == ["x", "y"]
-    assert read_table(pl.DataFrame({"w": ["a", "?", None]}))["w"].isna().tolist() == [False, True, True]
+    assert read_table(pl.DataFrame({"w": ["a", "?", None]}))["w"].isna().tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_blanks_around_cells_and_names_are_no_part_of_them(tmp_path: Path) -> None:
@@ -108,12 +126,18 @@ def test_words_in_quotation_marks_may_hold_separators_and_line_breaks(tmp_path: 
 
 
 def test_columns_to_drop_are_not_even_looked_at(tmp_path: Path) -> None:
-    frame = read_table(written(tmp_path, "a,when,b\n1,2020-01-01,x\n2,2020-01-02,y\n"), drop=["when"])
+    frame = read_table(
+        written(tmp_path, "a,when,b\n1,2020-01-01,x\n2,2020-01-02,y\n"), drop=["when"]
+    )
     assert list(frame.columns) == ["a", "b"]
 
 
 def test_few_numbers_among_words_are_words(tmp_path: Path) -> None:
-    assert read_table(written(tmp_path, "grade,x\na,1\nb,2\n1,3\n"))["grade"].tolist() == ["a", "b", "1"]
+    assert read_table(written(tmp_path, "grade,x\na,1\nb,2\n1,3\n"))["grade"].tolist() == [
+        "a",
+        "b",
+        "1",
+    ]
 
 
 def test_a_column_that_is_said_to_be_words_may_mix_them_with_numbers(tmp_path: Path) -> None:
@@ -127,7 +151,10 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
 
 
 def test_decimals_and_the_numbers_of_rows_in_parquet(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"d": [Decimal("1.50"), None], "__index_level_0__": [7, 8]}), tmp_path / "my.parquet")
+    pq.write_table(
+        pa.table({"d": [Decimal("1.50"), None], "__index_level_0__": [7, 8]}),
+        tmp_path / "my.parquet",
+    )
     frame = read_table(tmp_path / "my.parquet")
     assert list(frame.columns) == ["d"]
     assert frame["d"].iloc[0] == 1.5
@@ -140,20 +167,26 @@ def test_the_given_frame_is_left_as_it_is() -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
-CELLS = st.text(st.characters(categories=["L", "P", "S", "Zs"], include_characters='",;\n|\t'), min_size=1, max_size=8)
+CELLS = st.text(
+    st.characters(categories=["L", "P", "S", "Zs"], include_characters='",;\n|\t'),
+    min_size=1,
+    max_size=8,
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(CELLS, st.integers(-(10**6), 10**6)), min_size=1, max_size=8))
 def test_what_pandas_writes_is_read_again(tmp_path: Path, rows: list[tuple[str, int]]) -> None:
-    frame = pd.DataFrame([(f"word {word} end", number) for word, number in rows], columns=["word", "number"])
+    frame = pd.DataFrame(
+        [(f"word {word} end", number) for word, number in rows], columns=["word", "number"]
+    )
     frame.to_csv(tmp_path / "my.csv", index=False)
     again = read_table(tmp_path / "my.csv")
     assert again["word"].tolist() == frame["word"].tolist()
     assert again["number"].tolist() == frame["number"].tolist()
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 MANY = "".join(f"{number}\n" for number in range(50))
 MALFORMED_TEXT: dict[str, tuple[str | bytes, str]] = {
@@ -165,18 +198,30 @@ MALFORMED_TEXT: dict[str, tuple[str | bytes, str]] = {
     "long row after a line break in a cell": ('a,b\n"x\ny",2\n3,4,5\n', "Line 4 .* has 3 cells"),
     "names twice": ("a,b,a,b,c\n1,2,3,4,5\n", "more than one column named 'a', 'b'"),
     "no name": (",a\n0,1\n", "column without a name \\(column 1 of 2\\)"),
-    "Latin-1": ("a,b\n1,x\n2,caf\u00e9\n".encode("latin-1"), "not UTF-8 \\(line 3 holds the byte 0xe9\\)"),
+    "Latin-1": (
+        "a,b\n1,x\n2,caf\u00e9\n".encode("latin-1"),
+        "not UTF-8 \\(line 3 holds the byte 0xe9\\)",
+    ),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
     "zero bytes": (b"a,b\n1,\x00\x01\x02\n", "is no text"),
     "broken gzip": (gzip.compress(TEXT.encode())[:-12], "not a whole gzip"),
     "spreadsheet": (b"PK\x03\x04junk", "spreadsheet"),
     "open quotation mark": ('a,b\n1,x\n2,"y\n3,z\n', "Line 3 .* opens a quotation mark"),
-    "word among numbers": ("age,x\n31,1\n44,2\nold,3\n?,4\n", "Column 'age' holds numbers, but row 2 has 'old' \\(1 of 3 cells"),
+    "word among numbers": (
+        "age,x\n31,1\n44,2\nold,3\n?,4\n",
+        "Column 'age' holds numbers, but row 2 has 'old' \\(1 of 3 cells",
+    ),
     "a word among many numbers": (f"age\n{MANY}old\n{MANY}", "row 50 has 'old' \\(1 of 101 cells"),
     "dates": ("when,x\n2020-01-01,1\n2021-05-06,2\n", "Column 'when' holds dates or times"),
-    "American dates": ("when,x\n01/31/2020,1\n12/06/2021,2\n", "Column 'when' holds dates or times"),
+    "American dates": (
+        "when,x\n01/31/2020,1\n12/06/2021,2\n",
+        "Column 'when' holds dates or times",
+    ),
     "times": ("when,x\n12:30,1\n13:45,2\n", "Column 'when' holds dates or times"),
-    "decimal commas": ("a;b\n1,5;x\n2,25;y\n3;z\n", "Column 'a' writes numbers with a comma \\('1,5'\\)"),
+    "decimal commas": (
+        "a;b\n1,5;x\n2,25;y\n3;z\n",
+        "Column 'a' writes numbers with a comma \\('1,5'\\)",
+    ),
 }
 
 
@@ -254,7 +299,9 @@ def test_a_file_that_is_not_there_and_a_folder_are_refused(tmp_path: Path) -> No
         (pd.period_range("2020", periods=3, freq="Y"), "Column 'c' holds period"),
     ],
 )
-def test_columns_of_a_frame_that_no_attribute_can_hold_are_refused(column: Any, message: str) -> None:
+def test_columns_of_a_frame_that_no_attribute_can_hold_are_refused(
+    column: Any, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         read_table(pd.DataFrame({"c": column, "x": [1, 2, 3]}))
 
@@ -274,7 +321,7 @@ def test_other_malformed_frames_are_refused() -> None:
         read_table(7)  # type: ignore[arg-type]
 
 
-# -- size ---------------------------------------------------------------------------------------------------------------
+# -- size ------------------------------------------------------------------------------------------
 
 LARGE = """
 import resource, sys
@@ -285,16 +332,23 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-@pytest.mark.skipif(os.environ.get("FAIRPROBE_SLOW") != "1", reason="writes and reads half a gigabyte: set FAIRPROBE_SLOW=1 to run it")
+@pytest.mark.skipif(
+    os.environ.get("FAIRPROBE_SLOW") != "1",
+    reason="writes and reads half a gigabyte: set FAIRPROBE_SLOW=1 to run it",
+)
 def test_a_million_rows_of_fifty_columns_fit_in_four_gibibytes(tmp_path: Path) -> None:
     rows, rng = 1_000_000, np.random.default_rng(0)
-    columns: dict[str, Any] = {f"n{place}": pa.array(rng.normal(size=rows).round(3)) for place in range(25)}
+    columns: dict[str, Any] = {
+        f"n{place}": pa.array(rng.normal(size=rows).round(3)) for place in range(25)
+    }
     for place in range(25):
         words = pa.array([f"word {number} of {place}" for number in range(2 + 39 * place)])
         numbers = pa.array(rng.integers(0, len(words), rows).astype(np.int32))
         columns[f"w{place}"] = pa.DictionaryArray.from_arrays(numbers, words).cast(pa.string())
     columns["label"] = pa.array(rng.integers(0, 2, rows))
     pa.csv.write_csv(pa.table(columns), tmp_path / "large.csv")
-    done = subprocess.run([sys.executable, "-c", LARGE, tmp_path / "large.csv"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE, tmp_path / "large.csv"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) / 2**20 < 4

@@ -1,4 +1,6 @@
-"""The command line: parse, call `run`, show. Nothing heavy is imported before a command needs it."""
+"""The command line: parse, call `run`, show. Nothing heavy is imported before a command needs
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ __all__ = ["app", "main"]
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Answers to `--version`."""
     if version:
         from fairprobe import __version__
@@ -39,7 +43,10 @@ def main() -> None:
     """The entry point."""
     signal.signal(signal.SIGINT, Stop.ask)
     signal.signal(signal.SIGTERM, Stop.ask)
-    for stream in (sys.stdout, sys.stderr):  # a terminal that knows few characters shows a question mark for the others
+    for stream in (
+        sys.stdout,
+        sys.stderr,
+    ):  # a terminal that knows few characters shows a question mark for the others
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     app()

@@ -31,28 +31,48 @@ from fairprobe.cli.inputs import (
 )
 from fairprobe.errors import SettingError, StorageError
 
-Network = Annotated[str, typer.Option(help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide).")]
-FailOver = Annotated[str | None, typer.Option(help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%")]
+Network = Annotated[
+    str,
+    typer.Option(
+        help="The network to train: lfcn, hfcn, or auto (the paper's choice for data this wide)."
+    ),
+]
+FailOver = Annotated[
+    str | None,
+    typer.Option(
+        help="Exit with 1 above this: '1000' findings, or '2%' of possible people.", metavar="N|P%"
+    ),
+]
 
-# The methods and their variants, each one's default first. Written out, for `--help` does not wait for what knows them; a test compares.
+# The methods and their variants, each one's default first. Written out, for `--help` does not wait
+# for what knows them; a test compares.
 METHODS = (
-    "How to search; auto is neuronfair for a network, aequitas for a black box. Looking into the network: neuronfair, adf, eidig. Only "
-    "asking it: aequitas, symbgen, themis, random (the control)."
+    "How to search; auto is neuronfair for a network, aequitas for a black box. Looking into the"
+    " network: neuronfair, adf, eidig. Only asking it: aequitas, symbgen, themis, random (the"
+    " control)."
 )
 VARIANTS = (
-    "The method's variant. neuronfair: revert (finds most), walk (the authors' code), paper (as printed). adf: seed, walk. eidig: 5, inf. "
-    "aequitas: full, semi, random. The others have none."
+    "The method's variant. neuronfair: revert (finds most), walk (the authors' code), paper (as"
+    " printed). adf: seed, walk. eidig: 5, inf. aequitas: full, semi, random. The others have none."
 )
 OWN = "the method's own"
-DATA = "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own table: a CSV or Parquet file."
+DATA = (
+    "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own"
+    " table: a CSV or Parquet file."
+)
 
 
 @app.command()
 def audit(
     dataset: Annotated[str, typer.Argument(help=DATA)],
     sensitive: Sensitive,
-    out: Annotated[Path | None, typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE"),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
+    ] = False,
     network: Network = "auto",
     model: Given = None,
     coding: Coding = None,
@@ -70,21 +90,48 @@ def audit(
     timeout: Timeout = None,
     per_second: PerSecond = None,
     method: Annotated[str, typer.Option(help=METHODS)] = "auto",
-    variant: Annotated[str | None, typer.Option(help=VARIANTS, show_default="the method's first")] = None,
-    error: Annotated[float | None, typer.Option(help="Themis only: how well its score is to be known.", show_default="0.002")] = None,
-    seeds: Annotated[int, typer.Option(help="How many rows the search starts from. Themis draws its own people and ignores it.")] = 1000,
-    global_iterations: Annotated[int | None, typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN)] = None,
-    local_iterations: Annotated[int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)] = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop the search after so many seconds.")] = None,
-    wanted: Annotated[int | None, typer.Option(help="Stop the search with so many different findings.")] = None,
-    outside: Annotated[str, typer.Option(help="Rows outside the domain: clip them where the search starts, or refuse the data.")] = "clip",
-    samples: Annotated[int, typer.Option(help="Possible people drawn to measure how common discrimination is.")] = 50_000,
+    variant: Annotated[
+        str | None, typer.Option(help=VARIANTS, show_default="the method's first")
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Themis only: how well its score is to be known.", show_default="0.002"),
+    ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="How many rows the search starts from. Themis draws its own people and ignores it."
+        ),
+    ] = 1000,
+    global_iterations: Annotated[
+        int | None,
+        typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN),
+    ] = None,
+    local_iterations: Annotated[
+        int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop the search after so many seconds.")
+    ] = None,
+    wanted: Annotated[
+        int | None, typer.Option(help="Stop the search with so many different findings.")
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="Rows outside the domain: clip them where the search starts, or refuse the data."
+        ),
+    ] = "clip",
+    samples: Annotated[
+        int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
+    ] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     fail_over: FailOver = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit a model, your own or one that is trained here, on a data set or a table of your own, and write a run folder with the report.
+    """Audit a model, your own or one that is trained here, on a data set or a table of your own,
+    and write a run folder with the report.
 
     Examples:
 
@@ -103,7 +150,9 @@ def audit(
     with kindly():
         limit = _limit(fail_over)
         table = Table(dataset, sensitive, coding, label, favourable, drop, domain)
-        given = OwnModel(model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes)
+        given = OwnModel(
+            model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes
+        )
         folder = out or Path("runs") / table.title
         asked = Asked(
             network=network,
@@ -119,21 +168,41 @@ def audit(
             samples=samples,
             seed=seed,
         )
-        body = make_run(table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json))
+        body = make_run(
+            table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json)
+        )
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
-            kind = "findings" if body["generation"]["refuted"] is None else "findings that were confirmed"
-            end(INTERRUPTED, f"Interrupted: kept all {body['generation']['idis']:,} {kind} until then in {folder}.")
+            kind = (
+                "findings"
+                if body["generation"]["refuted"] is None
+                else "findings that were confirmed"
+            )
+            end(
+                INTERRUPTED,
+                f"Interrupted: kept all {body['generation']['idis']:,} {kind} until then in"
+                f" {folder}.",
+            )
         if limit is not None and limit(body):
             end(OVER, f"More than --fail-over {fail_over} allows.")
 
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit', 'repair', 'audit-images' or 'scenes'.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help=(
+                "A run folder, as written by 'fairprobe audit', 'repair', 'audit-images' or"
+                " 'scenes'."
+            )
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Show the summary of an earlier run again: of an audit, a repair, an audit of images or of scenes."""
+    """Show the summary of an earlier run again: of an audit, a repair, an audit of images or of
+    scenes.
+    """
     with kindly():
         from fairprobe.run.folder import read_run
 
@@ -142,18 +211,24 @@ def show(
             print_run(body, folder, as_json=as_json, quiet=False)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(
-                f"The audit.json of {folder} is not whole: parts of it are missing or were changed. Run it again."
+                f"The audit.json of {folder} is not whole: parts of it are missing or were changed."
+                " Run it again."
             ) from error
 
 
 def _limit(text: str | None) -> Any:
-    """What `--fail-over` asks of a document: a number of findings, or a share of possible people."""
+    """What `--fail-over` asks of a document: a number of findings, or a share of possible
+    people.
+    """
     if text is None:
         return None
     try:
         number = float(text.removesuffix("%"))
     except ValueError as error:
-        raise SettingError(f"--fail-over takes a number of findings (1000) or a share of possible people (2%); got '{text}'.") from error
+        raise SettingError(
+            "--fail-over takes a number of findings (1000) or a share of possible people (2%); got"
+            f" '{text}'."
+        ) from error
     if not number >= 0:
         raise SettingError(f"--fail-over must not be negative; got '{text}'.")
     if text.endswith("%"):

@@ -1,4 +1,6 @@
-"""The audit that `fairprobe audit` and `fairprobe check` of a model make: open, train if there is nothing to open, measure, write."""
+"""The audit that `fairprobe audit` and `fairprobe check` of a model make: open, train if there is
+nothing to open, measure, write.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class Asked:
     seed: int = 0
 
 
-def make_run(table: Table, given: OwnModel, folder: Path, asked: Asked, *, overwrite: bool, show: bool) -> dict[str, Any]:
-    """Audits the model on the table, writes the run folder, and returns its document. What is wrong is told before anything is trained."""
+def make_run(
+    table: Table, given: OwnModel, folder: Path, asked: Asked, *, overwrite: bool, show: bool
+) -> dict[str, Any]:
+    """Audits the model on the table, writes the run folder, and returns its document. What is wrong
+    is told before anything is trained.
+    """
     from fairprobe import run, search
 
     budget = search.Budget(
@@ -46,10 +52,14 @@ def make_run(table: Table, given: OwnModel, folder: Path, asked: Asked, *, overw
         wanted=asked.wanted,
     )
     searching = _method(asked.method, asked.variant, asked.error)
-    run.check_settings(searching, None if asked.error else asked.variant, asked.outside, asked.samples, asked.seed)
+    run.check_settings(
+        searching, None if asked.error else asked.variant, asked.outside, asked.samples, asked.seed
+    )
     data = table.open()
     with run.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as tell:
-        chosen = given.open(data, lambda: run.train(data, kind=asked.network, seed=asked.seed, progress=tell))
+        chosen = given.open(
+            data, lambda: run.train(data, kind=asked.network, seed=asked.seed, progress=tell)
+        )
         done = run.audit(
             data,
             chosen,
@@ -77,6 +87,7 @@ def _method(name: str, variant: str | None, error: float | None) -> str | Method
         return name
     if name != "themis":
         raise SettingError(
-            f"--error is how well Themis is to know its score; the method '{name}' has none. Leave it out, or --method themis."
+            f"--error is how well Themis is to know its score; the method '{name}' has none. Leave"
+            " it out, or --method themis."
         )
     return method_named(name, error=error)

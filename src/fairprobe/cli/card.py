@@ -14,8 +14,15 @@ from fairprobe.cli.common import app, errors, kindly
 @app.command()
 def card(
     run: Annotated[Path, typer.Argument(help="A run folder, as written by 'fairprobe audit'.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
-    table: Annotated[bool, typer.Option("--table", help="The table of a bias audit: selection rates and impact ratios.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write.", show_default="standard output")
+    ] = None,
+    table: Annotated[
+        bool,
+        typer.Option(
+            "--table", help="The table of a bias audit: selection rates and impact ratios."
+        ),
+    ] = False,
 ) -> None:
     """Print a run as Markdown: a section for a model card, or the table of a bias audit.
 

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairprobe.cli.auditing import Asked, make_run
-from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, output, progress
+from fairprobe.cli.common import (
+    INTERRUPTED,
+    OVER,
+    AsJson,
+    Quiet,
+    app,
+    end,
+    kindly,
+    output,
+    progress,
+)
 from fairprobe.cli.inputs import (
     BlindTo,
     ClassesOption,
@@ -41,11 +51,24 @@ if TYPE_CHECKING:
 
     from fairprobe.gate import Policy, Verdict
 
-TARGET = "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first: whatever 'fairprobe audit --model' takes."
+TARGET = (
+    "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first:"
+    " whatever 'fairprobe audit --model' takes."
+)
 
 
 # What can be said of a run as well; all else says how to audit a model, and a run has its own.
-OF_A_RUN = ("target", "policy", "baseline", "junit", "sarif", "markdown", "data", "as_json", "quiet")
+OF_A_RUN = (
+    "target",
+    "policy",
+    "baseline",
+    "junit",
+    "sarif",
+    "markdown",
+    "data",
+    "as_json",
+    "quiet",
+)
 
 
 @app.command()
@@ -53,14 +76,30 @@ def check(
     context: typer.Context,
     target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
     policy: Annotated[Path, typer.Option(help="The limits: a TOML file (see docs/gate.md).")],
-    baseline: Annotated[Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")] = None,
-    sarif: Annotated[Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")] = None,
-    data: Annotated[str | None, typer.Option(help="To check a model: the data set or table to audit it on.")] = None,
-    sensitive: Annotated[str, typer.Option(help="To check a model: the sensitive attributes, with commas.")] = "",
-    out: Annotated[Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="To check a model: the data set or table to audit it on.")
+    ] = None,
+    sensitive: Annotated[
+        str, typer.Option(help="To check a model: the sensitive attributes, with commas.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
+    ] = False,
     label: Label = None,
     favourable: Favourable = None,
     drop: Drop = "",
@@ -74,21 +113,28 @@ def check(
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
-    seconds: Annotated[float | None, typer.Option(help="To check a model: stop its search after so many seconds.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="To check a model: stop its search after so many seconds.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="To check a model: possible people drawn.")] = 50_000,
-    seed: Annotated[int, typer.Option(help="To check a model: the same seed gives the same result.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="To check a model: the same seed gives the same result.")
+    ] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Hold a run, or a model that is audited first, against a policy. Exit codes: 0 it keeps to it, 1 it does not, 2 bad input.
+    """Hold a run, or a model that is audited first, against a policy. Exit codes: 0 it keeps to it,
+    1 it does not, 2 bad input.
 
     Examples:
 
       fairprobe check runs/adult-gender --policy fairness.toml
 
-      fairprobe check runs/new --policy fairness.toml --baseline runs/main --junit fairness.xml --markdown comment.md
+      fairprobe check runs/new --policy fairness.toml --baseline runs/main --junit fairness.xml
+      --markdown comment.md
 
-      fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops --policy fairness.toml
+      fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops
+      --policy fairness.toml
     """
     with kindly(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
         from fairprobe import gate
@@ -98,15 +144,35 @@ def check(
         gate.baseline_of(rules, baseline)
         _require_writable(junit, sarif, markdown)
         show = not (quiet or as_json)
-        done = partial(finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet)
+        done = partial(
+            finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet
+        )
         if data is None:
             _require_nothing_to_audit(context)
             done(_held_against(Path(target), rules, baseline, show=show))
         else:
             table = Table(data, sensitive, None, label, favourable, drop, domain)
-            given = OwnModel(target, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes)
+            given = OwnModel(
+                target,
+                encoder,
+                inputs,
+                outputs,
+                weights,
+                blind_to,
+                form,
+                timeout,
+                per_second,
+                classes,
+            )
             run = out or Path(scratch) / "run"
-            body = make_run(table, given, run, Asked(seconds=seconds, samples=samples, seed=seed), overwrite=overwrite, show=show)
+            body = make_run(
+                table,
+                given,
+                run,
+                Asked(seconds=seconds, samples=samples, seed=seed),
+                overwrite=overwrite,
+                show=show,
+            )
             with _kept(run, is_asked_for=out is not None):
                 if body["generation"]["stopped"] == "interrupted":
                     raise KeyboardInterrupt
@@ -116,12 +182,19 @@ def check(
 
 @contextmanager
 def _kept(run: Path, *, is_asked_for: bool) -> Iterator[None]:
-    """An audit that was made is not lost if it cannot be judged: it stays where it was asked for, or in a temporary folder."""
+    """An audit that was made is not lost if it cannot be judged: it stays where it was asked for,
+    or in a temporary folder.
+    """
     try:
         yield
     except (FairprobeError, KeyboardInterrupt) as error:
-        place = run if is_asked_for else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
-        again = f"The audit is kept in {place}; to judge it, name that instead of the model, without --data."
+        place = (
+            run if is_asked_for else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
+        )
+        again = (
+            f"The audit is kept in {place}; to judge it, name that instead of the model, without"
+            " --data."
+        )
         if isinstance(error, KeyboardInterrupt):
             end(INTERRUPTED, f"Interrupted before there was a verdict. {again}")
         raise type(error)(f"{error} {again}") from error
@@ -133,7 +206,8 @@ def _require_nothing_to_audit(context: typer.Context) -> None:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in OF_A_RUN and source is not None and source.name == "COMMANDLINE":
             raise SettingError(
-                f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is. Leave it out, or give a model and --data."
+                f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is."
+                " Leave it out, or give a model and --data."
             )
 
 
@@ -147,7 +221,10 @@ def _require_writable(*paths: Path | None) -> None:
             with TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise StorageError(f"Cannot write {path}: {error.strerror}. Choose another place, or make this one writable.") from error
+            raise StorageError(
+                f"Cannot write {path}: {error.strerror}. Choose another place, or make this one"
+                " writable."
+            ) from error
 
 
 def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
@@ -156,18 +233,32 @@ def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool
 
     if not run.is_dir():
         raise SettingError(
-            f"{run} is no run folder. To check a model, say what to audit it on: --data TABLE --label NAME --sensitive NAME."
+            f"{run} is no run folder. To check a model, say what to audit it on: --data TABLE"
+            " --label NAME --sensitive NAME."
         )
     body = read_document(run)
     with progress(show=show) as tell:
         more = gate.sampler_of(
-            run, body["sensitive"], body["seed"], progress=lambda done, total: tell("Drawing more possible people", done, total, "")
+            run,
+            body["sensitive"],
+            body["seed"],
+            progress=lambda done, total: tell("Drawing more possible people", done, total, ""),
         )
         return gate.check(run, rules, baseline=baseline, more=more)
 
 
-def finish(verdict: Verdict, *, junit: Path | None, sarif: Path | None, markdown: Path | None, as_json: bool, quiet: bool) -> None:
-    """Writes what was asked for, shows the verdict, and ends with its exit code. A file that cannot be written hides neither."""
+def finish(
+    verdict: Verdict,
+    *,
+    junit: Path | None,
+    sarif: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Writes what was asked for, shows the verdict, and ends with its exit code. A file that cannot
+    be written hides neither.
+    """
     from fairprobe import gate
     from fairprobe.storage import write_text
 
@@ -182,7 +273,9 @@ def finish(verdict: Verdict, *, junit: Path | None, sarif: Path | None, markdown
         sys.stdout.write(json.dumps(verdict.to_dict(), indent=1) + "\n")
     elif not quiet:
         output.print(_table(verdict))
-        output.print(verdict.headline, style="bold green" if verdict.passed else "bold red", highlight=False)
+        output.print(
+            verdict.headline, style="bold green" if verdict.passed else "bold red", highlight=False
+        )
     if lost:
         raise StorageError(f"{verdict.headline}. {' '.join(map(str, lost))}") from lost[0]
     if not verdict.passed:
@@ -198,13 +291,22 @@ def _table(verdict: Verdict) -> RenderableType:
 
     from fairprobe.gate.words import estimate, interval, limit
 
-    table = Table(title=Text(f"{verdict.model} on {verdict.dataset}"), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        title=Text(f"{verdict.model} on {verdict.dataset}"),
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
     for name in ("rule", "measured", "interval", "limit", "outcome"):
         table.add_column(name, justify="left" if name in ("rule", "outcome") else "right")
     for ruling in verdict.rulings:
         outcome = ruling.decided + (" (uncertain)" if ruling.outcome == "uncertain" else "")
         style = "green" if ruling.decided == "pass" else "bold red"
         table.add_row(
-            *(Text(cell) for cell in (ruling.what, estimate(ruling), interval(ruling), limit(ruling))), Text(outcome, style=style)
+            *(
+                Text(cell)
+                for cell in (ruling.what, estimate(ruling), interval(ruling), limit(ruling))
+            ),
+            Text(outcome, style=style),
         )
     return Group(table, Text(), *(Text(f"• {ruling.why}") for ruling in verdict.failed))

@@ -1,4 +1,6 @@
-"""What the commands share: the app, kind errors, the progress bar, and how an interrupt is taken."""
+"""What the commands share: the app, kind errors, the progress bar, and how an interrupt is
+taken.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,13 @@ OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = typer.Typer(
     name="fairprobe",
-    help="Find the people a neural network treats unfairly, and the neurons that do it.\n\n"
-    "Start with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the packaged census data, audits it, "
-    "and writes a report. Exit codes: 0 fine, 1 more findings than --fail-over allows, a policy not kept or a failed job, 2 bad input, "
-    "3 nothing could be judged, 130 interrupted.",
+    help=(
+        "Find the people a neural network treats unfairly, and the neurons that do it.\n\nStart"
+        " with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the"
+        " packaged census data, audits it, and writes a report. Exit codes: 0 fine, 1 more findings"
+        " than --fail-over allows, a policy not kept or a failed job, 2 bad input, 3 nothing could"
+        " be judged, 130 interrupted."
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,12 +38,15 @@ app = typer.Typer(
 errors = Console(stderr=True)
 output = Console()
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
 
 class Stop:
-    """Ctrl-C, or a request to terminate. During an audit it is a wish, granted at the next moment when nothing can be lost.
+    """Ctrl-C, or a request to terminate. During an audit it is a wish, granted at the next moment
+    when nothing can be lost.
 
     Whoever wishes three times is let go at once.
     """
@@ -63,7 +71,9 @@ class Stop:
 
 @contextmanager
 def kindly() -> Iterator[None]:
-    """A user's mistake becomes a sentence and exit code 2; anything else is a bug and shows itself."""
+    """A user's mistake becomes a sentence and exit code 2; anything else is a bug and shows
+    itself.
+    """
     try:
         yield
     except FairprobeError as error:
@@ -77,10 +87,18 @@ def kindly() -> Iterator[None]:
 
 @contextmanager
 def progress(*, show: bool) -> Iterator[OnStage]:
-    """A progress bar on standard error, one line a stage; between two steps, a wish to stop is granted."""
+    """A progress bar on standard error, one line a stage; between two steps, a wish to stop is
+    granted.
+    """
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = SpinnerColumn(), TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[note]:<36}"), TimeElapsedColumn()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<32}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]:<36}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
         Stop.is_wish = True
@@ -100,7 +118,9 @@ def progress(*, show: bool) -> Iterator[OnStage]:
 
 
 def print_run(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    """A run's result on standard output: JSON, a summary and where the report is, or nothing. What went wrong is said beside it."""
+    """A run's result on standard output: JSON, a summary and where the report is, or nothing. What
+    went wrong is said beside it.
+    """
     for message in body.get("messages", []):
         say(message)
     for failure in body.get("failures", []):
@@ -111,7 +131,9 @@ def print_run(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool)
         from fairprobe.summary import summary
 
         output.print(summary(body), crop=False)
-        output.print(f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+        output.print(
+            f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def say(text: str) -> None:

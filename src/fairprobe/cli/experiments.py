@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, errors, kindly, output, progress
+from fairprobe.cli.common import (
+    INTERRUPTED,
+    OVER,
+    AsJson,
+    Quiet,
+    app,
+    end,
+    errors,
+    kindly,
+    output,
+    progress,
+)
 from fairprobe.errors import SettingError
 
 
@@ -20,7 +31,10 @@ def experiments(as_json: AsJson = False) -> None:
         from fairprobe.experiments.catalogue import EXPERIMENTS
         from fairprobe.summary import experiments_table
 
-        entries = [{"name": one.name, "title": one.title, "about": one.about, "quick": one.quick} for one in EXPERIMENTS.values()]
+        entries = [
+            {"name": one.name, "title": one.title, "about": one.about, "quick": one.quick}
+            for one in EXPERIMENTS.values()
+        ]
         if as_json:
             sys.stdout.write(json.dumps(entries, indent=1) + "\n")
         else:
@@ -29,19 +43,42 @@ def experiments(as_json: AsJson = False) -> None:
 
 @app.command()
 def experiment(
-    name: Annotated[str, typer.Argument(help="An experiment, as 'fairprobe experiments' lists them: neuronfair-table4.")],
-    scale: Annotated[str, typer.Option(help="quick (minutes) or full (the paper's scale).")] = "quick",
-    repeats: Annotated[int, typer.Option(help="How often each search is repeated, with other seeds.")] = 5,
-    workers: Annotated[int | None, typer.Option(help="Processes on this machine, one thread each.", show_default="one a core")] = None,
-    cluster: Annotated[str | None, typer.Option(help="The address of a Ray cluster to run on instead: auto, local, HOST:PORT.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder for tables and finished jobs; experiments may share it.")] = Path("experiments"),
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, times excepted.")] = 0,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment, as 'fairprobe experiments' lists them: neuronfair-table4."
+        ),
+    ],
+    scale: Annotated[
+        str, typer.Option(help="quick (minutes) or full (the paper's scale).")
+    ] = "quick",
+    repeats: Annotated[
+        int, typer.Option(help="How often each search is repeated, with other seeds.")
+    ] = 5,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes on this machine, one thread each.", show_default="one a core"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="The address of a Ray cluster to run on instead: auto, local, HOST:PORT."
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="The folder for tables and finished jobs; experiments may share it."),
+    ] = Path("experiments"),
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same numbers, times excepted.")
+    ] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment of a paper again, and set our numbers beside the paper's: a table as Markdown, CSV and HTML.
+    """Run an experiment of a paper again, and set our numbers beside the paper's: a table as
+    Markdown, CSV and HTML.
 
-    Finished jobs are kept: run the same command again after an interruption, and it goes on where it stopped. On a cluster, start Ray with
-    'ray start --head' and give its address.
+    Finished jobs are kept: run the same command again after an interruption, and it goes on where
+    it stopped. On a cluster, start Ray with 'ray start --head' and give its address.
 
     Examples:
 
@@ -55,7 +92,10 @@ def experiment(
         from fairprobe.experiments import catalogue
 
         if workers is not None and cluster is not None:
-            raise SettingError("Give --workers for processes on this machine or --cluster for a Ray cluster, not both.")
+            raise SettingError(
+                "Give --workers for processes on this machine or --cluster for a Ray cluster, not"
+                " both."
+            )
         try:
             with progress(show=not quiet) as tell:
                 done = catalogue.experiment(
@@ -69,7 +109,11 @@ def experiment(
                     progress=lambda at: tell("Running jobs", at.done, at.total, catalogue.told(at)),
                 )
         except KeyboardInterrupt:
-            end(INTERRUPTED, f"Interrupted: the jobs that were finished are in {out}. Run the same command again to go on.")
+            end(
+                INTERRUPTED,
+                f"Interrupted: the jobs that were finished are in {out}. Run the same command again"
+                " to go on.",
+            )
         for job, why in done.failures.items():
             errors.print(f"Failed: {job}: {why}", markup=False, highlight=False, soft_wrap=True)
         if not quiet:
@@ -78,5 +122,6 @@ def experiment(
         if done.failures:
             end(
                 OVER,
-                f"{len(done.failures)} of {done.jobs} jobs failed; their errors are in {out / 'jobs'}. Run again to repeat only those.",
+                f"{len(done.failures)} of {done.jobs} jobs failed; their errors are in"
+                f" {out / 'jobs'}. Run again to repeat only those.",
             )

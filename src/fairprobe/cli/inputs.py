@@ -1,4 +1,6 @@
-"""What `audit` and `check` share: the options that name a table and a model, and how they are opened."""
+"""What `audit` and `check` share: the options that name a table and a model, and how they are
+opened.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +19,94 @@ if TYPE_CHECKING:
 
 TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 MODELS = (
-    "Do not train: audit this model. A run folder, a file (.onnx, .keras, .pt, .pt2, .skops, .json or .ubj of XGBoost, .txt of LightGBM), "
-    "module:function or file.py:function of your own code, or https://… of an endpoint."
+    "Do not train: audit this model. A run folder, a file (.onnx, .keras, .pt, .pt2, .skops, .json"
+    " or .ubj of XGBoost, .txt of LightGBM), module:function or file.py:function of your own code,"
+    " or https://… of an endpoint."
 )
 
-Sensitive = Annotated[str, typer.Option(help="The sensitive attribute; several with commas mean all their combinations: gender,age.")]
+Sensitive = Annotated[
+    str,
+    typer.Option(
+        help="The sensitive attribute; several with commas mean all their combinations: gender,age."
+    ),
+]
 Given = Annotated[str | None, typer.Option("--model", help=MODELS)]
-Coding = Annotated[str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")]
-Label = Annotated[str | None, typer.Option(help="Own table: the column to predict.", rich_help_panel="Your own table")]
-Favourable = Annotated[str | None, typer.Option(help="Own table: the label that people want.", rich_help_panel="Your own table")]
-Drop = Annotated[str, typer.Option(help="Own table: columns to leave out, with commas.", rich_help_panel="Your own table")]
+Coding = Annotated[
+    str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")
+]
+Label = Annotated[
+    str | None,
+    typer.Option(help="Own table: the column to predict.", rich_help_panel="Your own table"),
+]
+Favourable = Annotated[
+    str | None,
+    typer.Option(help="Own table: the label that people want.", rich_help_panel="Your own table"),
+]
+Drop = Annotated[
+    str,
+    typer.Option(
+        help="Own table: columns to leave out, with commas.", rich_help_panel="Your own table"
+    ),
+]
 DomainFile = Annotated[
     Path | None,
-    typer.Option("--domain", help="Own table: a domain.toml, edited from what 'fairprobe domain' wrote.", rich_help_panel="Your own table"),
+    typer.Option(
+        "--domain",
+        help="Own table: a domain.toml, edited from what 'fairprobe domain' wrote.",
+        rich_help_panel="Your own table",
+    ),
 ]
 ENCODER = "What turns the table's words into the model's numbers: a .skops file or module:function."
-EncoderOption = Annotated[str | None, typer.Option("--encoder", help=ENCODER, rich_help_panel="Your own model")]
+EncoderOption = Annotated[
+    str | None, typer.Option("--encoder", help=ENCODER, rich_help_panel="Your own model")
+]
 InputsOption = Annotated[
-    str, typer.Option("--inputs", help="Without an encoder: numbers, one-hot, or auto (by the width).", rich_help_panel="Your own model")
+    str,
+    typer.Option(
+        "--inputs",
+        help="Without an encoder: numbers, one-hot, or auto (by the width).",
+        rich_help_panel="Your own model",
+    ),
 ]
 OutputsOption = Annotated[
-    str, typer.Option("--outputs", help="What the model answers: logits, probabilities, or auto.", rich_help_panel="Your own model")
+    str,
+    typer.Option(
+        "--outputs",
+        help="What the model answers: logits, probabilities, or auto.",
+        rich_help_panel="Your own model",
+    ),
 ]
-Weights = Annotated[Path | None, typer.Option(help="safetensors for the network of module:function.", rich_help_panel="Your own model")]
-BlindTo = Annotated[str, typer.Option(help="Attributes that the model is not given, with commas.", rich_help_panel="Your own model")]
-CLASSES = "The table's classes in the order of the model's answers, with commas, where that is another."
-ClassesOption = Annotated[str, typer.Option("--classes", help=CLASSES, rich_help_panel="Your own model")]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        help="safetensors for the network of module:function.", rich_help_panel="Your own model"
+    ),
+]
+BlindTo = Annotated[
+    str,
+    typer.Option(
+        help="Attributes that the model is not given, with commas.",
+        rich_help_panel="Your own model",
+    ),
+]
+CLASSES = (
+    "The table's classes in the order of the model's answers, with commas, where that is another."
+)
+ClassesOption = Annotated[
+    str, typer.Option("--classes", help=CLASSES, rich_help_panel="Your own model")
+]
 FORM = "Endpoint: records (the table's words, default) or rows of numbers."
 Form = Annotated[str | None, typer.Option(help=FORM, rich_help_panel="Your own model")]
-Timeout = Annotated[float | None, typer.Option(help="Endpoint: seconds to wait for an answer.", rich_help_panel="Your own model")]
-PerSecond = Annotated[float | None, typer.Option(help="Endpoint: at most so many requests a second.", rich_help_panel="Your own model")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(help="Endpoint: seconds to wait for an answer.", rich_help_panel="Your own model"),
+]
+PerSecond = Annotated[
+    float | None,
+    typer.Option(
+        help="Endpoint: at most so many requests a second.", rich_help_panel="Your own model"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -64,25 +124,45 @@ class Table:
     @property
     def names(self) -> list[str]:
         if not split(self.sensitive):
-            raise SettingError("Which attribute is sensitive? Name it, or several with commas: --sensitive sex,race.")
+            raise SettingError(
+                "Which attribute is sensitive? Name it, or several with commas: --sensitive"
+                " sex,race."
+            )
         return split(self.sensitive)
 
     @property
     def title(self) -> str:
         """What a run folder is called by default."""
-        return "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names]).replace("/", "-").replace("\\", "-")
+        return (
+            "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names])
+            .replace("/", "-")
+            .replace("\\", "-")
+        )
 
     def open(self) -> Dataset:
         from fairprobe import datasets
 
         if self.dataset in datasets.names():
-            own = {"--label": self.label, "--favourable": self.favourable, "--drop": self.drop, "--domain": self.domain}
+            own = {
+                "--label": self.label,
+                "--favourable": self.favourable,
+                "--drop": self.drop,
+                "--domain": self.domain,
+            }
             for option, value in own.items():
                 if value:
-                    raise SettingError(f"{option} is for a table of your own; '{self.dataset}' is a packaged data set. Leave it out.")
-            return datasets.load(self.dataset, **({"coding": self.coding} if self.coding else {})).with_sensitive(self.names)
+                    raise SettingError(
+                        f"{option} is for a table of your own; '{self.dataset}' is a packaged data"
+                        " set. Leave it out."
+                    )
+            return datasets.load(
+                self.dataset, **({"coding": self.coding} if self.coding else {})
+            ).with_sensitive(self.names)
         if self.coding:
-            raise SettingError(f"--coding is for the packaged COMPAS data; '{self.dataset}' has none. Leave it out.")
+            raise SettingError(
+                f"--coding is for the packaged COMPAS data; '{self.dataset}' has none. Leave it"
+                " out."
+            )
         if not Path(self.dataset).exists() and not self.dataset.lower().endswith(TABLES):
             datasets.load(self.dataset)  # says that there is none, and which there are
         label = self.label or _declared_label(self.domain)
@@ -113,7 +193,11 @@ class OwnModel:
 
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
-        told: dict[str, Any] = {"form": self.form, "timeout": self.timeout, "per_second": self.per_second}
+        told: dict[str, Any] = {
+            "form": self.form,
+            "timeout": self.timeout,
+            "per_second": self.per_second,
+        }
         endpoint = {name: value for name, value in told.items() if value is not None}
         if self.model is None or (Path(self.model) / "audit.json").exists():
             given: dict[str, Any] = {
@@ -126,14 +210,19 @@ class OwnModel:
             given |= {f"--{name.replace('_', '-')}": True for name in endpoint}
             for option, value in given.items():
                 if value:
-                    raise SettingError(f"{option} goes with a model of your own (--model). Leave it out.")
+                    raise SettingError(
+                        f"{option} goes with a model of your own (--model). Leave it out."
+                    )
             if self.model is None:
                 return train()
             from fairprobe.run import model_of_run
 
             return model_of_run(Path(self.model), data)
         if endpoint and not self.model.startswith(("http://", "https://")):
-            raise SettingError(f"--{next(iter(endpoint)).replace('_', '-')} is for an endpoint (https://…); the model is {self.model}.")
+            raise SettingError(
+                f"--{next(iter(endpoint)).replace('_', '-')} is for an endpoint (https://…); the"
+                f" model is {self.model}."
+            )
         from fairprobe.model import load_model
 
         return load_model(
@@ -161,5 +250,7 @@ def _declared_label(domain: Path | None) -> str:
 
     label = read_domain(domain).label
     if label is None:
-        raise SettingError(f"{domain} does not say which column is to be predicted. Name it: --label income.")
+        raise SettingError(
+            f"{domain} does not say which column is to be predicted. Name it: --label income."
+        )
     return label

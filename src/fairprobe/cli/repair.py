@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run, progress
+from fairprobe.cli.common import (
+    INTERRUPTED,
+    OVER,
+    AsJson,
+    Quiet,
+    app,
+    end,
+    kindly,
+    print_run,
+    progress,
+)
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -17,12 +27,13 @@ if TYPE_CHECKING:
 
 # Written out, for `--help` does not wait for what knows them; a test compares.
 REPAIRS = (
-    "How to repair: counterfactual (recommended), retrain (with what a search finds), iifr, blind (the sensitive columns taken away), "
-    "alfr, laftr, cfair (adversaries; also alfr+iifr, laftr+iifr, cfair+iifr)."
+    "How to repair: counterfactual (recommended), retrain (with what a search finds), iifr, blind"
+    " (the sensitive columns taken away), alfr, laftr, cfair (adversaries; also alfr+iifr,"
+    " laftr+iifr, cfair+iifr)."
 )
 STRENGTH = (
-    "How strongly: λ of counterfactual, iifr and what is joined with iifr, μ of the adversaries alone, the share of findings of retrain. "
-    "Not given, it is chosen."
+    "How strongly: λ of counterfactual, iifr and what is joined with iifr, μ of the adversaries"
+    " alone, the share of findings of retrain. Not given, it is chosen."
 )
 
 
@@ -30,28 +41,81 @@ STRENGTH = (
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
     with_: Annotated[str, typer.Option("--with", help=REPAIRS)] = "counterfactual",
-    out: Annotated[Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
-    strength: Annotated[float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")] = None,
-    start: Annotated[str, typer.Option(help="Train from scratch, or go on from the network as it is: fine-tune.")] = "scratch",
-    threshold: Annotated[float | None, typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8")] = None,
-    labels: Annotated[str | None, typer.Option(help="retrain: where labels come from, soft, vote or seed.", show_default="soft")] = None,
-    single: Annotated[bool, typer.Option("--single", help="retrain: add findings as they are, not with every sensitive value.")] = False,
-    real: Annotated[float | None, typer.Option(help="retrain: the share from around real people.", show_default="0.5")] = None,
-    rounds: Annotated[int | None, typer.Option(help="retrain: how often to search and train again.", show_default="1")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="cfair: let rare classes and groups weigh as much as common ones.")] = False,
-    max_accuracy_drop: Annotated[float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")] = 2.0,
-    max_harm: Annotated[float, typer.Option(help="Refuse a repair after which another attribute decides so many times as often.")] = 1.3,
-    accept_anyway: Annotated[bool, typer.Option("--accept-anyway", help="Keep the repaired network whatever speaks against it.")] = False,
-    no_curve: Annotated[bool, typer.Option("--no-curve", help="Try no other strengths: quicker, without the trade-off picture.")] = False,
-    samples: Annotated[int, typer.Option(help="Possible people drawn to measure how common discrimination is.")] = 50_000,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
+    ] = False,
+    strength: Annotated[
+        float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")
+    ] = None,
+    start: Annotated[
+        str, typer.Option(help="Train from scratch, or go on from the network as it is: fine-tune.")
+    ] = "scratch",
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8"),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="retrain: where labels come from, soft, vote or seed.", show_default="soft"
+        ),
+    ] = None,
+    single: Annotated[
+        bool,
+        typer.Option(
+            "--single", help="retrain: add findings as they are, not with every sensitive value."
+        ),
+    ] = False,
+    real: Annotated[
+        float | None,
+        typer.Option(help="retrain: the share from around real people.", show_default="0.5"),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="retrain: how often to search and train again.", show_default="1"),
+    ] = None,
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced", help="cfair: let rare classes and groups weigh as much as common ones."
+        ),
+    ] = False,
+    max_accuracy_drop: Annotated[
+        float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
+    ] = 2.0,
+    max_harm: Annotated[
+        float,
+        typer.Option(
+            help="Refuse a repair after which another attribute decides so many times as often."
+        ),
+    ] = 1.3,
+    accept_anyway: Annotated[
+        bool,
+        typer.Option(
+            "--accept-anyway", help="Keep the repaired network whatever speaks against it."
+        ),
+    ] = False,
+    no_curve: Annotated[
+        bool,
+        typer.Option(
+            "--no-curve", help="Try no other strengths: quicker, without the trade-off picture."
+        ),
+    ] = False,
+    samples: Annotated[
+        int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
+    ] = 50_000,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Repair the network of a run, prove what that did, and write a new run with the repaired network.
+    """Repair the network of a run, prove what that did, and write a new run with the repaired
+    network.
 
-    Measured before and after on the same people, and beside controls: a blind network, training again without repair, training again with
-    random people. A repair that costs too much accuracy, helps nobody or harms by another attribute is refused, with exit code 1.
+    Measured before and after on the same people, and beside controls: a blind network, training
+    again without repair, training again with random people. A repair that costs too much accuracy,
+    helps nobody or harms by another attribute is refused, with exit code 1.
 
     Examples:
 
@@ -62,18 +126,29 @@ def repair(
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
     with kindly():
-        given: dict[str, Any] = {"threshold": threshold, "labels": labels, "real": real, "rounds": rounds}
+        given: dict[str, Any] = {
+            "threshold": threshold,
+            "labels": labels,
+            "real": real,
+            "rounds": rounds,
+        }
         settings = {name: value for name, value in given.items() if value is not None}
         settings |= {"copies": False} if single else {}
         settings |= {"balanced": True} if balanced else {}
         how = _repair(with_, strength, start, settings)
         folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
         if folder.resolve() == run.resolve():
-            raise SettingError(f"{folder} is the run that is to be repaired; if the repair is refused, its network is lost. Name another.")
+            raise SettingError(
+                f"{folder} is the run that is to be repaired; if the repair is refused, its network"
+                " is lost. Name another."
+            )
         from fairprobe.run import RunFolder, read_document, repair_run
 
         read_document(run)  # what is no run is told before anything is made
-        with RunFolder(folder, overwrite=overwrite) as staged, progress(show=not (quiet or as_json)) as tell:
+        with (
+            RunFolder(folder, overwrite=overwrite) as staged,
+            progress(show=not (quiet or as_json)) as tell,
+        ):
             done = repair_run(
                 run,
                 how,
@@ -90,9 +165,17 @@ def repair(
         body = read_document(folder)
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
-            end(INTERRUPTED, f"Interrupted in the last search: the repair and its proof are complete in {folder}.")
+            end(
+                INTERRUPTED,
+                "Interrupted in the last search: the repair and its proof are complete in"
+                f" {folder}.",
+            )
         if not body["repair"]["accepted"]:
-            end(OVER, f"Refused: {' '.join(body['repair']['reasons'])} The evidence is in {folder}, its network in refused-model.")
+            end(
+                OVER,
+                f"Refused: {' '.join(body['repair']['reasons'])} The evidence is in {folder}, its"
+                " network in refused-model.",
+            )
 
 
 def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:
@@ -104,5 +187,8 @@ def _repair(name: str, strength: float | None, start: str, settings: dict[str, A
         chosen["iifr"] = IIFR(threshold=chosen.pop("threshold"))
     repair = repair_named(name, **chosen)
     if strength is not None and name == "blind":
-        raise SettingError("The repair 'blind' has no strength: the network sees the sensitive attributes or it does not. Leave it out.")
+        raise SettingError(
+            "The repair 'blind' has no strength: the network sees the sensitive attributes or it"
+            " does not. Leave it out."
+        )
     return repair if strength is None else repair.at(strength)

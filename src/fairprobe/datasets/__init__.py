@@ -1,8 +1,10 @@
 """Data sets: coded rows with labels, the domain they live in, and where they come from.
 
-`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are packaged; MEPS is fetched with
-`fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes any table in human words for a domain; `dataset_of` infers the domain
-as well. `open_table` makes a data set of a CSV or Parquet file or a DataFrame, `write_domain` and `read_domain` keep its domain in a file.
+`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are
+packaged; MEPS is fetched with `fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes
+any table in human words for a domain; `dataset_of` infers the domain as well. `open_table` makes a
+data set of a CSV or Parquet file or a DataFrame, `write_domain` and `read_domain` keep its domain
+in a file.
 """
 
 from __future__ import annotations

@@ -1,17 +1,23 @@
-"""Bank Marketing ("additional"): does a client of a Portuguese bank subscribe a term deposit after a telephone call?
+"""Bank Marketing ("additional"): does a client of a Portuguese bank subscribe a term deposit after
+a telephone call?
 
-Source: UCI Machine Learning Repository, `bank-additional-full.csv`; 41,188 calls from May 2008 to November 2010.
+Source: UCI Machine Learning Repository, `bank-additional-full.csv`; 41,188 calls from May 2008 to
+November 2010.
 
 Coding:
 
-- age in decades; the duration of the call in tens of seconds, where 99 stands for 990 seconds *and more*;
+- age in decades; the duration of the call in tens of seconds, where 99 stands for 990 seconds *and
+  more*;
 - `pdays` (days since the last campaign, 999 for never) becomes `contacted-before`, yes or no;
-- "unknown" is a category like any other: it is what the bank knew about the client, and a fifth of `default` is unknown;
-- five indicators of the country's economy are real numbers, with bounds rounded outwards from the data;
+- "unknown" is a category like any other: it is what the bank knew about the client, and a fifth of
+  `default` is unknown;
+- five indicators of the country's economy are real numbers, with bounds rounded outwards from the
+  data;
 - months run from March to December: nobody was called in January or February.
 
-`duration` is known only after the call, when the answer is known too. It is kept because the literature keeps it; a network that is to
-be used before a call must do without. Attributes vary independently in this domain, as in the literature.
+`duration` is known only after the call, when the answer is known too. It is kept because the
+literature keeps it; a network that is to be used before a call must do without. Attributes vary
+independently in this domain, as in the literature.
 """
 
 from __future__ import annotations
@@ -32,12 +38,21 @@ FACTS = Facts(
     name="bank",
     card=Card(
         title="Bank Marketing (additional)",
-        about="41,188 telephone calls of a Portuguese bank, 2008 to 2010; predicts whether the client subscribes a term deposit.",
-        source="UCI Machine Learning Repository, 'Bank Marketing', bank-additional-full.csv, as carried by the PyPI wheel aif360 0.2.0",
-        licence="'Publicly available for research' with citation; the UCI repository lists its data sets under CC BY 4.0",
+        about=(
+            "41,188 telephone calls of a Portuguese bank, 2008 to 2010; predicts whether the client"
+            " subscribes a term deposit."
+        ),
+        source=(
+            "UCI Machine Learning Repository, 'Bank Marketing', bank-additional-full.csv, as"
+            " carried by the PyPI wheel aif360 0.2.0"
+        ),
+        licence=(
+            "'Publicly available for research' with citation; the UCI repository lists its data"
+            " sets under CC BY 4.0"
+        ),
         citation=(
-            "S. Moro, P. Cortez and P. Rita, 'A Data-Driven Approach to Predict the Success of Bank Telemarketing', "
-            "Decision Support Systems, 2014"
+            "S. Moro, P. Cortez and P. Rita, 'A Data-Driven Approach to Predict the Success of Bank"
+            " Telemarketing', Decision Support Systems, 2014"
         ),
     ),
     rows=41_188,
@@ -45,8 +60,14 @@ FACTS = Facts(
     protected=("age",),
 )
 
-JOBS = "admin. blue-collar entrepreneur housemaid management retired self-employed services student technician unemployed unknown"
-EDUCATIONS = "illiterate basic.4y basic.6y basic.9y high.school professional.course university.degree unknown"
+JOBS = (
+    "admin. blue-collar entrepreneur housemaid management retired self-employed services student"
+    " technician unemployed unknown"
+)
+EDUCATIONS = (
+    "illiterate basic.4y basic.6y basic.9y high.school professional.course university.degree"
+    " unknown"
+)
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
 
 

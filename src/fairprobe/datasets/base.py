@@ -41,10 +41,12 @@ class Split:
 class Dataset:
     """Rows `x` (N, A) of codes and labels `y` (N,) of class numbers.
 
-    Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while everything that is
-    generated stays inside. `protected` names the attributes people commonly audit; the choice is the caller's. `held_out` are the
-    rows of an official test set, where there is one. `coding` says how the table's own cells became codes, where they are not simply
-    named; `origin` says where a table of the user's own came from: its "path", "sha256", "label", "drop" and "rows".
+    Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while
+    everything that is generated stays inside. `protected` names the attributes people commonly
+    audit; the choice is the caller's. `held_out` are the rows of an official test set, where there
+    is one. `coding` says how the table's own cells became codes, where they are not simply named;
+    `origin` says where a table of the user's own came from: its "path", "sha256", "label", "drop"
+    and "rows".
     """
 
     name: str
@@ -68,11 +70,15 @@ class Dataset:
         return len(self.x)
 
     def words(self, rows: Rows) -> pd.DataFrame:
-        """Rows of codes as the cells of the table that they came from, which a model of the user's own understands."""
+        """Rows of codes as the cells of the table that they came from, which a model of the user's
+        own understands.
+        """
         return (self.coding or Coding.of_domain(self.domain)).words(rows)
 
     def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
-        """The same data with these attributes as the sensitive ones; each of their values must occur."""
+        """The same data with these attributes as the sensitive ones; each of their values must
+        occur.
+        """
         domain = self.domain.with_sensitive(sensitive)
         for name in domain.sensitive:
             codes = self.x[:, domain.index(name)]
@@ -80,13 +86,15 @@ class Dataset:
             if len(known) < 2:
                 only = domain[name].describe(float(known[0])) if len(known) else "not known"
                 raise DataError(
-                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other groups are empty, so nothing can be "
-                    "compared. Add rows of another group."
+                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other"
+                    " groups are empty, so nothing can be compared. Add rows of another group."
                 )
         return replace(self, domain=domain)
 
     def split(self, seed: int = 0) -> Split:
-        """70 / 10 / 20, shuffled by the seed; where an official test set is held out, it is the last part and the rest is 7 to 1."""
+        """70 / 10 / 20, shuffled by the seed; where an official test set is held out, it is the
+        last part and the rest is 7 to 1.
+        """
         order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
         if self.held_out is not None:
             order = order[~np.isin(order, self.held_out)]
@@ -99,14 +107,25 @@ class Dataset:
 def _check_labels(y: Any, rows: int, classes: tuple[str, ...], label: str) -> Ints:
     labels = np.asarray(y)
     if labels.shape != (rows,):
-        raise DataError(f"The labels '{label}' have shape {labels.shape}; expected one for each of the {rows:,} rows.")
+        raise DataError(
+            f"The labels '{label}' have shape {labels.shape}; expected one for each of the {rows:,}"
+            " rows."
+        )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmax(~np.isfinite(labels)))
-        raise DataError(f"Row {row} has no label ('{label}' is {labels[row]}). Drop the row or fill it in.")
+        raise DataError(
+            f"Row {row} has no label ('{label}' is {labels[row]}). Drop the row or fill it in."
+        )
     numbers = labels.astype(np.int64)
     if (numbers != labels).any() or (rows and (numbers.min() < 0 or numbers.max() >= len(classes))):
-        raise DataError(f"The labels '{label}' must be the numbers 0 to {len(classes) - 1} of the classes {', '.join(classes)}.")
+        raise DataError(
+            f"The labels '{label}' must be the numbers 0 to {len(classes) - 1} of the classes"
+            f" {', '.join(classes)}."
+        )
     if len(np.unique(numbers)) < 2:
         found = f"'{classes[int(numbers[0])]}'" if rows else "no row at all"
-        raise DataError(f"The labels '{label}' hold one class only ({found}); a classifier needs at least two. Check the label column.")
+        raise DataError(
+            f"The labels '{label}' hold one class only ({found}); a classifier needs at least two."
+            " Check the label column."
+        )
     return numbers

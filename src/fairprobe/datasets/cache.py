@@ -1,4 +1,6 @@
-"""Where fetched data are kept: `FAIRPROBE_CACHE`, or else `fairprobe` in the user's cache folder."""
+"""Where fetched data are kept: `FAIRPROBE_CACHE`, or else `fairprobe` in the user's cache
+folder.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,22 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "fairprobe"
     except RuntimeError as error:
-        raise StorageError("There is no home folder to keep fetched data in. Set FAIRPROBE_CACHE to a writable folder.") from error
+        raise StorageError(
+            "There is no home folder to keep fetched data in. Set FAIRPROBE_CACHE to a writable"
+            " folder."
+        ) from error
 
 
 def workplace() -> TemporaryDirectory[str]:
-    """A folder within it for what is being fetched: on the same disk, so that the last step is a mere rename."""
+    """A folder within it for what is being fetched: on the same disk, so that the last step is a
+    mere rename.
+    """
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return TemporaryDirectory(dir=folder, prefix="fetch-")
     except OSError as error:
-        raise StorageError(f"The cache folder {folder} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder that can.") from error
+        raise StorageError(
+            f"The cache folder {folder} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder"
+            " that can."
+        ) from error

@@ -1,17 +1,21 @@
 """COMPAS: is a defendant of Broward County, Florida, charged with a new crime within two years?
 
-Source: ProPublica, `compas-scores-two-years.csv` (2016), public records. Nothing that identifies a person is packaged.
-ProPublica's filter (screened within 30 days of the arrest, a known outcome, no ordinary traffic offence, a score) leaves 6,172 of
-7,214 people; 5,278 of them are African-American or Caucasian, and those are the rows, as in the papers.
+Source: ProPublica, `compas-scores-two-years.csv` (2016), public records. Nothing that identifies a
+person is packaged. ProPublica's filter (screened within 30 days of the arrest, a known outcome, no
+ordinary traffic offence, a score) leaves 6,172 of 7,214 people; 5,278 of them are African-American
+or Caucasian, and those are the rows, as in the papers.
 
-Coding: age in years, counts as they are, gender and race one column each. `age-cat`, `charge-degree` and `charge-desc` are one-hot,
-so a network sees 402 columns (AIF360's coding, which the NeuronFair paper used, has 401: it drops the five people of the
-6,172 without a description of the charge, who are "not stated" here). Charges are those of all 6,172 people.
+Coding: age in years, counts as they are, gender and race one column each. `age-cat`,
+`charge-degree` and `charge-desc` are one-hot, so a network sees 402 columns (AIF360's coding, which
+the NeuronFair paper used, has 401: it drops the five people of the 6,172 without a description of
+the charge, who are "not stated" here). Charges are those of all 6,172 people.
 
-- coding "one-hot" (the default): ten attributes. An attribute's columns always hold exactly one 1, and a constraint keeps `age-cat`
-  true to `age`, because the source computes it from there. (It puts the 45-year-old into "Greater than 45".)
-- coding "free": the domain of the paper, in which every one-hot column is an attribute of its own, 0 or 1. It is there to
-  compare with the paper; most of its people cannot exist (charged with two hundred things, both young and old).
+- coding "one-hot" (the default): ten attributes. An attribute's columns always hold exactly one 1,
+  and a constraint keeps `age-cat` true to `age`, because the source computes it from there. (It
+  puts the 45-year-old into "Greater than 45".)
+- coding "free": the domain of the paper, in which every one-hot column is an attribute of its own,
+  0 or 1. It is there to compare with the paper; most of its people cannot exist (charged with two
+  hundred things, both young and old).
 
 The label is the *new charge*, and arrests are not crimes; favourable is "no".
 """
@@ -37,15 +41,25 @@ Coding = Literal["one-hot", "free"]
 
 RACES = ("African-American", "Caucasian")
 NOT_STATED = "not stated"
-AGE_GROUPS = {"Less than 25": 0, "25 - 45": 25, "Greater than 45": 45}  # the age at which each begins
+AGE_GROUPS = {
+    "Less than 25": 0,
+    "25 - 45": 25,
+    "Greater than 45": 45,
+}  # the age at which each begins
 DEGREES = {"F": "felony", "M": "misdemeanor"}
 
 FACTS = Facts(
     name="compas",
     card=Card(
         title="COMPAS (two-year recidivism)",
-        about="5,278 African-American and Caucasian defendants of Broward County, Florida; predicts a new charge within two years.",
-        source="ProPublica, compas-scores-two-years.csv, as carried by the PyPI wheel aif360 0.2.0; columns that identify people removed",
+        about=(
+            "5,278 African-American and Caucasian defendants of Broward County, Florida; predicts a"
+            " new charge within two years."
+        ),
+        source=(
+            "ProPublica, compas-scores-two-years.csv, as carried by the PyPI wheel aif360 0.2.0;"
+            " columns that identify people removed"
+        ),
         licence="None stated (public records, published for journalism)",
         citation="J. Angwin, J. Larson, S. Mattu and L. Kirchner, 'Machine Bias', ProPublica, 2016",
     ),
@@ -56,9 +70,13 @@ FACTS = Facts(
 
 
 def compas(coding: Coding = "one-hot") -> Dataset:
-    """5,278 people; 10 attributes that a network sees as 402 columns, or 402 attributes when `coding` is "free"."""
+    """5,278 people; 10 attributes that a network sees as 402 columns, or 402 attributes when
+    `coding` is "free".
+    """
     if coding not in get_args(Coding):
-        raise SettingError(f"COMPAS has no coding '{coding}'.{suggest(str(coding), get_args(Coding))}")
+        raise SettingError(
+            f"COMPAS has no coding '{coding}'.{suggest(str(coding), get_args(Coding))}"
+        )
     everybody = screened(read_packaged("compas"))
     people = everybody[everybody["race"].isin(RACES)]
     domain = _domain(charges=sorted(set(everybody["charge-desc"]) - {NOT_STATED}))
@@ -80,10 +98,24 @@ def compas(coding: Coding = "one-hot") -> Dataset:
 
 def screened(raw: pd.DataFrame) -> pd.DataFrame:
     """ProPublica's 6,172 people in our names and words."""
-    frame = raw.rename(columns=lambda name: name.removeprefix("c_").replace("_", "-")).rename(columns={"sex": "gender"})
-    near = frame["days-b-screening-arrest"].abs() <= 30  # never true where the number of days is missing
-    frame = frame[near & (frame["is-recid"] != -1) & (frame["charge-degree"] != "O") & (frame["score-text"] != "N/A")]
-    return frame.assign(**{"charge-degree": frame["charge-degree"].map(DEGREES), "charge-desc": frame["charge-desc"].fillna(NOT_STATED)})
+    frame = raw.rename(columns=lambda name: name.removeprefix("c_").replace("_", "-")).rename(
+        columns={"sex": "gender"}
+    )
+    near = (
+        frame["days-b-screening-arrest"].abs() <= 30
+    )  # never true where the number of days is missing
+    frame = frame[
+        near
+        & (frame["is-recid"] != -1)
+        & (frame["charge-degree"] != "O")
+        & (frame["score-text"] != "N/A")
+    ]
+    return frame.assign(
+        **{
+            "charge-degree": frame["charge-degree"].map(DEGREES),
+            "charge-desc": frame["charge-desc"].fillna(NOT_STATED),
+        }
+    )
 
 
 def _domain(charges: list[str]) -> Domain:
@@ -96,9 +128,21 @@ def _domain(charges: list[str]) -> Domain:
             Attribute(name="juv-misd-count", low=0, high=13),
             Attribute(name="juv-other-count", low=0, high=9),
             Attribute(name="priors-count", low=0, high=38),
-            Attribute(name="age-cat", kind="categorical", categories=tuple(AGE_GROUPS), one_hot=True),
-            Attribute(name="charge-degree", kind="categorical", categories=tuple(DEGREES.values()), one_hot=True),
-            Attribute(name="charge-desc", kind="categorical", categories=(*charges, NOT_STATED), one_hot=True),
+            Attribute(
+                name="age-cat", kind="categorical", categories=tuple(AGE_GROUPS), one_hot=True
+            ),
+            Attribute(
+                name="charge-degree",
+                kind="categorical",
+                categories=tuple(DEGREES.values()),
+                one_hot=True,
+            ),
+            Attribute(
+                name="charge-desc",
+                kind="categorical",
+                categories=(*charges, NOT_STATED),
+                one_hot=True,
+            ),
         ),
         constraints=(Constraint("age-cat follows from age", _age_group_follows, _age_group),),
     )
@@ -114,13 +158,18 @@ def _age_group(columns: Mapping[str, Rows]) -> dict[str, Rows]:
 
 
 def _freed(x: Rows, domain: Domain) -> tuple[Rows, Domain]:
-    """Each one-hot column as an attribute of its own, without the rules that hold a group together."""
+    """Each one-hot column as an attribute of its own, without the rules that hold a group
+    together.
+    """
     columns: list[Rows] = []
     attributes: list[Attribute] = []
     for codes, attribute in zip(x.T, domain.attributes, strict=True):
         if attribute.one_hot:
             columns.extend(codes == code for code in range(len(attribute.categories)))
-            attributes.extend(Attribute(name=f"{attribute.name}={category}", low=0, high=1) for category in attribute.categories)
+            attributes.extend(
+                Attribute(name=f"{attribute.name}={category}", low=0, high=1)
+                for category in attribute.categories
+            )
         else:
             columns.append(codes)
             attributes.append(attribute)

@@ -1,4 +1,5 @@
-"""Conditions on rows of codes, as a constraint's words say them: what holds for a row, and how it can be made to hold.
+"""Conditions on rows of codes, as a constraint's words say them: what holds for a row, and how it
+can be made to hold.
 
 Everything is plain data, so a domain with constraints can be sent to another process.
 """
@@ -19,11 +20,18 @@ from fairprobe.datasets.columns import shortest
 
 Codes: TypeAlias = "Mapping[str, Rows]"
 
-SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+SIGNS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
-# -- numbers and categories ---------------------------------------------------------------------------------------------
+# -- numbers and categories ------------------------------------------------------------------------
 
 
 class Quantity(ABC):
@@ -49,7 +57,9 @@ class Constant(Quantity):
 
 @dataclass(frozen=True)
 class Number(Quantity):
-    """An attribute that the table holds as a number; `values` are those of its categories, where it has some."""
+    """An attribute that the table holds as a number; `values` are those of its categories, where it
+    has some.
+    """
 
     attribute: Attribute
     values: tuple[float, ...] = ()
@@ -61,23 +71,41 @@ class Number(Quantity):
     def numbers(self, codes: Codes) -> Floats:
         column = codes[self.name]
         if self.values:
-            return np.array(self.values)[np.clip(np.rint(column), 0, len(self.values) - 1).astype(np.int64)]
-        return shortest(column) if self.attribute.kind == "real" else np.rint(column).astype(np.float64) * self.attribute.bin
+            return np.array(self.values)[
+                np.clip(np.rint(column), 0, len(self.values) - 1).astype(np.int64)
+            ]
+        return (
+            shortest(column)
+            if self.attribute.kind == "real"
+            else np.rint(column).astype(np.float64) * self.attribute.bin
+        )
 
     def used(self) -> Iterator[Number | Category]:
         yield self
 
     def absent(self, codes: Codes) -> Mask:
         column = codes[self.name]
-        gap = np.zeros(len(column), dtype=bool) if self.attribute.missing is None else column == np.float32(self.attribute.missing)
+        gap = (
+            np.zeros(len(column), dtype=bool)
+            if self.attribute.missing is None
+            else column == np.float32(self.attribute.missing)
+        )
         return gap | (column < 0) | (column >= len(self.values)) if self.values else gap
 
     def code(self, numbers: Floats, sign: str) -> Rows:
-        """The code whose number fulfils `sign` with these numbers, as near to them as there is one."""
+        """The code whose number fulfils `sign` with these numbers, as near to them as there is
+        one.
+        """
         if self.attribute.kind == "real":
             return _real(numbers, sign)
         steps = numbers / self.attribute.bin
-        whole = {"<=": np.floor(steps), "<": np.ceil(steps) - 1, ">=": np.ceil(steps), ">": np.floor(steps) + 1, "==": np.rint(steps)}[sign]
+        whole = {
+            "<=": np.floor(steps),
+            "<": np.ceil(steps) - 1,
+            ">=": np.ceil(steps),
+            ">": np.floor(steps) + 1,
+            "==": np.rint(steps),
+        }[sign]
         return np.asarray(whole, dtype=np.float32)
 
 
@@ -112,7 +140,9 @@ class Arithmetic(Quantity):
 
     def numbers(self, codes: Codes) -> Floats:
         with np.errstate(all="ignore"):
-            answer: Floats = OPERATIONS[self.sign](self.left.numbers(codes), self.right.numbers(codes))
+            answer: Floats = OPERATIONS[self.sign](
+                self.left.numbers(codes), self.right.numbers(codes)
+            )
         return np.where(np.isfinite(answer), answer, np.nan)
 
     def used(self) -> Iterator[Number | Category]:
@@ -120,7 +150,7 @@ class Arithmetic(Quantity):
         yield from self.right.used()
 
 
-# -- conditions ---------------------------------------------------------------------------------------------------------
+# -- conditions ------------------------------------------------------------------------------------
 
 
 class Condition(ABC):
@@ -138,7 +168,9 @@ class Condition(ABC):
         return False
 
     def repaired(self, codes: Codes) -> Mapping[str, Rows]:  # noqa: ARG002  (for those that are repairable)
-        """Columns with which the condition holds; only those that change, and none where it cannot be repaired."""
+        """Columns with which the condition holds; only those that change, and none where it cannot
+        be repaired.
+        """
         return {}
 
 
@@ -165,12 +197,21 @@ class Comparison(Condition):
 
     @property
     def _target(self) -> tuple[Number, str, Quantity] | None:
-        """The attribute that stands alone on one side, how it must compare with the other side, and that side."""
+        """The attribute that stands alone on one side, how it must compare with the other side, and
+        that side.
+        """
         mirrored = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
         if self.sign not in mirrored:
             return None
-        for alone, sign, other in ((self.left, self.sign, self.right), (self.right, mirrored[self.sign], self.left)):
-            if isinstance(alone, Number) and not alone.values and all(alone.name != each.name for each in other.used()):
+        for alone, sign, other in (
+            (self.left, self.sign, self.right),
+            (self.right, mirrored[self.sign], self.left),
+        ):
+            if (
+                isinstance(alone, Number)
+                and not alone.values
+                and all(alone.name != each.name for each in other.used())
+            ):
                 return alone, sign, other
         return None
 
@@ -178,7 +219,11 @@ class Comparison(Condition):
         assert self._target is not None
         target, sign, other = self._target
         wanted = other.numbers(codes)
-        return {target.name: np.where(self.holds(codes) | np.isnan(wanted), codes[target.name], target.code(wanted, sign))}
+        return {
+            target.name: np.where(
+                self.holds(codes) | np.isnan(wanted), codes[target.name], target.code(wanted, sign)
+            )
+        }
 
 
 @dataclass(frozen=True)
@@ -213,7 +258,11 @@ class OneOfCategories(Condition):
         return True
 
     def repaired(self, codes: Codes) -> Mapping[str, Rows]:
-        return {self.category.name: np.where(self.holds(codes), codes[self.category.name], np.float32(self.codes[0]))}
+        return {
+            self.category.name: np.where(
+                self.holds(codes), codes[self.category.name], np.float32(self.codes[0])
+            )
+        }
 
 
 @dataclass(frozen=True)
@@ -269,7 +318,9 @@ class Not(Condition):
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold `then`, for everybody or `when` something else does. Whoever has a gap in it fulfils it."""
+    """What must hold `then`, for everybody or `when` something else does. Whoever has a gap in it
+    fulfils it.
+    """
 
     when: Condition | None
     then: Condition
@@ -283,10 +334,17 @@ class Rule:
 
     def repair(self, codes: Codes) -> Mapping[str, Rows]:
         concerned = self._concerned(codes)
-        return {name: np.where(concerned, column, codes[name]) for name, column in self.then.repaired(codes).items()}
+        return {
+            name: np.where(concerned, column, codes[name])
+            for name, column in self.then.repaired(codes).items()
+        }
 
     def _concerned(self, codes: Codes) -> Mask:
-        concerned = np.ones(len(next(iter(codes.values()))), dtype=bool) if self.when is None else self.when.holds(codes)
+        concerned = (
+            np.ones(len(next(iter(codes.values()))), dtype=bool)
+            if self.when is None
+            else self.when.holds(codes)
+        )
         for condition in (self.when, self.then):
             for attribute in condition.used() if condition is not None else ():
                 concerned &= ~attribute.absent(codes)

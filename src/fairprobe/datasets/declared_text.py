@@ -19,20 +19,32 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 HEAD = """\
-# Which people can exist, in the words of the table. People are generated within these bounds; rows of the table may lie outside.
-# Edit what is wrong, and give the file back with --domain. The order of the attributes is the order of a model's inputs.
+# Which people can exist, in the words of the table. People are generated within these bounds;
+# rows of the table may lie outside.
+# Edit what is wrong, and give the file back with --domain. The order of the attributes is the
+# order of a model's inputs.
 #
-#   kind = "integer"      whole numbers from `low` to `high`. `bin = 10` counts in tens: `low` and `high` are then counts of bins.
-#   kind = "real"         any number from `low` to `high`. `grain` is the size of one step of a search (for integers too).
-#   kind = "categorical"  one of the `categories`. `one_hot = true` shows networks one column for each of them, false their position.
-#                         `values` are what the table holds instead of these names: categories may be renamed, values may not.
-#                         `cuts` divide a number into categories: the second begins at the first cut. `values` are then examples.
-#                         `low` and `high` (positions, counted from 0) keep some categories from being generated.
-#                         `gap_word = "?"` is the word that a model knows for an empty cell; without it, it is asked with NaN.
-#   missing               the code of an empty cell, outside the bounds; without it, empty cells are refused.
-#   subtract, divide_by   where the model wants a number scaled, it sees (value - subtract) / divide_by.
+#   kind = "integer"      whole numbers from `low` to `high`. `bin = 10` counts in tens: `low`
+#                         and `high` are then counts of bins.
+#   kind = "real"         any number from `low` to `high`. `grain` is the size of one step of a
+#                         search (for integers too).
+#   kind = "categorical"  one of the `categories`. `one_hot = true` shows networks one column for
+#                         each of them, false their position.
+#                         `values` are what the table holds instead of these names: categories
+#                         may be renamed, values may not.
+#                         `cuts` divide a number into categories: the second begins at the first
+#                         cut. `values` are then examples.
+#                         `low` and `high` (positions, counted from 0) keep some categories from
+#                         being generated.
+#                         `gap_word = "?"` is the word that a model knows for an empty cell;
+#                         without it, it is asked with NaN.
+#   missing               the code of an empty cell, outside the bounds; without it, empty cells
+#                         are refused.
+#   subtract, divide_by   where the model wants a number scaled, it sees (value - subtract) /
+#                         divide_by.
 #
-# Constraints keep people who cannot exist from being generated. Names of attributes that are no plain words stand in backticks:
+# Constraints keep people who cannot exist from being generated. Names of attributes that are no
+# plain words stand in backticks:
 #
 #   [[constraints]]
 #   name = "nobody both gains and loses"
@@ -45,7 +57,9 @@ HEAD = """\
 """
 
 
-def text_of(coding: Coding, *, label: str | None, favourable: str | None, rules: Iterable[Wording]) -> str:
+def text_of(
+    coding: Coding, *, label: str | None, favourable: str | None, rules: Iterable[Wording]
+) -> str:
     """The whole file."""
     lines = [HEAD]
     if label is not None:
@@ -54,10 +68,18 @@ def text_of(coding: Coding, *, label: str | None, favourable: str | None, rules:
         lines.append(f"favourable = {_toml(favourable)}")
     lines.append(f"sensitive = {_toml(list(coding.domain.sensitive))}")
     for attribute in coding.domain.attributes:
-        lines += ["", f"[attributes.{_key(attribute.name)}]", *(f"{key} = {_toml(value)}" for key, value in _entry(attribute, coding))]
+        lines += [
+            "",
+            f"[attributes.{_key(attribute.name)}]",
+            *(f"{key} = {_toml(value)}" for key, value in _entry(attribute, coding)),
+        ]
     for rule in rules:
         said = {"name": rule.name, "rule": rule.rule, "when": rule.when, "then": rule.then}
-        lines += ["", "[[constraints]]", *(f"{key} = {_toml(value)}" for key, value in said.items() if value is not None)]
+        lines += [
+            "",
+            "[[constraints]]",
+            *(f"{key} = {_toml(value)}" for key, value in said.items() if value is not None),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +96,10 @@ def _entry(attribute: Attribute, coding: Coding) -> Iterator[tuple[str, Any]]:
             yield "cuts", shortest(coding.cuts[name]).tolist()
         if name in coding.gap_words:
             yield "gap_word", coding.gap_words[name]
-    if attribute.kind != "categorical" or (attribute.low, attribute.high) != (0, len(attribute.categories) - 1):
+    if attribute.kind != "categorical" or (attribute.low, attribute.high) != (
+        0,
+        len(attribute.categories) - 1,
+    ):
         yield "low", _number(attribute.low, attribute)
         yield "high", _number(attribute.high, attribute)
     if attribute.bin != 1:
@@ -107,7 +132,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     raise DomainError(
-        f"A domain file holds words, numbers, true and false; {value!r} is {type(value).__name__}. Turn such categories into words."
+        f"A domain file holds words, numbers, true and false; {value!r} is {type(value).__name__}."
+        " Turn such categories into words."
     )
 
 

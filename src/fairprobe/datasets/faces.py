@@ -1,7 +1,9 @@
-"""Where the experiments find their faces. No package index carries them, so somebody has to put them there.
+"""Where the experiments find their faces. No package index carries them, so somebody has to put
+them there.
 
-FairFace (Kärkkäinen and Joo, CC BY 4.0) is looked for as `fairface64_jpeg.npz` or as its own folder, called `fairface`; faces beside other
-pictures as `face_nonface32.npz`. The places are the folder that `FAIRPROBE_ASSETS` names, and the cache folder.
+FairFace (Kärkkäinen and Joo, CC BY 4.0) is looked for as `fairface64_jpeg.npz` or as its own
+folder, called `fairface`; faces beside other pictures as `face_nonface32.npz`. The places are the
+folder that `FAIRPROBE_ASSETS` names, and the cache folder.
 """
 
 from __future__ import annotations
@@ -26,5 +28,6 @@ def placed(names: tuple[str, ...]) -> Path:
                 return place / name
     looked = " and ".join(str(place) for place in places)
     raise StorageError(
-        f"There is no {' or folder '.join(names)} in {looked}. Put it there, or set FAIRPROBE_ASSETS to the folder that holds it."
+        f"There is no {' or folder '.join(names)} in {looked}. Put it there, or set"
+        " FAIRPROBE_ASSETS to the folder that holds it."
     )

@@ -9,7 +9,9 @@ from fairprobe.datasets.base import Card
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A data set's name, card, size and commonly audited attributes. A test holds them against the table."""
+    """A data set's name, card, size and commonly audited attributes. A test holds them against the
+    table.
+    """
 
     name: str
     card: Card

@@ -1,13 +1,14 @@
-"""Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas DataFrame comes out.
+"""Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas
+DataFrame comes out.
 
-    in the table                                   in the frame
-    "", "?", "NA", "N/A", "NaN", "null", "None"    a gap (NaN)
-    numbers                                        int64, or float64 where there are fractions or gaps
-    True, False                                    bool
-    words                                          pandas categories, sorted: a million cells of 40 words are a megabyte
+    in the table                                   in the frame "", "?", "NA", "N/A", "NaN", "null",
+    "None"    a gap (NaN) numbers                                        int64, or float64 where
+    there are fractions or gaps True, False                                    bool words
+    pandas categories, sorted: a million cells of 40 words are a megabyte
 
-Blanks around the cells and names of a text file are not part of them. What cannot be meant is refused with the line, or the column and the
-row, counted from 0: rows of different length, dates, a column of numbers with a few words among them.
+Blanks around the cells and names of a text file are not part of them. What cannot be meant is
+refused with the line, or the column and the row, counted from 0: rows of different length, dates, a
+column of numbers with a few words among them.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 @dataclass(frozen=True)
 class Read:
-    """A table as read, which of its columns were categories already, the file with its digest, and what stood in the gaps of each column.
+    """A table as read, which of its columns were categories already, the file with its digest, and
+    what stood in the gaps of each column.
 
-    `gap_words` has columns in which all gaps are the same word, such as "?". A data frame and a Parquet file hold that word for whoever
-    reads them; of a text file it depends on how it is read, so nothing is said there.
+    `gap_words` has columns in which all gaps are the same word, such as "?". A data frame and a
+    Parquet file hold that word for whoever reads them; of a text file it depends on how it is read,
+    so nothing is said there.
     """
 
     frame: pd.DataFrame
@@ -60,19 +63,29 @@ def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = ()) -> Read:
-    """The table, and what is known of where it came from; columns named in `words` may mix words with numbers."""
+    """The table, and what is known of where it came from; columns named in `words` may mix words
+    with numbers.
+    """
     if isinstance(source, pd.DataFrame):
         return _read_frame(source, drop, words)
     if isinstance(source, Path | str):
         return _read_file(Path(source), drop, words)
     if hasattr(source, "collect") and not hasattr(source, "to_arrow"):
-        raise SettingError("The table is a lazy frame, which holds no rows yet. Call its collect() first.")
+        raise SettingError(
+            "The table is a lazy frame, which holds no rows yet. Call its collect() first."
+        )
     if not hasattr(source, "to_arrow"):
-        raise SettingError(f"A table is the path of a CSV or Parquet file, or a pandas or polars DataFrame; got {type(source).__name__}.")
+        raise SettingError(
+            "A table is the path of a CSV or Parquet file, or a pandas or polars DataFrame; got"
+            f" {type(source).__name__}."
+        )
     table = source.to_arrow()
     categories = categories_of(table.schema)
     keep = kept(table.schema.names, drop, what="The table")
-    frame = _frame({name: _series(name, table.column(name), categories, mixed=name in words) for name in keep}, table.num_rows)
+    frame = _frame(
+        {name: _series(name, table.column(name), categories, mixed=name in words) for name in keep},
+        table.num_rows,
+    )
     return Read(frame, categories, gap_words=_gap_words(table, frame))
 
 
@@ -80,17 +93,28 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
     if not path.exists():
         raise StorageError(f"There is no file {path}. Check the path.")
     if path.is_dir():
-        raise StorageError(f"{path} is a folder; expected a CSV or Parquet file. Name the file in it.")
+        raise StorageError(
+            f"{path} is a folder; expected a CSV or Parquet file. Name the file in it."
+        )
     try:
         packed = is_parquet(path)
         if packed:
-            table, categories, sha256 = arrow_of_parquet(path, lambda names: kept(names, drop, what=str(path)))
+            table, categories, sha256 = arrow_of_parquet(
+                path, lambda names: kept(names, drop, what=str(path))
+            )
         else:
             text = TextFile.look(path)
-            table, categories, sha256 = text.arrow(kept(text.names, drop, what=str(path))), frozenset(), text.sha256
+            table, categories, sha256 = (
+                text.arrow(kept(text.names, drop, what=str(path))),
+                frozenset(),
+                text.sha256,
+            )
     except PermissionError as error:
         raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
-    columns = {name: _series(name, table.column(name), categories, text=not packed, mixed=name in words) for name in table.schema.names}
+    columns = {
+        name: _series(name, table.column(name), categories, text=not packed, mixed=name in words)
+        for name in table.schema.names
+    }
     frame = _frame(columns, table.num_rows)
     return Read(frame, categories, path, sha256, _gap_words(table, frame) if packed else {})
 
@@ -100,12 +124,15 @@ def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
     unnamed = [place for place, name in enumerate(names) if not name.strip()]
     if unnamed:
         raise DataError(
-            f"{what} has a column without a name (column {unnamed[0] + 1} of {len(names)}). Name it, or leave it out if it only numbers "
-            "the rows (pandas: index=False)."
+            f"{what} has a column without a name (column {unnamed[0] + 1} of {len(names)}). Name"
+            " it, or leave it out if it only numbers the rows (pandas: index=False)."
         )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise DataError(f"{what} has more than one column named {', '.join(map(repr, twice))}. Rename or remove all but one.")
+        raise DataError(
+            f"{what} has more than one column named {', '.join(map(repr, twice))}. Rename or remove"
+            " all but one."
+        )
     for name in drop:
         if name not in names:
             raise SettingError(f"{what} has no column '{name}' to drop.{suggest(name, names)}")
@@ -121,51 +148,73 @@ def _frame(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:
 
 
 def _gap_words(table: Any, frame: pd.DataFrame) -> dict[str, str]:
-    """The word that stands in all gaps of a column, from the table as it was and what was read of it."""
+    """The word that stands in all gaps of a column, from the table as it was and what was read of
+    it.
+    """
     found = {}
     for name in frame.columns:
         gaps = frame[name].isna().to_numpy()
         if gaps.any():
             there = (
-                table[name].filter(pa.array(gaps)).unique().to_pylist() if isinstance(table, pa.Table) else list(table[name][gaps].unique())
+                table[name].filter(pa.array(gaps)).unique().to_pylist()
+                if isinstance(table, pa.Table)
+                else list(table[name][gaps].unique())
             )
             if len(there) == 1 and isinstance(there[0], str):
                 found[str(name)] = there[0]
     return found
 
 
-# -- columns of Arrow ---------------------------------------------------------------------------------------------------
+# -- columns of Arrow ------------------------------------------------------------------------------
 
 
-def _series(name: str, column: Any, categories: Collection[str], *, text: bool = False, mixed: bool) -> pd.Series[Any]:
+def _series(
+    name: str, column: Any, categories: Collection[str], *, text: bool = False, mixed: bool
+) -> pd.Series[Any]:
     kind = column.type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value):
+    if (
+        pa.types.is_string(value)
+        or pa.types.is_large_string(value)
+        or pa.types.is_string_view(value)
+    ):
         return _words(name, column, ordered=name in categories, text=text, mixed=mixed)
     if pa.types.is_temporal(kind):
         raise _date(name, str(kind))
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_primitive(value) or pa.types.is_boolean(value) or pa.types.is_null(kind)):
-        raise DataError(f"Column '{name}' holds {kind}; expected one number or word in each cell. Turn it into that, or drop the column.")
+        raise DataError(
+            f"Column '{name}' holds {kind}; expected one number or word in each cell. Turn it into"
+            " that, or drop the column."
+        )
     series: pd.Series[Any] = column.to_pandas()
     if pa.types.is_null(kind):
         return series.astype(np.float64)
-    return series.where(series.notna(), np.nan) if series.dtype == np.object_ else series  # True, False and None
+    return (
+        series.where(series.notna(), np.nan) if series.dtype == np.object_ else series
+    )  # True, False and None
 
 
 def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) -> pd.Series[Any]:
-    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers where only blanks hid that it is one."""
+    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers where
+    only blanks hid that it is one.
+    """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     array = column.combine_chunks()
     found = [str(word) for word in array.dictionary.to_pylist()]
     places = array.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
-    cleaned = [None if word is None or word.strip() in GAPS else word.strip() if text else word for word in [*found, None]]
+    cleaned = [
+        None if word is None or word.strip() in GAPS else word.strip() if text else word
+        for word in [*found, None]
+    ]
     known = dict.fromkeys(word for word in cleaned if word is not None)
     distinct = list(known) if ordered else sorted(known)
     code = {word: place for place, word in enumerate(distinct)}
-    codes = np.array([-1 if word is None else code[word] for word in cleaned], dtype=np.int64)[places]
+    codes = np.array([-1 if word is None else code[word] for word in cleaned], dtype=np.int64)[
+        places
+    ]
     if distinct and all(DATE.fullmatch(word) for word in distinct):
         raise _date(name, distinct[0])
     if text and not mixed and distinct:
@@ -174,60 +223,82 @@ def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) ->
             return pd.Series(np.append(as_numbers.to_numpy(dtype=np.float64), np.nan)[codes])
         _refuse_odd_words(name, codes, distinct, as_numbers.notna().to_numpy())
         _refuse_decimal_commas(name, distinct)
-    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(distinct, dtype="str" if distinct else object)))
+    return pd.Series(
+        pd.Categorical.from_codes(
+            codes, categories=pd.Index(distinct, dtype="str" if distinct else object)
+        )
+    )
 
 
 def _refuse_odd_words(name: str, codes: Ints, values: Sequence[object], is_number: Any) -> None:
-    """Refuses a column of numbers with a few words among them: most likely one of them is a slip."""
+    """Refuses a column of numbers with a few words among them: most likely one of them is a
+    slip.
+    """
     counts = np.bincount(codes[codes >= 0], minlength=len(values))
     words, total = int(counts[~is_number].sum()), int(counts.sum())
     if 0 < words < total - words:
         odd = np.append(~is_number, False)[codes]  # a gap's -1 takes the last
         row = int(odd.argmax())
         raise DataError(
-            f"Column '{name}' holds numbers, but row {row} has '{values[codes[row]]}' ({words:,} of {total:,} cells are no numbers). "
-            "Correct them or leave them empty; if all are names of categories, say so in a domain file or drop the column."
+            f"Column '{name}' holds numbers, but row {row} has '{values[codes[row]]}' ({words:,} of"
+            f" {total:,} cells are no numbers). Correct them or leave them empty; if all are names"
+            " of categories, say so in a domain file or drop the column."
         )
 
 
 def _refuse_decimal_commas(name: str, words: Iterable[str]) -> None:
     written = [word for word in words if not word.lstrip("+-").isdigit()]
     if all(DECIMAL_COMMA.fullmatch(word) for word in written):
-        raise DataError(f"Column '{name}' writes numbers with a comma ('{written[0]}'); write them with a point, as in 3.5.")
+        raise DataError(
+            f"Column '{name}' writes numbers with a comma ('{written[0]}'); write them with a"
+            " point, as in 3.5."
+        )
 
 
 def _date(name: str, example: str) -> DataError:
     return DataError(
-        f"Column '{name}' holds dates or times ({example}); expected numbers or words. Turn it into a number (a year, an age in days) or "
-        "drop the column."
+        f"Column '{name}' holds dates or times ({example}); expected numbers or words. Turn it into"
+        " a number (a year, an age in days) or drop the column."
     )
 
 
-# -- columns of pandas --------------------------------------------------------------------------------------------------
+# -- columns of pandas -----------------------------------------------------------------------------
 
 
 def _read_frame(table: pd.DataFrame, drop: Sequence[str], words: Collection[str]) -> Read:
     named = table.set_axis([str(name) for name in table.columns], axis=1).reset_index(drop=True)
     keep = kept(list(named.columns), drop, what="The table")
     frame = _frame({name: _cleaned(named[name], mixed=name in words) for name in keep}, len(named))
-    categories = frozenset(name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype))
+    categories = frozenset(
+        name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype)
+    )
     return Read(frame, categories, gap_words=_gap_words(named, frame))
 
 
 def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
-    """The column with gaps where "?" and the like stand; its values stay as they are, because the user's model knows them so."""
+    """The column with gaps where "?" and the like stand; its values stay as they are, because the
+    user's model knows them so.
+    """
     name, kind = str(column.name), column.dtype
     if kind.kind in "mM":
         raise _date(name, str(kind))
     if isinstance(kind, pd.PeriodDtype | pd.IntervalDtype) or kind.kind == "c":
-        raise DataError(f"Column '{name}' holds {kind}; expected numbers or words. Turn it into one of them, or drop the column.")
+        raise DataError(
+            f"Column '{name}' holds {kind}; expected numbers or words. Turn it into one of them, or"
+            " drop the column."
+        )
     if kind.kind in "biuf":
         return column
     try:
         codes, values = pd.factorize(column)
     except TypeError as error:
-        raise DataError(f"Column '{name}' holds lists or the like ({error}); expected one number or word in each cell.") from error
-    dated = next((value for value in values if isinstance(value, date | time | np.datetime64)), None)
+        raise DataError(
+            f"Column '{name}' holds lists or the like ({error}); expected one number or word in"
+            " each cell."
+        ) from error
+    dated = next(
+        (value for value in values if isinstance(value, date | time | np.datetime64)), None
+    )
     if dated is not None:
         raise _date(name, str(dated))
     gap = np.array([isinstance(value, str) and value.strip() in GAPS for value in values] + [False])
@@ -236,7 +307,10 @@ def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
         codes = np.where(gap[codes], -1, codes)
     if isinstance(kind, pd.CategoricalDtype):
         return column.cat.remove_unused_categories() if gap.any() else column
-    is_number = np.array([isinstance(value, numbers.Number) and not isinstance(value, bool) for value in values], dtype=bool)
+    is_number = np.array(
+        [isinstance(value, numbers.Number) and not isinstance(value, bool) for value in values],
+        dtype=bool,
+    )
     if not mixed and is_number.any():
         _refuse_odd_words(name, codes, list(values), is_number)
     return column.infer_objects()

@@ -1,20 +1,24 @@
 """German Credit (Statlog): is a person a good or a bad credit risk?
 
-Source: UCI Machine Learning Repository, given by Hans Hofmann (Hamburg); 1,000 people, 700 good and 300 bad risks.
+Source: UCI Machine Learning Repository, given by Hans Hofmann (Hamburg); 1,000 people, 700 good and
+300 bad risks.
 
-Coding: the integers of the literature (ADF and NeuronFair call it "credit"): age in decades, the amount in hundreds of Deutsche
-Mark, each category by its place in the source's documentation. The categories here are those of the documentation in words.
+Coding: the integers of the literature (ADF and NeuronFair call it "credit"): age in decades, the
+amount in hundreds of Deutsche Mark, each category by its place in the source's documentation. The
+categories here are those of the documentation in words.
 
 The source has one attribute for gender and marital status together:
 
-    A91 male, divorced or separated       A92 female, divorced, separated or married
-    A93 male, single                      A94 male, married or widowed                     A95 female, single (nobody)
+    A91 male, divorced or separated       A92 female, divorced, separated or married A93 male,
+    single                      A94 male, married or widowed                     A95 female, single
+    (nobody)
 
-Its five values cannot be taken apart finely without saying the gender again ("divorced or separated" would always be a man, "divorced,
-separated or married" always a woman), and then changing the gender alone would describe nobody. So `gender` takes its place, as in
-the literature, which gives 20 attributes. `german(marital=True)` adds `marital-status` in the only division that both genders
-share: A93 and A95 are "single", the rest "married or formerly married". Beware that nobody here is A95: being single
-tells a network that the person is a man.
+Its five values cannot be taken apart finely without saying the gender again ("divorced or
+separated" would always be a man, "divorced, separated or married" always a woman), and then
+changing the gender alone would describe nobody. So `gender` takes its place, as in the literature,
+which gives 20 attributes. `german(marital=True)` adds `marital-status` in the only division that
+both genders share: A93 and A95 are "single", the rest "married or formerly married". Beware that
+nobody here is A95: being single tells a network that the person is a man.
 
 Bounds: the literature's, except that age ends with the seventies; nobody is older.
 """
@@ -35,10 +39,18 @@ FACTS = Facts(
     name="german",
     card=Card(
         title="German Credit (Statlog)",
-        about="1,000 credit customers of a German bank; predicts whether a person is a good credit risk.",
-        source="UCI Machine Learning Repository, 'Statlog (German Credit Data)', as carried by the PyPI wheel aif360 0.2.0",
+        about=(
+            "1,000 credit customers of a German bank; predicts whether a person is a good credit"
+            " risk."
+        ),
+        source=(
+            "UCI Machine Learning Repository, 'Statlog (German Credit Data)', as carried by the"
+            " PyPI wheel aif360 0.2.0"
+        ),
         licence="None stated in the files; the UCI repository lists its data sets under CC BY 4.0",
-        citation="H. Hofmann, 'Statlog (German Credit Data)', UCI Machine Learning Repository, 1994",
+        citation=(
+            "H. Hofmann, 'Statlog (German Credit Data)', UCI Machine Learning Repository, 1994"
+        ),
     ),
     rows=1_000,
     attributes=20,
@@ -49,7 +61,12 @@ FACTS = Facts(
 CATEGORIES: dict[str, tuple[str, dict[str, str]]] = {
     "status": (
         "checking-account",
-        {"A11": "below 0 DM", "A12": "0 to 199 DM", "A13": "200 DM or more, or salary paid in for a year", "A14": "no checking account"},
+        {
+            "A11": "below 0 DM",
+            "A12": "0 to 199 DM",
+            "A13": "200 DM or more, or salary paid in for a year",
+            "A14": "no checking account",
+        },
     ),
     "credit_history": (
         "credit-history",
@@ -89,10 +106,22 @@ CATEGORIES: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "employment": (
         "employment",
-        {"A71": "unemployed", "A72": "less than 1 year", "A73": "1 to 3 years", "A74": "4 to 6 years", "A75": "7 years or more"},
+        {
+            "A71": "unemployed",
+            "A72": "less than 1 year",
+            "A73": "1 to 3 years",
+            "A74": "4 to 6 years",
+            "A75": "7 years or more",
+        },
     ),
-    "personal_status": ("gender", {"A91": "Male", "A92": "Female", "A93": "Male", "A94": "Male", "A95": "Female"}),
-    "other_debtors": ("other-debtors", {"A101": "none", "A102": "co-applicant", "A103": "guarantor"}),
+    "personal_status": (
+        "gender",
+        {"A91": "Male", "A92": "Female", "A93": "Male", "A94": "Male", "A95": "Female"},
+    ),
+    "other_debtors": (
+        "other-debtors",
+        {"A101": "none", "A102": "co-applicant", "A103": "guarantor"},
+    ),
     "property": (
         "property",
         {
@@ -102,7 +131,10 @@ CATEGORIES: dict[str, tuple[str, dict[str, str]]] = {
             "A124": "unknown, or no property",
         },
     ),
-    "installment_plans": ("other-installment-plans", {"A141": "bank", "A142": "stores", "A143": "none"}),
+    "installment_plans": (
+        "other-installment-plans",
+        {"A141": "bank", "A142": "stores", "A143": "none"},
+    ),
     "housing": ("housing", {"A151": "rent", "A152": "own", "A153": "for free"}),
     "skill_level": (
         "job",
@@ -129,20 +161,34 @@ MARITAL_STATUSES = ("single", "married or formerly married")
 
 
 def german(marital: bool = False) -> Dataset:
-    """1,000 people, 20 attributes (21 with `marital`, see the module's text); favourable is a good risk."""
+    """1,000 people, 20 attributes (21 with `marital`, see the module's text); favourable is a good
+    risk.
+    """
     raw = read_packaged("german")
     attributes = [_attribute(column) for column in raw.columns if column != "credit"]
-    frame = pd.DataFrame({_attribute(column).name: _in_words(raw, column) for column in raw.columns if column != "credit"})
+    frame = pd.DataFrame(
+        {
+            _attribute(column).name: _in_words(raw, column)
+            for column in raw.columns
+            if column != "credit"
+        }
+    )
     if marital:
         single = raw["personal_status"].isin(["A93", "A95"])
-        frame["marital-status"] = single.map({True: MARITAL_STATUSES[0], False: MARITAL_STATUSES[1]})
-        attributes.append(Attribute(name="marital-status", kind="categorical", categories=MARITAL_STATUSES))
+        frame["marital-status"] = single.map(
+            {True: MARITAL_STATUSES[0], False: MARITAL_STATUSES[1]}
+        )
+        attributes.append(
+            Attribute(name="marital-status", kind="categorical", categories=MARITAL_STATUSES)
+        )
     domain = Domain(tuple(attributes))
     return Dataset(
         name=FACTS.name,
         domain=domain,
         x=rows_from_frame(frame, domain),
-        y=(raw["credit"] == 1).to_numpy().astype(np.int64),  # the source writes 1 for good, 2 for bad
+        y=(raw["credit"] == 1)
+        .to_numpy()
+        .astype(np.int64),  # the source writes 1 for good, 2 for bad
         classes=("bad", "good"),
         label="credit",
         favourable=1,

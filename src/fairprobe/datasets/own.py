@@ -1,8 +1,9 @@
 """`open_table`: a table of the user's own as a data set.
 
-A row without a label is left out and counted in the card: nothing can be learnt from it or compared with it. All other gaps stay, as codes
-outside the domain. With a domain file, the domain is what the file says: numbers beyond its bounds are kept as they are, and words that are
-none of its categories count as gaps.
+A row without a label is left out and counted in the card: nothing can be learnt from it or compared
+with it. All other gaps stay, as codes outside the domain. With a domain file, the domain is what
+the file says: numbers beyond its bounds are kept as they are, and words that are none of its
+categories count as gaps.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from fairprobe.datasets.table import in_words
 from fairprobe.errors import DataError, SettingError, suggest
 
 MOST_CLASSES = 100
-MOST_CATEGORIES = 1_000  # of a column of words; one-hot columns beyond that are rather names or numbers of people
+MOST_CATEGORIES = (
+    1_000  # of a column of words; one-hot columns beyond that are rather names or numbers of people
+)
 MOST_GROUPS = 100  # of a sensitive column of words, each compared with each
 
 
@@ -40,10 +43,16 @@ def open_table(
     domain: Path | str | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The table as a data set: `label` is what is predicted, all other columns but those to `drop` describe the person."""
+    """The table as a data set: `label` is what is predicted, all other columns but those to `drop`
+    describe the person.
+    """
     groups, dropped = _listed(sensitive), _listed(drop)
     declared = None if domain is None else read_domain(domain)
-    names_of_categories = set() if declared is None else {entry.name for entry in declared.coding.domain.attributes if entry.categories}
+    names_of_categories = (
+        set()
+        if declared is None
+        else {entry.name for entry in declared.coding.domain.attributes if entry.categories}
+    )
     table = read(source, drop=dropped, words={label, *names_of_categories})
     _check_names(list(table.frame.columns), label, groups, dropped)
 
@@ -52,13 +61,22 @@ def open_table(
     y, classes = _classes(frame[label])
     people = frame.drop(columns=label)
     if people.shape[1] == 0:
-        raise DataError(f"The table has no column but the label '{label}'; nothing describes a person.")
-    coding, notes = _inferred(people, groups, table) if declared is None else _as_declared(people, groups, declared, table)
+        raise DataError(
+            f"The table has no column but the label '{label}'; nothing describes a person."
+        )
+    coding, notes = (
+        _inferred(people, groups, table)
+        if declared is None
+        else _as_declared(people, groups, declared, table)
+    )
 
     notes += _about_ranges(people, coding)
     chosen = favourable if favourable is not None or declared is None else declared.favourable
     if chosen is not None and chosen not in classes:
-        raise SettingError(f"The label '{label}' has no class '{chosen}' that could be favourable.{suggest(chosen, classes)}")
+        raise SettingError(
+            f"The label '{label}' has no class '{chosen}' that could be"
+            f" favourable.{suggest(chosen, classes)}"
+        )
     counts = [f"{len(people):,} rows with {len(coding.domain)} attributes"]
     if not known.all():
         counts.append(f"{int((~known).sum()):,} rows without a label were left out")
@@ -74,10 +92,18 @@ def open_table(
         label=label,
         favourable=None if chosen is None else classes.index(chosen),
         protected=coding.domain.sensitive,
-        card=Card(title=title, about="; ".join(counts + notes) + ".", source=str(table.path or "memory"), licence="unknown", citation=""),
+        card=Card(
+            title=title,
+            about="; ".join(counts + notes) + ".",
+            source=str(table.path or "memory"),
+            licence="unknown",
+            citation="",
+        ),
         coding=coding,
         origin={
-            "path": None if table.path is None else str(table.path.resolve()),  # found from another folder, too
+            "path": (
+                None if table.path is None else str(table.path.resolve())
+            ),  # found from another folder, too
             "sha256": table.sha256,
             "label": label,
             "drop": dropped,
@@ -95,9 +121,14 @@ def _check_names(columns: list[str], label: str, sensitive: list[str], dropped: 
         if name in dropped:
             raise SettingError(f"Column '{name}' is both the {role} and dropped. Choose one.")
         if name not in columns:
-            raise SettingError(f"The table has no column '{name}' for the {role}.{suggest(name, columns)}")
+            raise SettingError(
+                f"The table has no column '{name}' for the {role}.{suggest(name, columns)}"
+            )
     if label in sensitive:
-        raise SettingError(f"'{label}' is both the label and sensitive. A group cannot be what is predicted; choose another attribute.")
+        raise SettingError(
+            f"'{label}' is both the label and sensitive. A group cannot be what is predicted;"
+            " choose another attribute."
+        )
 
 
 def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
@@ -107,24 +138,30 @@ def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
     if is_float_dtype(column.dtype) and not (column == column.round()).all():
         row = int((column != column.round()).to_numpy().argmax())
         raise DataError(
-            f"The label '{column.name}' holds fractions (row {row} has {column.iloc[row]:g}); expected a few classes. "
-            "Cut it into classes first."
+            f"The label '{column.name}' holds fractions (row {row} has {column.iloc[row]:g});"
+            " expected a few classes. Cut it into classes first."
         )
     places, names, values = words_of(column, gaps=False)
     if len(values) > MOST_CLASSES:
-        raise DataError(f"The label '{column.name}' has {len(values):,} different values; at most {MOST_CLASSES} classes are possible.")
+        raise DataError(
+            f"The label '{column.name}' has {len(values):,} different values; at most"
+            f" {MOST_CLASSES} classes are possible."
+        )
     if len(values) < 2:
         raise DataError(
-            f"The label '{column.name}' holds one class only ('{names[0]}'); a classifier needs at least two. Check the column."
+            f"The label '{column.name}' holds one class only ('{names[0]}'); a classifier needs at"
+            " least two. Check the column."
         )
     in_order = is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype)
-    order = sorted(range(len(values)), key=lambda place: values[place] if in_order else names[place])
+    order = sorted(
+        range(len(values)), key=lambda place: values[place] if in_order else names[place]
+    )
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[places], tuple(names[place] for place in order)
 
 
-# -- the domain ---------------------------------------------------------------------------------------------------------
+# -- the domain ------------------------------------------------------------------------------------
 
 
 def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[Coding, list[str]]:
@@ -141,7 +178,8 @@ def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[
 def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
     """Where a model is not asked with the very number of a person."""
     return [
-        f"{name} is compared in {len(cuts) + 1} ranges, and a model is asked with one value of each ({', '.join(map(in_words, values))})"
+        f"{name} is compared in {len(cuts) + 1} ranges, and a model is asked with one value of each"
+        f" ({', '.join(map(in_words, values))})"
         for name, cuts in coding.cuts.items()
         if people[name].nunique() > len(values := coding.values[name])
     ]
@@ -150,22 +188,29 @@ def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
 def _check_categories(name: str, count: int, *, sensitive: bool) -> None:
     if count > MOST_CATEGORIES:
         raise DataError(
-            f"Column '{name}' has {count:,} different words; at most {MOST_CATEGORIES:,} categories are possible. Drop it (--drop {name}) "
-            "or group its words."
+            f"Column '{name}' has {count:,} different words; at most {MOST_CATEGORIES:,} categories"
+            f" are possible. Drop it (--drop {name}) or group its words."
         )
     if sensitive and count > MOST_GROUPS:
         raise DataError(
-            f"The sensitive attribute '{name}' has {count:,} categories; at most {MOST_GROUPS} groups are compared. Group its "
-            "words into fewer."
+            f"The sensitive attribute '{name}' has {count:,} categories; at most {MOST_GROUPS}"
+            " groups are compared. Group its words into fewer."
         )
 
 
-def _as_declared(people: pd.DataFrame, sensitive: list[str], declared: Declared, table: Read) -> tuple[Coding, list[str]]:
-    """The declared coding for these people: a category that some of them lack gets a code for gaps, where it has none."""
+def _as_declared(
+    people: pd.DataFrame, sensitive: list[str], declared: Declared, table: Read
+) -> tuple[Coding, list[str]]:
+    """The declared coding for these people: a category that some of them lack gets a code for gaps,
+    where it has none.
+    """
     domain = declared.coding.domain
     for name in domain.names:
         if name not in people.columns:
-            raise DataError(f"The domain file declares '{name}', but the table has no such column.{suggest(name, people.columns)}")
+            raise DataError(
+                f"The domain file declares '{name}', but the table has no such"
+                f" column.{suggest(name, people.columns)}"
+            )
     attributes, notes = list(domain.attributes), []
     for place, attribute in enumerate(attributes):
         column = people[attribute.name]
@@ -186,6 +231,19 @@ def _as_declared(people: pd.DataFrame, sensitive: list[str], declared: Declared,
     if beyond:
         notes.append(f"columns that the domain does not have: {', '.join(beyond)}")
     chosen = tuple(sensitive) or domain.sensitive
-    types = {name: kind for name, kind in people.dtypes.items() if name in table.categories and isinstance(kind, pd.CategoricalDtype)}
+    types = {
+        name: kind
+        for name, kind in people.dtypes.items()
+        if name in table.categories and isinstance(kind, pd.CategoricalDtype)
+    }
     whole = replace(domain, attributes=tuple(attributes), sensitive=chosen)
-    return replace(declared.coding, domain=whole, gaps=True, types=types, gap_words=table.gap_words | declared.coding.gap_words), notes
+    return (
+        replace(
+            declared.coding,
+            domain=whole,
+            gaps=True,
+            types=types,
+            gap_words=table.gap_words | declared.coding.gap_words,
+        ),
+        notes,
+    )

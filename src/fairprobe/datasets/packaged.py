@@ -1,7 +1,9 @@
-"""The tables that come with the package: each is checked against its SHA-256 before a value of it is believed.
+"""The tables that come with the package: each is checked against its SHA-256 before a value of it
+is believed.
 
-The checksum finds every way in which an installed file can be broken (cut short, edited, a text-mode copy) with one rule.
-`files/README.md` says where each table comes from and which columns were kept.
+The checksum finds every way in which an installed file can be broken (cut short, edited, a
+text-mode copy) with one rule. `files/README.md` says where each table comes from and which columns
+were kept.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ def packaged_file(name: str) -> Traversable:
 
 
 def read_packaged(name: str) -> pd.DataFrame:
-    """The raw table as its source gives it: original values, missing where the source has no value."""
+    """The raw table as its source gives it: original values, missing where the source has no
+    value.
+    """
     if name not in SHA256:
         raise SettingError(f"There is no packaged table '{name}'.{suggest(str(name), SHA256)}")
-    return pd.read_csv(BytesIO(gzip.decompress(_checked_bytes(name))), keep_default_na=False, na_values=list(UNKNOWN))
+    return pd.read_csv(
+        BytesIO(gzip.decompress(_checked_bytes(name))),
+        keep_default_na=False,
+        na_values=list(UNKNOWN),
+    )
 
 
 def _checked_bytes(name: str) -> bytes:
@@ -43,11 +51,13 @@ def _checked_bytes(name: str) -> bytes:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise StorageError(f"The packaged data file {file} cannot be read: {error}. {advice}") from error
+        raise StorageError(
+            f"The packaged data file {file} cannot be read: {error}. {advice}"
+        ) from error
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:
         raise StorageError(
-            f"The packaged data file {file} is damaged: its {len(content):,} bytes have SHA-256 {digest[:16]}…, "
-            f"expected {SHA256[name][:16]}…. {advice}"
+            f"The packaged data file {file} is damaged: its {len(content):,} bytes have SHA-256"
+            f" {digest[:16]}…, expected {SHA256[name][:16]}…. {advice}"
         )
     return content

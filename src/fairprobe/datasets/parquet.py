@@ -24,23 +24,36 @@ def is_parquet(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC or path.suffix.lower() in SUFFIXES
 
 
-def arrow_of_parquet(path: Path, choose: Callable[[Sequence[str]], list[str]]) -> tuple[Any, frozenset[str], str]:
-    """The chosen columns as an Arrow table, which of them the file holds as categories, and its SHA-256."""
+def arrow_of_parquet(
+    path: Path, choose: Callable[[Sequence[str]], list[str]]
+) -> tuple[Any, frozenset[str], str]:
+    """The chosen columns as an Arrow table, which of them the file holds as categories, and its
+    SHA-256.
+    """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         schema = pq.ParquetFile(path).schema_arrow
         chosen = choose([name for name in schema.names if not PANDAS_INDEX.fullmatch(name)])
-        words = [entry.name for entry in schema if pa.types.is_string(entry.type) or pa.types.is_large_string(entry.type)]
-        table = pq.ParquetFile(path, read_dictionary=words).read(columns=chosen, use_pandas_metadata=False)
+        words = [
+            entry.name
+            for entry in schema
+            if pa.types.is_string(entry.type) or pa.types.is_large_string(entry.type)
+        ]
+        table = pq.ParquetFile(path, read_dictionary=words).read(
+            columns=chosen, use_pandas_metadata=False
+        )
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(
-            f"{path} is not a whole Parquet file ({reason}). Write it again, or check that it was copied completely."
+            f"{path} is not a whole Parquet file ({reason}). Write it again, or check that it was"
+            " copied completely."
         ) from error
     return table, categories_of(schema), digest
 
 
 def categories_of(schema: Any) -> frozenset[str]:
-    """The columns that an Arrow table holds as dictionaries, which are the categories of pandas and polars."""
+    """The columns that an Arrow table holds as dictionaries, which are the categories of pandas and
+    polars.
+    """
     return frozenset(entry.name for entry in schema if pa.types.is_dictionary(entry.type))

@@ -1,4 +1,6 @@
-"""Reading one picture after the other: whatever is wrong with one is remembered and told in sentences, and the rest goes on."""
+"""Reading one picture after the other: whatever is wrong with one is remembered and told in
+sentences, and the rest goes on.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,18 @@ SHOWN = 5  # names in a message
 GREY, ALPHA = ("1", "L", "LA"), ("RGBA", "LA", "PA")
 DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")  # more than a byte a pixel, of unknown range
 # What PIL raises on damaged files; its own UnidentifiedImageError is an OSError.
-DAMAGED = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RuntimeError, struct.error)
+DAMAGED = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+)
 ORIENTATION, TURNED = 0x0112, range(2, 9)  # the EXIF tag by which cameras say how to turn a picture
 
 
@@ -55,7 +68,11 @@ class Told:
             "grey": "is grey and gets three equal channels",
             "colour": "has colours and is made grey, as the network takes one channel",
         }
-        said = [self._sentence(self._paths[what], ending) for what, ending in endings.items() if self._paths.get(what)]
+        said = [
+            self._sentence(self._paths[what], ending)
+            for what, ending in endings.items()
+            if self._paths.get(what)
+        ]
         return (*said, *self.empty)
 
     def _sentence(self, paths: list[Path], ending: str) -> str:
@@ -66,10 +83,19 @@ class Told:
         return f"{len(paths):,} images: each {ending} ({shown}{more})."
 
 
-def read_picture(path: Path, told: Told, *, channels: Channels = 3, size: int | None = None, content: bytes | None = None) -> Bytes | None:
-    """The picture (channels, height, width), with `size` as a square of so many pixels; None if it cannot be used.
+def read_picture(
+    path: Path,
+    told: Told,
+    *,
+    channels: Channels = 3,
+    size: int | None = None,
+    content: bytes | None = None,
+) -> Bytes | None:
+    """The picture (channels, height, width), with `size` as a square of so many pixels; None if it
+    cannot be used.
 
-    `content` is the file's, for pictures that lie inside another file; `path` is then only what they are called.
+    `content` is the file's, for pictures that lie inside another file; `path` is then only what
+    they are called.
     """
     from PIL import Image, ImageOps
 
@@ -81,7 +107,8 @@ def read_picture(path: Path, told: Told, *, channels: Channels = 3, size: int | 
                 return None
             has_frames, is_turned = getattr(image, "is_animated", False), _is_turned(image)
             upright = ImageOps.exif_transpose(image) if is_turned else image
-            # A palette with transparency goes over RGBA; going to RGB then drops the transparency and nothing else.
+            # A palette with transparency goes over RGBA; going to RGB then drops the transparency
+            # and nothing else.
             full = upright.convert("RGBA").convert("RGB") if has_alpha else upright.convert("RGB")
             before, full = full.size, squared(full, size)
             pixels = np.asarray(full if channels == 3 else full.convert("L"), dtype=np.uint8)
@@ -106,7 +133,9 @@ def read_picture(path: Path, told: Told, *, channels: Channels = 3, size: int | 
 
 @contextmanager
 def _careful() -> Iterator[None]:
-    """A picture of so many pixels that PIL warns of it is an error; its other warnings are not for who asked for an audit."""
+    """A picture of so many pixels that PIL warns of it is an error; its other warnings are not for
+    who asked for an audit.
+    """
     from PIL import Image
 
     with warnings.catch_warnings():
@@ -123,7 +152,13 @@ def _is_turned(image: PILImage) -> bool:
 
 
 def squared(image: PILImage, size: int | None) -> PILImage:
-    """The square in the middle at this size, so that a face keeps its proportions; without a size the picture as it is."""
+    """The square in the middle at this size, so that a face keeps its proportions; without a size
+    the picture as it is.
+    """
     from PIL import Image, ImageOps
 
-    return image if size is None or image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
+    return (
+        image
+        if size is None or image.size == (size, size)
+        else ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
+    )

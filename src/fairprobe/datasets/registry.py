@@ -1,4 +1,6 @@
-"""Which data sets there are: `names`, `load` by name, and `catalogue` for a listing that reads no table."""
+"""Which data sets there are: `names`, `load` by name, and `catalogue` for a listing that reads no
+table.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from fairprobe.datasets.meps import meps, meps_file
 from fairprobe.datasets.packaged import packaged_file
 from fairprobe.errors import SettingError, suggest
 
-LOADERS: dict[str, Callable[..., Dataset]] = {"adult": adult, "german": german, "bank": bank, "compas": compas, "meps": meps}
+LOADERS: dict[str, Callable[..., Dataset]] = {
+    "adult": adult,
+    "german": german,
+    "bank": bank,
+    "compas": compas,
+    "meps": meps,
+}
 FACTS = {facts.name: facts for facts in (ADULT, GERMAN, BANK, COMPAS, MEPS)}
 
 
@@ -47,14 +55,19 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """The data set of this name; `options` are those of its own function, such as `coding` of `compas`."""
+    """The data set of this name; `options` are those of its own function, such as `coding` of
+    `compas`.
+    """
     if name not in LOADERS:
         raise SettingError(f"There is no data set '{name}'.{suggest(str(name), LOADERS)}")
     loader = LOADERS[name]
     known = list(inspect.signature(loader).parameters)
     for option in options:
         if option not in known:
-            raise SettingError(f"The data set '{name}' has no option '{option}'.{suggest(option, known) if known else ' It has none.'}")
+            raise SettingError(
+                f"The data set '{name}' has no option"
+                f" '{option}'.{suggest(option, known) if known else ' It has none.'}"
+            )
     return loader(**options)
 
 

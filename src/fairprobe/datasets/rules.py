@@ -1,14 +1,16 @@
-"""The little language of constraints in a domain file: conditions on the table's own values, read as syntax and never executed.
+"""The little language of constraints in a domain file: conditions on the table's own values, read
+as syntax and never executed.
 
     hours <= 80
     `capital-gain` == 0 or `capital-loss` == 0
     when  relationship in ['Husband', 'Wife']       then  marital == 'Married'
     when  age < 16                                  then  hours == 0 and work == 'None'
 
-A name is an attribute, in backticks where it is more than a word (a backtick within it is doubled). There are numbers, 'words' for
-categories, == != < <= > >= (also chained), in and not in with a list, and, or, not, + - * / and parentheses. A category that the table
-holds as a number is a number. A binned number is where its bin begins. A row with a gap in an attribute that a rule uses fulfils it. No
-comparison with a division by zero holds.
+A name is an attribute, in backticks where it is more than a word (a backtick within it is doubled).
+There are numbers, 'words' for categories, == != < <= > >= (also chained), in and not in with a
+list, and, or, not, + - * / and parentheses. A category that the table holds as a number is a
+number. A binned number is where its bin begins. A row with a gap in an attribute that a rule uses
+fulfils it. No comparison with a division by zero holds.
 """
 
 from __future__ import annotations
@@ -44,14 +46,23 @@ LONGEST = 10_000  # characters of a rule
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)+)`""", re.DOTALL)
 STAND_IN = "_attribute_{}_"
 
-COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+COMPARISONS = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
 OPERATIONS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
 class Wording:
-    """A constraint as it is written: a `rule`, or what must hold `then` `when` something else does."""
+    """A constraint as it is written: a `rule`, or what must hold `then` `when` something else
+    does.
+    """
 
     name: str
     rule: str | None = None
@@ -66,14 +77,25 @@ class Ruled(Constraint):
     wording: Wording | None = None
 
 
-def constraint_of(name: str, coding: Coding, *, rule: str | None = None, when: str | None = None, then: str | None = None) -> Ruled:
+def constraint_of(
+    name: str,
+    coding: Coding,
+    *,
+    rule: str | None = None,
+    when: str | None = None,
+    then: str | None = None,
+) -> Ruled:
     """The constraint that the words say, with a repair where the words show one."""
     wording = Wording(name, rule, when, then)
     if (rule is None) == (then is None) or (when is None) != (then is None):
-        raise DomainError(f"Constraint '{name}' needs either `rule`, or `when` together with `then`.")
+        raise DomainError(
+            f"Constraint '{name}' needs either `rule`, or `when` together with `then`."
+        )
     said = Rule(
         when=None if when is None else _Reader(name, "when", when, coding).condition(),
-        then=_Reader(name, "rule" if then is None else "then", rule or then or "", coding).condition(),
+        then=_Reader(
+            name, "rule" if then is None else "then", rule or then or "", coding
+        ).condition(),
     )
     holds: Callable[[Mapping[str, Rows]], Any] = said.holds
     return Ruled(name, holds, said.repair if said.repairable else None, wording)
@@ -90,7 +112,9 @@ class _Reader:
 
     def condition(self) -> Condition:
         if len(self.text) > LONGEST:
-            raise self.error(f"the text has {len(self.text):,} characters; at most {LONGEST:,} are read")
+            raise self.error(
+                f"the text has {len(self.text):,} characters; at most {LONGEST:,} are read"
+            )
         if not self.text.strip():
             raise self.error("there is nothing to read")
         plain = QUOTED.sub(self._stand_in, self.text).replace("\n", " ").strip()
@@ -123,7 +147,7 @@ class _Reader:
             text = text.replace(word, f"`{name}`")
         return text
 
-    # -- conditions -----------------------------------------------------------------------------------------
+    # -- conditions --------------------------------------------------------------------------------
 
     def _condition(self, node: ast.expr) -> Condition:
         match node:
@@ -134,9 +158,14 @@ class _Reader:
                 return Not(self._condition(operand))
             case ast.Compare(left, ops, comparators):
                 sides = [left, *comparators]
-                parts = tuple(self._comparison(sides[place], op, sides[place + 1]) for place, op in enumerate(ops))
+                parts = tuple(
+                    self._comparison(sides[place], op, sides[place + 1])
+                    for place, op in enumerate(ops)
+                )
                 return parts[0] if len(parts) == 1 else Both(parts)
-        raise self.error(f"{self.shown(node)} is no condition; compare it with something, as in `age <= 60`")
+        raise self.error(
+            f"{self.shown(node)} is no condition; compare it with something, as in `age <= 60`"
+        )
 
     def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Condition:
         if isinstance(op, ast.In | ast.NotIn):
@@ -152,16 +181,27 @@ class _Reader:
             return self._category(first, sign, second)
         if not isinstance(first, Quantity) or not isinstance(second, Quantity):
             word = first if not isinstance(first, Quantity) else second
-            raise self.error(f"{word!r} is compared with a number; a word can only be compared with a category")
+            raise self.error(
+                f"{word!r} is compared with a number; a word can only be compared with a category"
+            )
         return Comparison(sign, first, second)
 
     def _category(self, category: Category, sign: str, value: Any) -> Condition:
         if isinstance(value, Category):
-            raise self.error(f"'{category.name}' and '{value.name}' are both categories, which are compared with words only")
+            raise self.error(
+                f"'{category.name}' and '{value.name}' are both categories, which are compared with"
+                " words only"
+            )
         if sign not in ("==", "!="):
-            raise self.error(f"'{category.name}' is a category; it can be compared by ==, != and in, not by {sign}")
+            raise self.error(
+                f"'{category.name}' is a category; it can be compared by ==, != and in, not by"
+                f" {sign}"
+            )
         if isinstance(value, Quantity):
-            raise self.error(f"'{category.name}' is a category; compare it with the name of one, such as '{category.names[0]}'")
+            raise self.error(
+                f"'{category.name}' is a category; compare it with the name of one, such as"
+                f" '{category.names[0]}'"
+            )
         inside = OneOfCategories(category, (self._code(category, value),))
         return inside if sign == "==" else Not(inside)
 
@@ -172,20 +212,30 @@ class _Reader:
         if isinstance(side, Category):
             words = [value for value in values if isinstance(value, str | bool)]
             if len(words) < len(values):
-                raise self.error(f"'{side.name}' is a category; the list must hold names of its categories")
+                raise self.error(
+                    f"'{side.name}' is a category; the list must hold names of its categories"
+                )
             return OneOfCategories(side, tuple(self._code(side, word) for word in words))
-        if not isinstance(side, Quantity) or not all(isinstance(value, Constant) for value in values):
-            raise self.error(f"{self.shown(left)} in {self.shown(right)} must ask for an attribute in a list of plain values")
-        return OneOfNumbers(side, tuple(value.value for value in values if isinstance(value, Constant)))
+        if not isinstance(side, Quantity) or not all(
+            isinstance(value, Constant) for value in values
+        ):
+            raise self.error(
+                f"{self.shown(left)} in {self.shown(right)} must ask for an attribute in a list of"
+                " plain values"
+            )
+        return OneOfNumbers(
+            side, tuple(value.value for value in values if isinstance(value, Constant))
+        )
 
     def _code(self, category: Category, value: str | bool) -> int:
         if isinstance(value, bool):
             value = str(value)
         if value not in category.names:
-            raise self.error(f"'{value}' is not a category of '{category.name}'.{suggest(value, category.names)}"[:-1])
+            advice = suggest(value, category.names)
+            raise self.error(f"'{value}' is not a category of '{category.name}'.{advice}"[:-1])
         return category.names.index(value)
 
-    # -- what is compared -----------------------------------------------------------------------------------
+    # -- what is compared --------------------------------------------------------------------------
 
     def _side(self, node: ast.expr) -> Quantity | Category | str | bool:
         """A number, an attribute, or a word (True and False are words of categories)."""
@@ -204,7 +254,10 @@ class _Reader:
                 )
             case ast.BinOp(left, op, right) if type(op) in OPERATIONS:
                 return Arithmetic(OPERATIONS[type(op)], self._number(left), self._number(right))
-        raise self.error(f"{self.shown(node)} is not part of the language; there are attributes, numbers, 'words', + - * / and comparisons")
+        raise self.error(
+            f"{self.shown(node)} is not part of the language; there are attributes, numbers,"
+            " 'words', + - * / and comparisons"
+        )
 
     def _negative(self, node: ast.expr) -> Constant:
         value = self._number(node)
@@ -226,7 +279,8 @@ class _Reader:
             raise self.error(f"there is no attribute '{name}'.{suggest(name, domain.names)}"[:-1])
         attribute, own = domain[name], self.coding.values.get(name, ())
         if attribute.kind == "categorical" and not (
-            own and all(isinstance(value, int | float) and not isinstance(value, bool) for value in own)
+            own
+            and all(isinstance(value, int | float) and not isinstance(value, bool) for value in own)
         ):
             return Category(name, attribute.categories)
         return Number(attribute, tuple(float(value) for value in own))

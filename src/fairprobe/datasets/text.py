@@ -1,4 +1,6 @@
-"""Text files of a table: their encoding, separator and names of columns, found by looking before anything is read."""
+"""Text files of a table: their encoding, separator and names of columns, found by looking before
+anything is read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,20 @@ import pyarrow.csv
 
 from fairprobe.errors import DataError
 
-GAPS = ("", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")  # what pandas takes for one, and "?"
+GAPS = (
+    "",
+    "?",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "None",
+    "<NA>",
+)  # what pandas takes for one, and "?"
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 18  # bytes looked at to find the separator
 LINES = 100  # of the sample that must agree on it
@@ -32,7 +47,9 @@ UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that was looked through: UTF-8 without a zero byte, a header of `header_lines` lines, `names` between `separator`s."""
+    """A file that was looked through: UTF-8 without a zero byte, a header of `header_lines` lines,
+    `names` between `separator`s.
+    """
 
     path: Path
     separator: str
@@ -47,11 +64,21 @@ class TextFile:
         sha256, quotes, sample = _look_through(path)
         text = sample.decode("utf-8-sig", errors="ignore")
         if not text.strip():
-            raise DataError(f"{path} is empty. Expected a line with the names of the columns, then one line a row.")
+            raise DataError(
+                f"{path} is empty. Expected a line with the names of the columns, then one line a"
+                " row."
+            )
         separator = _separator(text)
         reader = csv.reader(io.StringIO(text), delimiter=separator)
         header = next(record for record in reader if record)
-        return cls(path, separator, [name.strip() for name in header], reader.line_num, sha256, odd_quotes=quotes % 2 == 1)
+        return cls(
+            path,
+            separator,
+            [name.strip() for name in header],
+            reader.line_num,
+            sha256,
+            odd_quotes=quotes % 2 == 1,
+        )
 
     def arrow(self, columns: Sequence[str]) -> Any:
         """The chosen columns as an Arrow table, words as dictionaries."""
@@ -59,8 +86,12 @@ class TextFile:
             try:
                 table = pa.csv.read_csv(
                     stream,
-                    read_options=pa.csv.ReadOptions(column_names=self.names, skip_rows=self.header_lines),
-                    parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                    read_options=pa.csv.ReadOptions(
+                        column_names=self.names, skip_rows=self.header_lines
+                    ),
+                    parse_options=pa.csv.ParseOptions(
+                        delimiter=self.separator, newlines_in_values=True
+                    ),
                     convert_options=pa.csv.ConvertOptions(
                         include_columns=list(columns),
                         null_values=list(GAPS),
@@ -76,7 +107,9 @@ class TextFile:
                     raise DataError(f"{self.path} has names of columns and no rows.") from error
                 self._refuse_ragged()
                 reason = str(error).partition("\n")[0].rstrip(".")
-                raise DataError(f"{self.path} cannot be read as a table: {reason[:200]}.") from error
+                raise DataError(
+                    f"{self.path} cannot be read as a table: {reason[:200]}."
+                ) from error
         if table.num_rows == 0:
             raise DataError(f"{self.path} has names of columns and no rows.")
         if self.odd_quotes:
@@ -86,7 +119,9 @@ class TextFile:
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Each row as text, with the line where it begins."""
         with _stream(self.path) as stream:
-            reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), delimiter=self.separator)
+            reader = csv.reader(
+                io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), delimiter=self.separator
+            )
             begins = 1
             for record in reader:
                 if record and begins > self.header_lines:
@@ -98,8 +133,9 @@ class TextFile:
         for line, record in self._records():
             if len(record) != len(self.names):
                 raise DataError(
-                    f"Line {line} of {self.path} has {len(record)} cells; the header has {len(self.names)} columns. Add or remove cells, "
-                    "or put cells that hold the separator in quotation marks."
+                    f"Line {line} of {self.path} has {len(record)} cells; the header has"
+                    f" {len(self.names)} columns. Add or remove cells, or put cells that hold the"
+                    " separator in quotation marks."
                 )
 
     def _refuse_open_quote(self) -> None:
@@ -108,15 +144,24 @@ class TextFile:
         for line, last in self._records():  # noqa: B007
             pass
         if "\n" in last[-1]:
-            raise DataError(f"Line {line} of {self.path} opens a quotation mark that nothing closes. Close it or remove it.")
+            raise DataError(
+                f"Line {line} of {self.path} opens a quotation mark that nothing closes. Close it"
+                " or remove it."
+            )
 
 
 def _separator(text: str) -> str:
-    """The separator by which the first lines have the same number of cells, the most of them; by the header alone where none has."""
+    """The separator by which the first lines have the same number of cells, the most of them; by
+    the header alone where none has.
+    """
     best = (False, 0, ",")
     for separator in SEPARATORS:
         try:
-            widths = [len(record) for record in islice(csv.reader(io.StringIO(text), delimiter=separator), LINES) if record]
+            widths = [
+                len(record)
+                for record in islice(csv.reader(io.StringIO(text), delimiter=separator), LINES)
+                if record
+            ]
         except csv.Error:
             continue
         agreed = len(set(widths)) == 1 and widths[0] > 1
@@ -132,7 +177,10 @@ def _look_through(path: Path) -> tuple[str, int, bytes]:
         file.seek(0)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     if first.startswith(ZIP):
-        raise DataError(f"{path} is a ZIP archive or a spreadsheet; expected CSV or Parquet. Unpack it, or save the sheet as CSV.")
+        raise DataError(
+            f"{path} is a ZIP archive or a spreadsheet; expected CSV or Parquet. Unpack it, or save"
+            " the sheet as CSV."
+        )
     if first.startswith(UTF16):
         raise DataError(f"{path} is written in UTF-16; expected UTF-8. Save it again as UTF-8.")
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -141,14 +189,19 @@ def _look_through(path: Path) -> tuple[str, int, bytes]:
         while chunk := stream.read(CHUNK):
             sample = sample or chunk[:SAMPLE]
             if b"\0" in chunk:
-                raise DataError(f"{path} is no text (it holds a zero byte); expected CSV or Parquet.")
+                raise DataError(
+                    f"{path} is no text (it holds a zero byte); expected CSV or Parquet."
+                )
             try:
                 decoder.decode(chunk)
             except UnicodeDecodeError as error:
-                line, byte = lines + error.object.count(b"\n", 0, error.start), error.object[error.start]
+                line, byte = (
+                    lines + error.object.count(b"\n", 0, error.start),
+                    error.object[error.start],
+                )
                 raise DataError(
-                    f"{path} is not UTF-8 (line {line} holds the byte 0x{byte:02x}). Save it as UTF-8; from Latin-1: "
-                    f"iconv -f latin1 -t utf-8 {path.name} > utf8.csv."
+                    f"{path} is not UTF-8 (line {line} holds the byte 0x{byte:02x}). Save it as"
+                    f" UTF-8; from Latin-1: iconv -f latin1 -t utf-8 {path.name} > utf8.csv."
                 ) from error
             quotes += chunk.count(b'"')
             lines += chunk.count(b"\n")
@@ -165,4 +218,6 @@ def _stream(path: Path) -> Iterator[BinaryIO]:
         try:
             yield cast("BinaryIO", stream)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{path} is not a whole gzip file ({error}). Check that it was copied completely.") from error
+            raise DataError(
+                f"{path} is not a whole gzip file ({error}). Check that it was copied completely."
+            ) from error

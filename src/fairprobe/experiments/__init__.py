@@ -1,1 +1,3 @@
-"""Experiments: a grid of independent jobs, done on this machine or on a cluster, interrupted and continued at will."""
+"""Experiments: a grid of independent jobs, done on this machine or on a cluster, interrupted and
+continued at will.
+"""

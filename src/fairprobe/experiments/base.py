@@ -43,7 +43,16 @@ class Rival:
 
 SUBJECTS = tuple(
     Subject(*names.split())
-    for names in ("adult gender", "adult race", "adult age", "german gender", "german age", "bank age", "compas race", "meps gender")
+    for names in (
+        "adult gender",
+        "adult race",
+        "adult age",
+        "german gender",
+        "german age",
+        "bank age",
+        "compas race",
+        "meps gender",
+    )
 )
 
 
@@ -62,7 +71,9 @@ class Plan:
         if self.repeats < 1:
             raise SettingError(f"There must be 1 repeat or more; got {self.repeats}.")
         if not 0 <= self.seed < 2**31:
-            raise SettingError(f"The seed must be a whole number from 0 to 2^31 - 1; got {self.seed}.")
+            raise SettingError(
+                f"The seed must be a whole number from 0 to 2^31 - 1; got {self.seed}."
+            )
 
     @property
     def is_full(self) -> bool:
@@ -76,7 +87,12 @@ class Plan:
         """The networks that are needed, one a data set."""
         names = sorted({subject.dataset for subject in subjects})
         return [
-            Job(id=network_of(name), work=f"{WORK}:train", settings={"dataset": name, "seed": self.seed}, weight=WEIGHTS.get(name, 1.0))
+            Job(
+                id=network_of(name),
+                work=f"{WORK}:train",
+                settings={"dataset": name, "seed": self.seed},
+                weight=WEIGHTS.get(name, 1.0),
+            )
             for name in names
         ]
 
@@ -105,17 +121,28 @@ class Experiment(ABC):
 
 def introduction(experiment: Experiment, plan: Plan) -> str:
     """What was done, at the scale it was done."""
-    return experiment.about if plan.is_full else f"Quick: {experiment.quick} At the paper's scale: {experiment.about}"
+    return (
+        experiment.about
+        if plan.is_full
+        else f"Quick: {experiment.quick} At the paper's scale: {experiment.about}"
+    )
 
 
-def collected(plan: Plan, outcome: Outcome, cell: Cell, subject: Subject, ids: Sequence[str], result_key: str) -> Cell:
+def collected(
+    plan: Plan, outcome: Outcome, cell: Cell, subject: Subject, ids: Sequence[str], result_key: str
+) -> Cell:
     """The cell with one value a repeat; where there are none, it says why."""
     if subject.dataset not in plan.fetched:
-        return replace(cell, failed=f"not fetched: run `fairprobe datasets fetch {subject.dataset}` first")
+        return replace(
+            cell, failed=f"not fetched: run `fairprobe datasets fetch {subject.dataset}` first"
+        )
     values = [outcome.results[name].get(result_key) for name in ids if name in outcome.results]
     failures = [outcome.failures[name] for name in ids if name in outcome.failures]
     found = tuple(float(value) for value in values if value is not None)
     reason = f"failed: {len(failures)} of {len(ids)} repeats, {failures[0]}" if failures else ""
     if not reason and len(found) < len(values):
-        reason = f"not defined: too little was found in {len(values) - len(found)} of {len(values)} repeats"
+        reason = (
+            f"not defined: too little was found in {len(values) - len(found)} of {len(values)}"
+            " repeats"
+        )
     return replace(cell, values=found, failed=reason)

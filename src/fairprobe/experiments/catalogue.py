@@ -1,4 +1,6 @@
-"""The experiments by name, and running one: jobs, then the table, written as Markdown, CSV, HTML and JSON."""
+"""The experiments by name, and running one: jobs, then the table, written as Markdown, CSV, HTML
+and JSON.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,18 @@ from fairprobe.experiments.tables import write
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        *(Table4(), Table5(), Table6(), Table7(), Table8(), Table9(), Table10(), Table11(), Figure5(), Figure6()),
+        *(
+            Table4(),
+            Table5(),
+            Table6(),
+            Table7(),
+            Table8(),
+            Table9(),
+            Table10(),
+            Table11(),
+            Figure5(),
+            Figure6(),
+        ),
         *(iifr.Table4(), iifr.Table6(), iifr.Table7(), iifr.Table8()),
         *(iifr_figures.Figure4(), iifr_figures.Figure5(), iifr_figures.Figure6()),
         *(ColoredMNIST(), Faces()),
@@ -53,7 +66,8 @@ def experiment(
     cluster: str | None = None,
     progress: OnJob | None = None,
 ) -> Finished:
-    """Runs an experiment and writes its table into the folder. A run that was ended goes on where it stopped.
+    """Runs an experiment and writes its table into the folder. A run that was ended goes on where
+    it stopped.
 
     Experiments share their folder: a search that two tables need is done once.
     """
@@ -71,7 +85,11 @@ def experiment(
 
 def told(at: JobProgress) -> str:
     """Where a run is, in a few words."""
-    parts = [f"{at.done} of {at.total} jobs", f"{at.reused} from before" if at.reused else "", f"{at.failed} failed" if at.failed else ""]
+    parts = [
+        f"{at.done} of {at.total} jobs",
+        f"{at.reused} from before" if at.reused else "",
+        f"{at.failed} failed" if at.failed else "",
+    ]
     return ", ".join(part for part in parts if part)
 
 
@@ -86,7 +104,9 @@ def _about(plan: Plan, outcome: Outcome) -> dict[str, Any]:
         if name.startswith("network-")
     }
     return {
-        "date": max((one["finished"] for one in records), default=datetime.now(UTC).isoformat())[:10],
+        "date": max((one["finished"] for one in records), default=datetime.now(UTC).isoformat())[
+            :10
+        ],
         "machine": "; ".join(sorted(machines)),
         "scale": plan.scale,
         "repeats": plan.repeats,

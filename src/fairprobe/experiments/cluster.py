@@ -1,4 +1,6 @@
-"""Jobs on a Ray cluster, which decides where and when each one runs, and starts it again when a machine is lost."""
+"""Jobs on a Ray cluster, which decides where and when each one runs, and starts it again when a
+machine is lost.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,25 @@ from types import TracebackType
 from typing import Any, Self
 
 from fairprobe.errors import SettingError
-from fairprobe.experiments.jobs import DIED, ONE_THREAD, TRIES, Job, Plain, Report, environment, perform
+from fairprobe.experiments.jobs import (
+    DIED,
+    ONE_THREAD,
+    TRIES,
+    Job,
+    Plain,
+    Report,
+    environment,
+    perform,
+)
 
 PATIENCE = 5.0  # seconds for an address to answer
 LONGEST_JOIN = 30.0  # seconds for a cluster to let us in
 
 
 class ClusterWorkers:
-    """The cluster at `address`, or a private one on this machine for "local". A connection that the caller has is used and left open."""
+    """The cluster at `address`, or a private one on this machine for "local". A connection that the
+    caller has is used and left open.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -33,8 +46,13 @@ class ClusterWorkers:
 
     def __enter__(self) -> Self:
         if find_spec("ray") is None:
-            raise SettingError('Working on a cluster needs Ray, which is not installed. Install it: pip install "fairprobe[cluster]"')
-        is_elsewhere = self._address != "local" and not ("ray" in sys.modules and sys.modules["ray"].is_initialized())
+            raise SettingError(
+                "Working on a cluster needs Ray, which is not installed. Install it: pip install"
+                ' "fairprobe[cluster]"'
+            )
+        is_elsewhere = self._address != "local" and not (
+            "ray" in sys.modules and sys.modules["ray"].is_initialized()
+        )
         if is_elsewhere:  # before Ray is imported: it looks at its environment only then
             _knock(self._address)
             _rehearse(self._address)
@@ -43,20 +61,40 @@ class ClusterWorkers:
             self._connect()
             self._is_ours = True
         self._task = self._ray.remote(perform).options(
-            num_cpus=1, max_retries=TRIES - 1, retry_exceptions=False, runtime_env={"env_vars": ONE_THREAD}
+            num_cpus=1,
+            max_retries=TRIES - 1,
+            retry_exceptions=False,
+            runtime_env={"env_vars": ONE_THREAD},
         )
         return self
 
     def _connect(self) -> None:
         private: dict[str, Any] = {"include_dashboard": False} if self._address == "local" else {}
         try:
-            # Its notice would not be seen, so nothing is sent. Workers of a private cluster count like any other process.
+            # Its notice would not be seen, so nothing is sent. Workers of a private cluster count
+            # like any other process.
             with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}):
-                self._ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR, **private)
-        except (OSError, RuntimeError, ValueError, AssertionError, self._ray.exceptions.RayError) as error:
+                self._ray.init(
+                    address=self._address,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **private,
+                )
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            AssertionError,
+            self._ray.exceptions.RayError,
+        ) as error:
             raise SettingError(_cannot_join(self._address, _first_line(error))) from error
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             for promise in self._ids:
                 with suppress(self._ray.exceptions.RayError):
@@ -100,14 +138,17 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
     except (OSError, ValueError, OverflowError) as error:
         raise SettingError(
-            f"No Ray cluster answers at '{address}' ({_first_line(error)}). Expected 'host:port' of a running cluster (ray start --head "
-            "shows it), 'auto' for the one this machine belongs to, or 'local' for a private one."
+            f"No Ray cluster answers at '{address}' ({_first_line(error)}). Expected 'host:port' of"
+            " a running cluster (ray start --head shows it), 'auto' for the one this machine"
+            " belongs to, or 'local' for a private one."
         ) from error
 
 
 def _rehearse(address: str) -> None:
-    """Joins the cluster from another process first: when something else answers, or a cluster that is gone is remembered, Ray tries for
-    minutes, and nothing in this process could stop it. Where nobody has said whether the cluster wants a token, both are tried."""
+    """Joins the cluster from another process first: when something else answers, or a cluster that
+    is gone is remembered, Ray tries for minutes, and nothing in this process could stop it. Where
+    nobody has said whether the cluster wants a token, both are tried.
+    """
     why = ""
     for mode in _token_modes():
         with environment(mode):
@@ -119,9 +160,13 @@ def _rehearse(address: str) -> None:
 
 
 def _token_modes() -> list[dict[str, str]]:
-    """`ray start --head` makes a cluster that wants a token, and leaves the token where we can find it on the same machine."""
+    """`ray start --head` makes a cluster that wants a token, and leaves the token where we can find
+    it on the same machine.
+    """
     is_said = "RAY_AUTH_MODE" in os.environ
-    has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (Path.home() / ".ray" / "auth_token").exists()
+    has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (
+        Path.home() / ".ray" / "auth_token"
+    ).exists()
     return [{"RAY_AUTH_MODE": "token"}, {}] if has_token and not is_said else [{}]
 
 
@@ -129,7 +174,13 @@ def _attempt(address: str) -> str:
     """Why the cluster cannot be joined; nothing when it can."""
     code = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
     try:
-        subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, timeout=LONGEST_JOIN, check=True)  # noqa: S603
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code, address],
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_JOIN,
+            check=True,
+        )
     except subprocess.TimeoutExpired:
         return f"no answer in {LONGEST_JOIN:.0f} seconds"
     except subprocess.CalledProcessError as error:
@@ -139,8 +190,9 @@ def _attempt(address: str) -> str:
 
 def _cannot_join(address: str, why: str) -> str:
     return (
-        f"Cannot join the Ray cluster at '{address}' ({why}). Is it running? It needs the same versions of Ray and Python as "
-        "this machine; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH."
+        f"Cannot join the Ray cluster at '{address}' ({why}). Is it running? It needs the same"
+        " versions of Ray and Python as this machine; if it asks for a token, set RAY_AUTH_MODE"
+        " and RAY_AUTH_TOKEN_PATH."
     )
 
 

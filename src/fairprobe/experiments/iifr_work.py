@@ -1,7 +1,9 @@
-"""What the workers do for the IIFR paper's tables: train one of its models, and measure it on people it has not seen.
+"""What the workers do for the IIFR paper's tables: train one of its models, and measure it on
+people it has not seen.
 
-A network that gives everybody the same answer has perfect scores and is worth nothing. Such a run is rejected and begun again with other
-first weights; where all attempts end so, the result says so and has no numbers.
+A network that gives everybody the same answer has perfect scores and is worth nothing. Such a run
+is rejected and begun again with other first weights; where all attempts end so, the result says so
+and has no numbers.
 """
 
 from __future__ import annotations
@@ -25,15 +27,20 @@ from fairprobe.repair import IIFR, Adversarial, Blind, Counterfactual, Repair, R
 from fairprobe.search import Budget
 
 ATTEMPTS = 5
-NEXT_ATTEMPT = 1000  # between the seeds of the first weights of two attempts, so that repeats do not meet
+NEXT_ATTEMPT = (
+    1000  # between the seeds of the first weights of two attempts, so that repeats do not meet
+)
 SHARED_LAYER = (60,)  # what the adversarial models have in the place of the recipe's layers
-FURTHER_EPOCHS = 30  # of a counterfactual repair of a trained network; 5, 15 and 30 were compared on validation people
+# of a counterfactual repair of a trained network; 5, 15 and 30 were compared on validation people
+FURTHER_EPOCHS = 30
 LOCAL_ITERATIONS = 50  # of EIDIG's search for a retraining
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The paper's table 3. `raw` inputs and `kaiming` weights are ours, from what fits its figures."""
+    """The paper's table 3. `raw` inputs and `kaiming` weights are ours, from what fits its
+    figures.
+    """
 
     hidden: tuple[int, ...]
     learning_rate: float
@@ -53,18 +60,26 @@ _load = lru_cache(maxsize=2)(load_iifr)
 
 
 def fit(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
-    """Trains the model that the settings name and measures it: on the test people, or on the validation people to choose a setting."""
+    """Trains the model that the settings name and measures it: on the test people, or on the
+    validation people to choose a setting.
+    """
     del inputs
     bench = Bench(settings)
     for attempt in range(ATTEMPTS):
         model = bench.trained(settings["model"], attempt)
         if not networks.is_constant(model, bench.data.x[bench.learnt]):
-            return {"rejected": attempt, "collapsed": False, **measured(bench.data, model, bench.asked)}
+            return {
+                "rejected": attempt,
+                "collapsed": False,
+                **measured(bench.data, model, bench.asked),
+            }
     return {"rejected": ATTEMPTS, "collapsed": True}
 
 
 class Bench:
-    """The data of a job, divided, and how its models are made. Learns from the validation people too, unless they are the ones asked."""
+    """The data of a job, divided, and how its models are made. Learns from the validation people
+    too, unless they are the ones asked.
+    """
 
     def __init__(self, settings: Plain) -> None:
         self.settings = settings
@@ -72,7 +87,9 @@ class Bench:
         self.recipe = RECIPES[settings["dataset"]]
         self.seed = settings["seed"] + settings["repeat"]
         split, choosing = self.data.split(self.seed), settings["asked"] == "validation"
-        self.learnt: Ints = split.train if choosing else np.concatenate([split.train, split.validation])
+        self.learnt: Ints = (
+            split.train if choosing else np.concatenate([split.train, split.validation])
+        )
         self.asked: Ints = split.validation if choosing else split.test
         self.training = Training(
             optimiser="adadelta",
@@ -84,9 +101,13 @@ class Bench:
         )
 
     def trained(self, name: str, attempt: int) -> TorchModel:
-        """Fresh weights and the repair on them: "fine-tune" leaves the first weights as the recipe has drawn them."""
+        """Fresh weights and the repair on them: "fine-tune" leaves the first weights as the recipe
+        has drawn them.
+        """
         base = name.partition("+")[0]
-        given = self.fresh(SHARED_LAYER if base in ("alfr", "laftr", "cfair") else self.recipe.hidden, attempt)
+        given = self.fresh(
+            SHARED_LAYER if base in ("alfr", "laftr", "cfair") else self.recipe.hidden, attempt
+        )
         if name == "mlp+eidig" or self.settings["from_plain"]:
             given = self.repair("mlp")(given, self.data, seed=self.seed)
         return self.repair(name)(given, self.data, seed=self.seed)
@@ -94,10 +115,18 @@ class Bench:
     def fresh(self, hidden: tuple[int, ...], attempt: int) -> TorchModel:
         encoder = Encoder(self.data.domain)
         z = encoder(torch.from_numpy(self.data.x[self.learnt]))
-        scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width)) if self.recipe.raw else Scale.standard(z)
+        scale = (
+            Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
+            if self.recipe.raw
+            else Scale.standard(z)
+        )
         weights = self.seed + attempt * NEXT_ATTEMPT
-        network = networks.dense(self.data.domain, hidden, seed=weights, scale=scale, kaiming=self.recipe.kaiming)
-        return TorchModel(network, encoder=None if encoder.is_identity else encoder, outputs="logits")
+        network = networks.dense(
+            self.data.domain, hidden, seed=weights, scale=scale, kaiming=self.recipe.kaiming
+        )
+        return TorchModel(
+            network, encoder=None if encoder.is_identity else encoder, outputs="logits"
+        )
 
     def repair(self, name: str) -> Repair:
         """What the paper calls this model, as a repair."""
@@ -106,24 +135,46 @@ class Bench:
         if name == "mlp":
             return Counterfactual(strength=0, start="fine-tune", training=training)
         if name == "counterfactual":
-            longer = replace(training, epochs=FURTHER_EPOCHS) if settings["from_plain"] else training
+            longer = (
+                replace(training, epochs=FURTHER_EPOCHS) if settings["from_plain"] else training
+            )
             return Counterfactual(strength=settings["strength"], start="fine-tune", training=longer)
         if name == "blind":
             return Blind(start="fine-tune", training=training)
         if addition == "eidig":
             budget = Budget(seeds=settings["seeds"], local_iterations=LOCAL_ITERATIONS)
-            return Retrain(method="eidig", labels="vote", copies=False, real=1.0, budget=budget, start="fine-tune", training=training)
+            return Retrain(
+                method="eidig",
+                labels="vote",
+                copies=False,
+                real=1.0,
+                budget=budget,
+                start="fine-tune",
+                training=training,
+            )
         similar = IIFR(
-            strength=settings["strength"], threshold=settings["threshold"], raw=self.recipe.raw, start="fine-tune", training=training
+            strength=settings["strength"],
+            threshold=settings["threshold"],
+            raw=self.recipe.raw,
+            start="fine-tune",
+            training=training,
         )
         if base == "mlp":
             return similar
         joined = similar if addition else None
-        return Adversarial(kind=base, speed=settings["speed"], iifr=joined, start="fine-tune", training=training)  # type: ignore[arg-type]
+        return Adversarial(
+            kind=base,  # type: ignore[arg-type]
+            speed=settings["speed"],
+            iifr=joined,
+            start="fine-tune",
+            training=training,
+        )
 
 
 def measured(data: Dataset, model: Model, rows: Ints) -> Plain:
-    """Accuracy and all fairness of a model on these people; class 1 is the positive one, as in the paper."""
+    """Accuracy and all fairness of a model on these people; class 1 is the positive one, as in the
+    paper.
+    """
     x, y = data.x[rows], data.y[rows]
     told, group = model.labels(x), data.domain.own_value(x)
     individual = individual_fairness(data.domain, model, x)

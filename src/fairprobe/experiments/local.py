@@ -1,7 +1,7 @@
 """Jobs in processes on this machine.
 
-Each worker is a pool of one process. So a process that dies takes one job with it and no other, it is clear which, and a
-new pool takes its place.
+Each worker is a pool of one process. So a process that dies takes one job with it and no other, it
+is clear which, and a new pool takes its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from fairprobe.experiments.jobs import DIED, ONE_THREAD, TRIES, Job, Plain, Report, environment, perform
+from fairprobe.experiments.jobs import (
+    DIED,
+    ONE_THREAD,
+    TRIES,
+    Job,
+    Plain,
+    Report,
+    environment,
+    perform,
+)
 
 
 class _Task(NamedTuple):
@@ -36,7 +45,8 @@ class LocalWorkers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._context = multiprocessing.get_context("spawn")  # a forked torch may hang
-        # Workers hold one end of the leash and end when the other is closed: by us, or by the system when we are gone.
+        # Workers hold one end of the leash and end when the other is closed: by us, or by the
+        # system when we are gone.
         self._leash, self._hand = self._context.Pipe(duplex=False)
         self._pools: list[ProcessPoolExecutor] = []
         self._idle: list[ProcessPoolExecutor] = []
@@ -46,10 +56,17 @@ class LocalWorkers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is not None:
             self._hand.close()
-        with ThreadPoolExecutor(self._count) as side_by_side:  # a process with torch in it takes half a second to end
+        with ThreadPoolExecutor(
+            self._count
+        ) as side_by_side:  # a process with torch in it takes half a second to end
             for pool in self._pools:
                 side_by_side.submit(pool.shutdown, cancel_futures=True)
         self._hand.close()
@@ -91,7 +108,9 @@ class LocalWorkers:
                 return
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        pool = ProcessPoolExecutor(1, mp_context=self._context, initializer=_on_the_leash, initargs=(self._leash,))
+        pool = ProcessPoolExecutor(
+            1, mp_context=self._context, initializer=_on_the_leash, initargs=(self._leash,)
+        )
         self._pools.append(pool)
         return pool
 
@@ -102,11 +121,17 @@ class LocalWorkers:
 
 @contextmanager
 def _starting_a_process() -> Iterator[None]:
-    """What a process started here inherits: one thread, before its first import, and deaf ears for Ctrl-C, before its first line.
+    """What a process started here inherits: one thread, before its first import, and deaf ears for
+    Ctrl-C, before its first line.
 
-    A pool must be made outside: the first one starts the resource tracker of multiprocessing, which would open the ears again.
+    A pool must be made outside: the first one starts the resource tracker of multiprocessing, which
+    would open the ears again.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+    before = (
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        if hasattr(signal, "pthread_sigmask")
+        else None
+    )
     try:
         with environment(ONE_THREAD):
             yield
@@ -116,7 +141,9 @@ def _starting_a_process() -> Iterator[None]:
 
 
 def _on_the_leash(leash: Connection[Any, Any]) -> None:
-    """The first thing a worker does: it leaves Ctrl-C to the driver, and lives no longer than the driver wants or lives."""
+    """The first thing a worker does: it leaves Ctrl-C to the driver, and lives no longer than the
+    driver wants or lives.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver = multiprocessing.parent_process()
     ends: list[Connection[Any, Any] | int] = [leash] if driver is None else [leash, driver.sentinel]

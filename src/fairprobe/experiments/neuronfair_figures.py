@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairprobe.experiments import paper
-from fairprobe.experiments.base import WORK, Experiment, Plan, Rival, Subject, collected, introduction, network_of
+from fairprobe.experiments.base import (
+    WORK,
+    Experiment,
+    Plan,
+    Rival,
+    Subject,
+    collected,
+    introduction,
+    network_of,
+)
 from fairprobe.experiments.jobs import Job, Outcome
 from fairprobe.experiments.neuronfair_searches import SAME_NETWORK, SAME_SEEDS
 from fairprobe.experiments.tables import Bars, Cell, Lines, Measure, Table, compared
@@ -23,17 +32,26 @@ class Figure5(Experiment):
     name = "neuronfair-figure5"
     title = "NeuronFair, Figure 5: generation diversity against Aequitas and ADF"
     about = (
-        "From the same 10 global IDIs each method finds 100 local IDIs. GD is the share of the rival's IDIs within a radius (cosine "
-        "distance) of "
-        "NeuronFair's, over the share of NeuronFair's within it of the rival's: above 1, NeuronFair reaches further."
+        "From the same 10 global IDIs each method finds 100 local IDIs. GD is the share of the"
+        " rival's IDIs within a radius (cosine distance) of NeuronFair's, over the share of"
+        " NeuronFair's within it of the rival's: above 1, NeuronFair reaches further."
     )
     quick = "200 seeds for the global phase."
-    subjects = (Subject("adult", "gender"), Subject("adult", "race"), Subject("german", "gender"), Subject("german", "age"))
+    subjects = (
+        Subject("adult", "gender"),
+        Subject("adult", "race"),
+        Subject("german", "gender"),
+        Subject("german", "age"),
+    )
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         return [
             plan.training(self.subjects),
-            [self._job(plan, subject, repeat) for subject in self.subjects for repeat in range(plan.repeats)],
+            [
+                self._job(plan, subject, repeat)
+                for subject in self.subjects
+                for repeat in range(plan.repeats)
+            ],
         ]
 
     def _job(self, plan: Plan, subject: Subject, repeat: int) -> Job:
@@ -61,7 +79,11 @@ class Figure5(Experiment):
             lines = []
             for subject in self.subjects:
                 ids = [self._job(plan, subject, repeat).id for repeat in range(plan.repeats)]
-                curves = [outcome.results[name]["diversity"][rival] for name in ids if name in outcome.results]
+                curves = [
+                    outcome.results[name]["diversity"][rival]
+                    for name in ids
+                    if name in outcome.results
+                ]
                 lines.append(_mean_curve(f"{subject.dataset}, {subject.sensitive}", curves))
                 failed = [outcome.failures[name] for name in ids if name in outcome.failures]
                 cells.append(
@@ -71,9 +93,17 @@ class Figure5(Experiment):
                         rival,
                         "",
                         measure.key,
-                        values=tuple(value for curve in curves if (value := _below(curve)) is not None),
+                        values=tuple(
+                            value for curve in curves if (value := _below(curve)) is not None
+                        ),
                         paper=paper.figure("figure5", "", "", rival, "generation_diversity"),
-                        failed=f"failed: {failed[0]}" if failed else "" if any(map(_below, curves)) else "not defined at small radii",
+                        failed=(
+                            f"failed: {failed[0]}"
+                            if failed
+                            else ""
+                            if any(map(_below, curves))
+                            else "not defined at small radii"
+                        ),
                     )
                 )
             title = {"aequitas": "Against Aequitas", "adf": "Against ADF"}[rival]
@@ -85,12 +115,19 @@ class Figure5(Experiment):
             cells=cells,
             figures=figures,
             notes=(
-                "The paper's figure prints no numbers; its text gives the mean over data sets and radii below 0.02, which stands in "
-                "each row.",
-                "Where neither side reaches the other within a radius, GD is not defined and the line has a gap.",
-                "NeuronFair and ADF go back to an IDI after a miss (variants “revert” and “seed”); Aequitas walks on, and so "
-                "reaches further "
-                "than its number of IDIs suggests.",
+                (
+                    "The paper's figure prints no numbers; its text gives the mean over data sets"
+                    " and radii below 0.02, which stands in each row."
+                ),
+                (
+                    "Where neither side reaches the other within a radius, GD is not defined and"
+                    " the line has a gap."
+                ),
+                (
+                    "NeuronFair and ADF go back to an IDI after a miss (variants “revert” and"
+                    " “seed”); Aequitas walks on, and so reaches further than its number of IDIs"
+                    " suggests."
+                ),
                 SAME_NETWORK,
                 SAME_SEEDS,
             ),
@@ -99,7 +136,11 @@ class Figure5(Experiment):
 
 def _below(curve: Sequence[float | None]) -> float | None:
     """The mean at small radii, where it is defined."""
-    values = [value for radius, value in zip(RADII, curve, strict=True) if radius < SMALL and value is not None]
+    values = [
+        value
+        for radius, value in zip(RADII, curve, strict=True)
+        if radius < SMALL and value is not None
+    ]
     return Repeats(tuple(values)).mean if values else None
 
 
@@ -117,13 +158,17 @@ class Figure6(Experiment):
     name = "neuronfair-figure6"
     title = "NeuronFair, Figure 6: the biased neurons that IDIs and non-IDIs activate"
     about = (
-        "Adult, gender: a tenth of each method's IDIs, and a tenth of what it tried in vain. A neuron is activated when it is above "
-        "half of the "
-        "layer's range for that instance."
+        "Adult, gender: a tenth of each method's IDIs, and a tenth of what it tried in vain. A"
+        " neuron is activated when it is above half of the layer's range for that instance."
     )
     quick = "100 seeds and 200 local steps."
     subject = Subject("adult", "gender")
-    rivals = (Rival("adf", "seed"), Rival("eidig", "5"), Rival("neuronfair", "revert"), Rival("random"))
+    rivals = (
+        Rival("adf", "seed"),
+        Rival("eidig", "5"),
+        Rival("neuronfair", "revert"),
+        Rival("random"),
+    )
     measures = (
         Measure("idis_union", "Biased neurons activated by some IDI", "share"),
         Measure("non_idis_union", "Biased neurons activated by some non-IDI", "share"),
@@ -132,11 +177,19 @@ class Figure6(Experiment):
     )
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        grid = [self._job(plan, rival, repeat) for rival in self.rivals for repeat in range(plan.repeats)]
+        grid = [
+            self._job(plan, rival, repeat)
+            for rival in self.rivals
+            for repeat in range(plan.repeats)
+        ]
         return [plan.training([self.subject]), grid]
 
     def _job(self, plan: Plan, rival: Rival, repeat: int) -> Job:
-        size = {"seeds": 1000, "local_iterations": 1000} if plan.is_full else {"seeds": 100, "local_iterations": 200}
+        size = (
+            {"seeds": 1000, "local_iterations": 1000}
+            if plan.is_full
+            else {"seeds": 100, "local_iterations": 200}
+        )
         return Job(
             id=f"coverage-{plan.scale}-{self.subject}-{rival}-{repeat}",
             work=f"{WORK}:neuron_coverage",
@@ -159,22 +212,41 @@ class Figure6(Experiment):
         for measure in self.measures:
             for rival in self.rivals:
                 ids = [self._job(plan, rival, repeat).id for repeat in range(plan.repeats)]
-                cell = Cell(self.subject.dataset, self.subject.sensitive, rival.method, rival.variant, measure.key)
-                cells.append(collected(plan, outcome, _beside_figure6(cell), self.subject, ids, measure.key))
+                cell = Cell(
+                    self.subject.dataset,
+                    self.subject.sensitive,
+                    rival.method,
+                    rival.variant,
+                    measure.key,
+                )
+                cells.append(
+                    collected(plan, outcome, _beside_figure6(cell), self.subject, ids, measure.key)
+                )
         groups = [
-            Group(measure.title, [_bar(cell) for cell in cells if cell.measure == measure.key]) for measure in self.measures if measure.key
+            Group(measure.title, [_bar(cell) for cell in cells if cell.measure == measure.key])
+            for measure in self.measures
+            if measure.key
         ]
         return Table(
             title=self.title,
             intro=introduction(self, plan),
             measures=self.measures,
             cells=compared(cells, "neuronfair", variant="revert"),
-            figures=[Bars("Shares of the biased neurons", groups, "share of biased neurons", value_kind="share")],
+            figures=[
+                Bars(
+                    "Shares of the biased neurons",
+                    groups,
+                    "share of biased neurons",
+                    value_kind="share",
+                )
+            ],
             notes=(
-                "The paper counts the neurons that the whole set activates: 24 of 24 for NeuronFair, 18 for EIDIG, 15 for ADF, none "
-                "for non-IDIs. "
-                "A union over many instances grows with their number; what one instance activates on average does not, so both are "
-                "given.",
+                (
+                    "The paper counts the neurons that the whole set activates: 24 of 24 for"
+                    " NeuronFair, 18 for EIDIG, 15 for ADF, none for non-IDIs. A union over many"
+                    " instances grows with their number; what one instance activates on average"
+                    " does not, so both are given."
+                ),
                 SAME_NETWORK,
                 SAME_SEEDS,
             ),
@@ -192,4 +264,9 @@ def _beside_figure6(cell: Cell) -> Cell:
 
 def _bar(cell: Cell) -> Bar:
     mean = Repeats(cell.values).mean if cell.values else None
-    return Bar({"adf": "ADF", "eidig": "EIDIG", "neuronfair": "NeuronFair", "random": "Random"}[cell.method], mean)
+    return Bar(
+        {"adf": "ADF", "eidig": "EIDIG", "neuronfair": "NeuronFair", "random": "Random"}[
+            cell.method
+        ],
+        mean,
+    )

@@ -1,7 +1,8 @@
-"""NeuronFair's tables 10 and 11: a face detector is searched for image IDIs and retrained with them, each figure beside its controls.
+"""NeuronFair's tables 10 and 11: a face detector is searched for image IDIs and retrained with
+them, each figure beside its controls.
 
-The paper's faces and detectors are not ours, so its numbers stand in rows of their own: CelebA and LFW against ImageNet, with VGG16 and
-ResNet50. Both tables are made of the same jobs.
+The paper's faces and detectors are not ours, so its numbers stand in rows of their own: CelebA and
+LFW against ImageNet, with VGG16 and ResNet50. Both tables are made of the same jobs.
 """
 
 from __future__ import annotations
@@ -37,15 +38,21 @@ TITLES = {
     "change": "Δ_sens",
 }
 DIFFERENCE = (
-    "The data are not the paper's. Ours are 1,400 faces of FairFace and 1,400 pictures of CIFAR-10 at 32 × 32 pixels, and a detector of "
-    "six convolutions; the paper has 60,000 faces of CelebA (10,000 of LFW) and as many pictures of ImageNet at 64 × 64, and a VGG16 "
-    "(ResNet50). So no number can be compared with the paper's one by one, only what each method gives beside the others."
+    "The data are not the paper's. Ours are 1,400 faces of FairFace and 1,400 pictures of CIFAR-10"
+    " at 32 × 32 pixels, and a detector of six convolutions; the paper has 60,000 faces of CelebA"
+    " (10,000 of LFW) and as many pictures of ImageNet at 64 × 64, and a VGG16 (ResNet50). So no"
+    " number can be compared with the paper's one by one, only what each method gives beside the"
+    " others."
 )
 BOUNDARY = (
-    "An image IDI is mostly a picture near the decision boundary. So read each figure beside its controls: a Δ of a head that learnt "
-    "shuffled labels knows nothing of the attribute, and an independent network says in how many pairs anybody else sees it change."
+    "An image IDI is mostly a picture near the decision boundary. So read each figure beside its"
+    " controls: a Δ of a head that learnt shuffled labels knows nothing of the attribute, and an"
+    " independent network says in how many pairs anybody else sees it change."
 )
-GSR = "The share of faces that become an IDI, of those that are none from the start: each face gives one picture."
+GSR = (
+    "The share of faces that become an IDI, of those that are none from the start: each face gives"
+    " one picture."
+)
 
 Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
 
@@ -57,9 +64,10 @@ class _Images(Experiment):
     places: ClassVar[Places]
     notes: ClassVar[tuple[str, ...]]
     about = (
-        "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε = 0.03) are made, and ADF, EIDIG and "
-        "NeuronFair search from 250 faces for 20 steps of L2 length 0.15. Then it is trained on with the IDIs of each method, and measured "
-        "with a fresh Δ_sens on held-out faces beside the same training without IDIs."
+        "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
+        " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces for 20 steps of L2"
+        " length 0.15. Then it is trained on with the IDIs of each method, and measured with a"
+        " fresh Δ_sens on held-out faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
 
@@ -74,7 +82,11 @@ class _Images(Experiment):
                 method,
                 variant,
                 measure.key,
-                values=tuple(_value(outcome.results[job.id], measure.key, method, variant) for job in jobs if job.id in outcome.results),
+                values=tuple(
+                    _value(outcome.results[job.id], measure.key, method, variant)
+                    for job in jobs
+                    if job.id in outcome.results
+                ),
                 failed=_failed(jobs, outcome),
             )
             for measure in self.measures
@@ -82,10 +94,20 @@ class _Images(Experiment):
             for method, variant in self.places[measure.key]
         ]
         theirs = [
-            Cell(one.dataset, one.sensitive, one.method, "", one.measure, paper=one.value, failed=NOT_OURS)
+            Cell(
+                one.dataset,
+                one.sensitive,
+                one.method,
+                "",
+                one.measure,
+                paper=one.value,
+                failed=NOT_OURS,
+            )
             for one in paper.figures(self.name.removeprefix("neuronfair-"))
         ]
-        said = dict.fromkeys(sentence for result in outcome.results.values() for sentence in result["messages"])
+        said = dict.fromkeys(
+            sentence for result in outcome.results.values() for sentence in result["messages"]
+        )
         return Table(
             title=self.title,
             intro=introduction(self, plan),
@@ -105,18 +127,33 @@ class Table10(_Images):
     measures = (
         Measure("gsr", "GSR", "share", GSR),
         Measure("idis", "IDIs", "count", "Those from the start among them."),
-        Measure("at_seed", "IDIs before any step", "share", "Faces where Δ alone changes the verdict."),
+        Measure(
+            "at_seed", "IDIs before any step", "share", "Faces where Δ alone changes the verdict."
+        ),
         Measure("l2", "L2 of Δ_bias", "number", "The mean over the IDIs that were made."),
         Measure("seen", "Pairs in which an independent network sees the attribute change", "share"),
-        Measure("milliseconds", "Milliseconds for a face", "number", "On a shared machine: compare methods, not machines."),
-        Measure("accuracy", "Accuracy of the detector", "share", "On held-out pictures, as everything below."),
+        Measure(
+            "milliseconds",
+            "Milliseconds for a face",
+            "number",
+            "On a shared machine: compare methods, not machines.",
+        ),
+        Measure(
+            "accuracy",
+            "Accuracy of the detector",
+            "share",
+            "On held-out pictures, as everything below.",
+        ),
         Measure("balanced", "Balanced accuracy for the attribute", "share"),
         Measure("flips", "Faces whose attribute Δ flips, for the head", "share"),
     )
     places: ClassVar[Places] = {
         **dict.fromkeys(
             ("gsr", "idis", "at_seed", "l2", "seen"),
-            (*((method, variant) for variant in ("", SIGNS, SHUFFLED) for method in METHODS), (RANDOM, "")),
+            (
+                *((method, variant) for variant in ("", SIGNS, SHUFFLED) for method in METHODS),
+                (RANDOM, ""),
+            ),
         ),
         "milliseconds": tuple((method, "") for method in (*METHODS, RANDOM)),
         "accuracy": (("detector", ""),),
@@ -125,7 +162,10 @@ class Table10(_Images):
     }
     notes = (
         BOUNDARY,
-        "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and does not say how many pictures one face gives.",
+        (
+            "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and"
+            " does not say how many pictures one face gives."
+        ),
     )
 
 
@@ -135,32 +175,72 @@ class Table11(_Images):
     name = "neuronfair-table11"
     title = "NeuronFair, Table 11: face detectors retrained with image IDIs"
     measures = (
-        Measure("auc", "AUC", "number", "Of the most biased layer, with a fresh Δ_sens for each network; lower is better."),
-        Measure("auc_noise", "AUC for noise of the same size", "number", "AUC depends on a layer's scale; this is what noise alone gives."),
+        Measure(
+            "auc",
+            "AUC",
+            "number",
+            "Of the most biased layer, with a fresh Δ_sens for each network; lower is better.",
+        ),
+        Measure(
+            "auc_noise",
+            "AUC for noise of the same size",
+            "number",
+            "AUC depends on a layer's scale; this is what noise alone gives.",
+        ),
         Measure("detection_rate", "Detection rate", "share", "Of held-out faces."),
         Measure("accuracy", "Accuracy of the detector", "share"),
         Measure(
             "differing",
             "Pairs that differ",
             "share",
-            "IDIs that were made of held-out faces against the detector before; whether a fresh Δ_sens still changes the verdict on them.",
+            "IDIs that were made of held-out faces against the detector before; whether a fresh"
+            " Δ_sens still changes the verdict on them.",
         ),
-        Measure("differing_faces", "Faces that differ", "share", "Held-out faces as they are, whose verdict a fresh Δ_sens changes."),
+        Measure(
+            "differing_faces",
+            "Faces that differ",
+            "share",
+            "Held-out faces as they are, whose verdict a fresh Δ_sens changes.",
+        ),
         Measure("attack", "L2 that a new NeuronFair attack needs", "number", "Higher is better."),
-        Measure("auc_kept", "AUC, over that without IDIs", "number", "Below 1 is what the IDIs themselves improve."),
-        Measure("differing_kept", "Pairs that differ, over those without IDIs", "number", "Likewise."),
-        Measure("attack_kept", "L2 of an attack, over that without IDIs", "number", "Above 1 is what the IDIs themselves improve."),
+        Measure(
+            "auc_kept",
+            "AUC, over that without IDIs",
+            "number",
+            "Below 1 is what the IDIs themselves improve.",
+        ),
+        Measure(
+            "differing_kept", "Pairs that differ, over those without IDIs", "number", "Likewise."
+        ),
+        Measure(
+            "attack_kept",
+            "L2 of an attack, over that without IDIs",
+            "number",
+            "Above 1 is what the IDIs themselves improve.",
+        ),
     )
     places: ClassVar[Places] = {
         **dict.fromkeys(
-            ("auc", "auc_noise", "detection_rate", "accuracy", "differing", "differing_faces", "attack"),
+            (
+                "auc",
+                "auc_noise",
+                "detection_rate",
+                "accuracy",
+                "differing",
+                "differing_faces",
+                "attack",
+            ),
             tuple((name, "") for name in (BEFORE, CONTROL, *METHODS)),
         ),
-        **dict.fromkeys(("auc_kept", "differing_kept", "attack_kept"), tuple((name, "") for name in METHODS)),
+        **dict.fromkeys(
+            ("auc_kept", "differing_kept", "attack_kept"), tuple((name, "") for name in METHODS)
+        ),
     }
     notes = (
-        "An old Δ_sens does not transfer to a new network, so any training would seem to help with it: each network here gets its own. The "
-        "paper does not say which one it used.",
+        (
+            "An old Δ_sens does not transfer to a new network, so any training would seem to help"
+            " with it: each network here gets its own. The paper does not say which one it used."
+        ),
     )
 
 

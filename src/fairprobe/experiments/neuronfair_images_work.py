@@ -1,4 +1,6 @@
-"""What the workers do for NeuronFair's tables 10 and 11: audit a face detector with all controls, retrain it with each method's IDIs."""
+"""What the workers do for NeuronFair's tables 10 and 11: audit a face detector with all controls,
+retrain it with each method's IDIs.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,19 @@ def look(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
     del inputs
     source = placed(FACES_AND_OTHERS)
     data = open_images(source, limit=settings["limit"])
-    audited = audit(data, None, settings["sensitive"], faces=settings["faces"], seed=settings["seed"], repair=False)
+    audited = audit(
+        data,
+        None,
+        settings["sensitive"],
+        faces=settings["faces"],
+        seed=settings["seed"],
+        repair=False,
+    )
     if len(audited.seeds) == 0:
-        raise DataError(f"Δ_sens flipped the {settings['sensitive']} of no face, so there was nothing to search from.")
+        raise DataError(
+            f"Δ_sens flipped the {settings['sensitive']} of no face, so there was nothing to search"
+            " from."
+        )
     body = audited.to_dict()
     numbers: Numbers = {}
     _add(numbers, "detector", {"accuracy": body["detector"]["accuracy"]["estimate"]})
@@ -41,11 +53,17 @@ def look(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
             _add(numbers, method["method"], _generated(found, method["seeds"]), variant)
     for name, state in retrained(audited).items():
         _add(numbers, name, state)
-    return {"source": source.name, "messages": body["messages"], "verdict": body["verdict"], "numbers": numbers}
+    return {
+        "source": source.name,
+        "messages": body["messages"],
+        "verdict": body["verdict"],
+        "numbers": numbers,
+    }
 
 
 def retrained(audited: ImageAudit) -> dict[str, dict[str, float | None]]:
-    """The detector as it was, after training on with the clean pictures of all seeds, and with each method's IDIs in their place.
+    """The detector as it was, after training on with the clean pictures of all seeds, and with each
+    method's IDIs in their place.
 
     The measures that end in `_kept` are relative to the clean ones.
     """
@@ -66,7 +84,9 @@ def retrained(audited: ImageAudit) -> dict[str, dict[str, float | None]]:
     before = measure(audited.detector, task)
     states = {BEFORE: _state(before)}
     images, change = data.images[seeds], audited.change_of_seeds()
-    more: dict[str, tuple[Any, Ints]] = {CONTROL: (np.concatenate([images, images]), np.tile(seeds, 2))}
+    more: dict[str, tuple[Any, Ints]] = {
+        CONTROL: (np.concatenate([images, images]), np.tile(seeds, 2))
+    }
     for method in METHODS:
         found = audited.findings[method]
         more[method] = (idi_pictures(images, change, found), np.tile(seeds[found.rows], 2))
@@ -74,7 +94,10 @@ def retrained(audited: ImageAudit) -> dict[str, dict[str, float | None]]:
         new = fine_tuned(audited.detector, data, pictures, data.y[rows], seed=audited.seed)
         states[name] = _state(measure(new, task, before=before))
     for method in METHODS:
-        states[method] |= {f"{key}_kept": _ratio(states[method][key], states[CONTROL][key]) for key in ("auc", "differing", "attack")}
+        states[method] |= {
+            f"{key}_kept": _ratio(states[method][key], states[CONTROL][key])
+            for key in ("auc", "differing", "attack")
+        }
     return states
 
 
@@ -96,7 +119,9 @@ def _state(state: State) -> dict[str, float | None]:
         "detection_rate": state.detection_rate.estimate,
         "accuracy": state.accuracy.estimate,
         "differing": state.differing.estimate if state.differing.samples else None,
-        "differing_faces": state.differing_faces.estimate if state.differing_faces.samples else None,
+        "differing_faces": (
+            state.differing_faces.estimate if state.differing_faces.samples else None
+        ),
         "attack": float(state.l2.mean()) if len(state.l2) else None,
     }
 
@@ -105,6 +130,8 @@ def _ratio(one: float | None, other: float | None) -> float | None:
     return one / other if one is not None and other else None
 
 
-def _add(numbers: Numbers, method: str, values: Mapping[str, float | None], variant: str = "") -> None:
+def _add(
+    numbers: Numbers, method: str, values: Mapping[str, float | None], variant: str = ""
+) -> None:
     for measure_key, value in values.items():
         numbers.setdefault(measure_key, {}).setdefault(method, {})[variant] = value

@@ -1,4 +1,6 @@
-"""NeuronFair's tables of whole searches: 4 (how many IDIs), 5 (within a time limit) and 8 (how fast)."""
+"""NeuronFair's tables of whole searches: 4 (how many IDIs), 5 (within a time limit) and 8 (how
+fast).
+"""
 
 from __future__ import annotations
 
@@ -7,35 +9,61 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fairprobe.experiments import paper
-from fairprobe.experiments.base import SUBJECTS, WEIGHTS, WORK, Experiment, Plan, Rival, Subject, collected, introduction, network_of
+from fairprobe.experiments.base import (
+    SUBJECTS,
+    WEIGHTS,
+    WORK,
+    Experiment,
+    Plan,
+    Rival,
+    Subject,
+    collected,
+    introduction,
+    network_of,
+)
 from fairprobe.experiments.jobs import Job, Outcome
 from fairprobe.experiments.tables import Cell, Measure, Table, compared
 
 IDIS = Measure("idis", "Individual discriminatory instances found", "count")
 GSR = Measure("gsr", "Success rate (GSR): of all different instances that were tried", "share")
-SPREAD = Measure("spread", "Spread: mean distance of two findings, 0 to 1 (ours; more findings are not more different ones)", "number")
+SPREAD = Measure(
+    "spread",
+    "Spread: mean distance of two findings, 0 to 1 (ours; more findings are not more different"
+    " ones)",
+    "number",
+)
 SPEED = Measure("seconds_per_1000", "CPU seconds for 1,000 IDIs, one thread", "seconds")
 
 SAME_NETWORK = (
-    "The paper's networks are not public. Ours are trained on the same data with scaled inputs to the best validation loss; the "
-    "paper's see raw "
-    "codes and fit their training data (100 % on German Credit). Numbers of IDIs depend on that more than on the method."
+    "The paper's networks are not public. Ours are trained on the same data with scaled inputs to"
+    " the best validation loss; the paper's see raw codes and fit their training data (100 % on"
+    " German Credit). Numbers of IDIs depend on that more than on the method."
 )
 SAME_SEEDS = (
-    "All methods of a repeat start from the same seeds; repeats draw other seeds. The network of a data set is the same throughout."
+    "All methods of a repeat start from the same seeds; repeats draw other seeds. The network of a"
+    " data set is the same throughout."
 )
 LIKE_THE_PAPER = (
-    "“walk” is what the authors of NeuronFair and ADF do in their public code: a step that is no IDI is accepted with probability 1/e. "
-    "The other variants go back to an IDI instead, to the last (“revert”, Random) or to the first (“seed”, EIDIG), and find far "
-    "more. Compare methods "
-    "that do the same after a miss."
+    "“walk” is what the authors of NeuronFair and ADF do in their public code: a step that is no"
+    " IDI is accepted with probability 1/e. The other variants go back to an IDI instead, to the"
+    " last (“revert”, Random) or to the first (“seed”, EIDIG), and find far more. Compare methods"
+    " that do the same after a miss."
 )
 CONTROL = (
-    "Random is NeuronFair's search with chance in the place of its gradient. What a guided method is worth is its distance from Random."
+    "Random is NeuronFair's search with chance in the place of its gradient. What a guided method"
+    " is worth is its distance from Random."
 )
 
 
-def search_job(plan: Plan, subject: Subject, rival: Rival, repeat: int, *, kind: str = "generate", **settings: Any) -> Job:
+def search_job(
+    plan: Plan,
+    subject: Subject,
+    rival: Rival,
+    repeat: int,
+    *,
+    kind: str = "generate",
+    **settings: Any,
+) -> Job:
     """A whole search of a method. The same search in two tables is the same job."""
     return Job(
         id=f"{kind}-{plan.scale}-{subject}-{rival}-{repeat}",
@@ -58,7 +86,9 @@ def generation(plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
     """The search of Tables 4 and 8, with the numbers of the paper's Table 2."""
     seeds, local = (1000, 1000) if plan.is_full else (100, 500)
     moves = None if rival.method == "aequitas" else 40  # Aequitas draws once for each seed
-    return search_job(plan, subject, rival, repeat, seeds=seeds, global_iterations=moves, local_iterations=local)
+    return search_job(
+        plan, subject, rival, repeat, seeds=seeds, global_iterations=moves, local_iterations=local
+    )
 
 
 class _Searches(Experiment):
@@ -68,7 +98,9 @@ class _Searches(Experiment):
     measures: ClassVar[tuple[Measure, ...]]
     paper_table: ClassVar[str]
     printed: ClassVar[frozenset[str]]  # the measures that the paper has
-    results: ClassVar[dict[str, str]] = {}  # the result of a job that a measure is, where it has another name
+    results: ClassVar[
+        dict[str, str]
+    ] = {}  # the result of a job that a measure is, where it has another name
     notes: ClassVar[tuple[str, ...]] = ()
     reference: ClassVar[Rival] = Rival("neuronfair", "revert")
 
@@ -77,7 +109,12 @@ class _Searches(Experiment):
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         here = plan.subjects(SUBJECTS)
-        grid = [self.job(plan, subject, rival, repeat) for subject in here for rival in self.rivals for repeat in range(plan.repeats)]
+        grid = [
+            self.job(plan, subject, rival, repeat)
+            for subject in here
+            for rival in self.rivals
+            for repeat in range(plan.repeats)
+        ]
         return [plan.training(here), grid]
 
     def table(self, plan: Plan, outcome: Outcome) -> Table:
@@ -85,8 +122,12 @@ class _Searches(Experiment):
         for measure in self.measures:
             for subject in SUBJECTS:
                 for rival in self.rivals:
-                    cell = Cell(subject.dataset, subject.sensitive, rival.method, rival.variant, measure.key)
-                    ids = [self.job(plan, subject, rival, repeat).id for repeat in range(plan.repeats)]
+                    cell = Cell(
+                        subject.dataset, subject.sensitive, rival.method, rival.variant, measure.key
+                    )
+                    ids = [
+                        self.job(plan, subject, rival, repeat).id for repeat in range(plan.repeats)
+                    ]
                     key = self.results.get(measure.key, measure.key)
                     cells.append(collected(plan, outcome, self.beside(cell), subject, ids, key))
         return Table(
@@ -101,7 +142,12 @@ class _Searches(Experiment):
         """With the paper's figure, if it has one."""
         if cell.measure not in self.printed:
             return cell
-        return replace(cell, paper=paper.figure(self.paper_table, cell.dataset, cell.sensitive, cell.method, cell.measure))
+        return replace(
+            cell,
+            paper=paper.figure(
+                self.paper_table, cell.dataset, cell.sensitive, cell.method, cell.measure
+            ),
+        )
 
 
 class Table4(_Searches):
@@ -109,7 +155,10 @@ class Table4(_Searches):
 
     name = "neuronfair-table4"
     title = "NeuronFair, Table 4: how many IDIs, and at what success rate"
-    about = "1,000 seeds, 40 global and 1,000 local steps each (Aequitas: 1,000 uniform draws). Different instances only."
+    about = (
+        "1,000 seeds, 40 global and 1,000 local steps each (Aequitas: 1,000 uniform draws)."
+        " Different instances only."
+    )
     quick = "100 seeds and 500 local steps, so the same rate of finding would be a ratio near 0.05."
     rivals = (
         Rival("aequitas", "full"),
@@ -131,13 +180,18 @@ class Table5(_Searches):
 
     name = "neuronfair-table5"
     title = "NeuronFair, Table 5: IDIs within a time limit, beside SymbGen"
-    about = "500 seconds for each search, with 50,000 seeds: rows of the data, and uniform draws where there are no more."
+    about = (
+        "500 seconds for each search, with 50,000 seeds: rows of the data, and uniform draws where"
+        " there are no more."
+    )
     quick = "10 seconds and 2,000 seeds."
     rivals = (Rival("symbgen"), Rival("neuronfair", "revert"))
     measures = (IDIS, GSR, Measure("wall_seconds", "Seconds used", "seconds"))
     paper_table = "table5"
     printed = frozenset({"idis", "gsr"})
-    notes = ("NeuronFair may have used up its seeds before the time is over; the seconds used say so.",)
+    notes = (
+        "NeuronFair may have used up its seeds before the time is over; the seconds used say so.",
+    )
 
     def job(self, plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
         seconds, seeds = (500.0, 50_000) if plan.is_full else (10.0, 2000)
@@ -149,7 +203,10 @@ class Table8(_Searches):
 
     name = "neuronfair-table8"
     title = "NeuronFair, Table 8: seconds for 1,000 IDIs"
-    about = "The searches of Table 4, timed. SymbGen stops at 1,000 IDIs or after 120 seconds, and what it has is scaled to 1,000."
+    about = (
+        "The searches of Table 4, timed. SymbGen stops at 1,000 IDIs or after 120 seconds, and what"
+        " it has is scaled to 1,000."
+    )
     quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 seconds."
     rivals = (
         Rival("aequitas", "full"),
@@ -164,14 +221,25 @@ class Table8(_Searches):
     paper_table = "table8"
     printed = frozenset({"seconds_per_1000"})
     notes = (
-        "The paper's times are of code that moves one seed at a time, on a GPU; ours move all seeds of a batch together, on one "
-        "core of a CPU. "
-        "The ratio compares implementations, not methods; compare methods within a row.",
+        (
+            "The paper's times are of code that moves one seed at a time, on a GPU; ours move all"
+            " seeds of a batch together, on one core of a CPU. The ratio compares implementations,"
+            " not methods; compare methods within a row."
+        ),
         CONTROL,
     )
 
     def job(self, plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
         if rival.method == "symbgen":
             seconds, wanted = (120.0, 1000) if plan.is_full else (10.0, 200)
-            return search_job(plan, subject, rival, repeat, kind="thousand", seeds=1000, seconds=seconds, wanted=wanted)
+            return search_job(
+                plan,
+                subject,
+                rival,
+                repeat,
+                kind="thousand",
+                seeds=1000,
+                seconds=seconds,
+                wanted=wanted,
+            )
         return generation(plan, subject, rival, repeat)

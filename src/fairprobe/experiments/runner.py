@@ -1,7 +1,7 @@
 """Runs the jobs of an experiment and goes on where an earlier run ended.
 
-Each finished job is one file, written whole at once. So whatever ends a run (Ctrl-C, a full disk, a power cut), the next one does only
-what is missing, what failed, and what has changed.
+Each finished job is one file, written whole at once. So whatever ends a run (Ctrl-C, a full disk, a
+power cut), the next one does only what is missing, what failed, and what has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from pathlib import Path
 from fairprobe import __version__
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.experiments.cluster import ClusterWorkers
-from fairprobe.experiments.jobs import Job, JobProgress, OnJob, Outcome, Plain, Report, Workers, canonical
+from fairprobe.experiments.jobs import (
+    Job,
+    JobProgress,
+    OnJob,
+    Outcome,
+    Plain,
+    Report,
+    Workers,
+    canonical,
+)
 from fairprobe.experiments.local import LocalWorkers
 from fairprobe.storage import write_text
 
@@ -25,12 +34,19 @@ TICK = 0.3  # seconds between two calls of `progress` while nothing happens
 
 
 def run(
-    stages: Sequence[Sequence[Job]], folder: Path, *, workers: int = 1, cluster: str | None = None, progress: OnJob | None = None
+    stages: Sequence[Sequence[Job]],
+    folder: Path,
+    *,
+    workers: int = 1,
+    cluster: str | None = None,
+    progress: OnJob | None = None,
 ) -> Outcome:
-    """Does the jobs, stage after stage, in `workers` processes or on the Ray cluster at the address `cluster`.
+    """Does the jobs, stage after stage, in `workers` processes or on the Ray cluster at the address
+    `cluster`.
 
-    A job that fails is reported and does not stop the others. `progress` is told twice a second or more often; an exception from it, like
-    Ctrl-C, ends the running jobs and goes on to the caller. What is finished stays in `folder`.
+    A job that fails is reported and does not stop the others. `progress` is told twice a second or
+    more often; an exception from it, like Ctrl-C, ends the running jobs and goes on to the caller.
+    What is finished stays in `folder`.
     """
     _check(stages)
     if workers < 1:
@@ -38,7 +54,9 @@ def run(
     experiment = _Experiment(stages, _Records(Path(folder)), progress)
     experiment.reuse()
     if experiment.has_work():
-        staff: AbstractContextManager[Workers] = LocalWorkers(workers) if cluster is None else ClusterWorkers(cluster)
+        staff: AbstractContextManager[Workers] = (
+            LocalWorkers(workers) if cluster is None else ClusterWorkers(cluster)
+        )
         with staff as hands:
             for stage in stages:
                 experiment.do(stage, hands)
@@ -52,18 +70,25 @@ def _check(stages: Sequence[Sequence[Job]]) -> None:
     for stage in stages:
         for job in stage:
             if job.id.lower() in file_names:
-                raise SettingError(f"Two jobs have the id '{job.id}'. Give each its own; capitals alone do not make a difference.")
+                raise SettingError(
+                    f"Two jobs have the id '{job.id}'. Give each its own; capitals alone do not"
+                    " make a difference."
+                )
             file_names.add(job.id.lower())
             for name in job.inputs:
                 if name not in earlier:
-                    raise SettingError(f"The job '{job.id}' needs '{name}', which is no job of an earlier stage.")
+                    raise SettingError(
+                        f"The job '{job.id}' needs '{name}', which is no job of an earlier stage."
+                    )
         earlier |= {job.id for job in stage}
 
 
 class _Experiment:
     """One run: which jobs have ended and how, and which are in hand."""
 
-    def __init__(self, stages: Sequence[Sequence[Job]], files: _Records, progress: OnJob | None) -> None:
+    def __init__(
+        self, stages: Sequence[Sequence[Job]], files: _Records, progress: OnJob | None
+    ) -> None:
         self.jobs = [job for stage in stages for job in stage]
         self.files, self.progress = files, progress
         self.records: dict[str, Plain] = {}
@@ -72,7 +97,9 @@ class _Experiment:
         self.reused = 0
 
     def reuse(self) -> None:
-        """Takes over what an earlier run has done. A job whose input is to be done again is done again as well."""
+        """Takes over what an earlier run has done. A job whose input is to be done again is done
+        again as well.
+        """
         for job in self.jobs:
             if all(name in self.records for name in job.inputs):
                 record = self.files.read(job, self._fingerprint(job))
@@ -86,7 +113,11 @@ class _Experiment:
 
     def do(self, stage: Iterable[Job], hands: Workers) -> None:
         """Does the jobs of a stage that are not done yet, the longest first."""
-        waiting = deque(sorted((job for job in stage if job.id not in self.records), key=lambda job: -job.weight))
+        waiting = deque(
+            sorted(
+                (job for job in stage if job.id not in self.records), key=lambda job: -job.weight
+            )
+        )
         while waiting or self.running:
             while waiting and hands.has_room():
                 self._start(waiting.popleft(), hands)
@@ -112,23 +143,33 @@ class _Experiment:
             self.files.write(job, self.records[job.id])
 
     def _fingerprint(self, job: Job) -> str:
-        """Changes whenever an input is done again, also if it says the same: it may have left another file behind."""
+        """Changes whenever an input is done again, also if it says the same: it may have left
+        another file behind.
+        """
         return sha256(canonical([self.records[name] for name in job.inputs]).encode()).hexdigest()
 
     def tell(self) -> None:
         if self.progress is not None:
             ended = len(self.records) + len(self.failures)
-            self.progress(JobProgress(ended, len(self.jobs), len(self.failures), tuple(self.running), self.reused))
+            self.progress(
+                JobProgress(
+                    ended, len(self.jobs), len(self.failures), tuple(self.running), self.reused
+                )
+            )
 
     def outcome(self) -> Outcome:
         names = [job.id for job in self.jobs]
         records = {name: self.records[name] for name in names if name in self.records}
         failures = {name: self.failures[name] for name in names if name in self.failures}
-        return Outcome({name: record["result"] for name, record in records.items()}, failures, records)
+        return Outcome(
+            {name: record["result"] for name, record in records.items()}, failures, records
+        )
 
 
 class _Records:
-    """The files of an experiment: `jobs/<id>.json` for each finished job, `jobs/<id>.error.txt` for each that failed."""
+    """The files of an experiment: `jobs/<id>.json` for each finished job, `jobs/<id>.error.txt` for
+    each that failed.
+    """
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
@@ -139,14 +180,21 @@ class _Records:
             with tempfile.TemporaryFile(dir=self._place):  # better now than after the first hour
                 pass
         except OSError as error:
-            raise StorageError(f"Cannot write to {folder}: {error.strerror}. Choose another place, or make this one writable.") from error
+            raise StorageError(
+                f"Cannot write to {folder}: {error.strerror}. Choose another place, or make this"
+                " one writable."
+            ) from error
 
     def read(self, job: Job, inputs_fingerprint: str) -> Plain | None:
-        """The record of exactly this job, by this version, with these inputs; none if there is no such thing or it cannot be read."""
+        """The record of exactly this job, by this version, with these inputs; none if there is no
+        such thing or it cannot be read.
+        """
         try:
             record: Plain = json.loads(self._record(job).read_text(encoding="utf-8"))
             found = (record["job"], record["versions"]["fairprobe"], record["inputs_fingerprint"])
-            is_same = canonical(found) == canonical((job.description(), __version__, inputs_fingerprint))
+            is_same = canonical(found) == canonical(
+                (job.description(), __version__, inputs_fingerprint)
+            )
             canonical(record)  # a NaN that somebody wrote into it
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return None

@@ -1,4 +1,6 @@
-"""What the workers do: train a network, let a method search, compare local phases. Plain data in, plain data out."""
+"""What the workers do: train a network, let a method search, compare local phases. Plain data in,
+plain data out.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,21 @@ def train(settings: Plain, inputs: Inputs) -> Plain:
     test = data.split(settings["seed"]).test
     with tempfile.TemporaryDirectory() as folder:
         networks.save(model, folder)
-        files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in sorted(Path(folder).iterdir())}
-    return {"files": files, "accuracy": float((model.labels(data.x[test]) == data.y[test]).mean()), "held_out": len(test)}
+        files = {
+            path.name: base64.b64encode(path.read_bytes()).decode()
+            for path in sorted(Path(folder).iterdir())
+        }
+    return {
+        "files": files,
+        "accuracy": float((model.labels(data.x[test]) == data.y[test]).mean()),
+        "held_out": len(test),
+    }
 
 
 class Target:
-    """A subject with its network. A worker keeps the last ones: its next job is often of the same subject."""
+    """A subject with its network. A worker keeps the last ones: its next job is often of the same
+    subject.
+    """
 
     def __init__(self, dataset: str, sensitive: str, files: tuple[tuple[str, str], ...]) -> None:
         self.data = _load(dataset).with_sensitive(sensitive)
@@ -56,7 +67,9 @@ class Target:
     @cached_property
     def bias(self) -> NeuronBias:
         with one_thread():
-            return neuron_bias(self.data.domain, self.model, self.data.x[self.data.domain.comparable(self.data.x)])
+            return neuron_bias(
+                self.data.domain, self.model, self.data.x[self.data.domain.comparable(self.data.x)]
+            )
 
 
 _load = lru_cache(maxsize=2)(datasets.load)
@@ -73,7 +86,9 @@ class Scene:
     @classmethod
     def of(cls, settings: Plain, inputs: Inputs) -> Scene:
         files = inputs[network_of(settings["dataset"])]["files"]
-        return cls(_target(settings["dataset"], settings["sensitive"], tuple(files.items())), settings)
+        return cls(
+            _target(settings["dataset"], settings["sensitive"], tuple(files.items())), settings
+        )
 
     @property
     def data(self) -> Dataset:
@@ -90,19 +105,30 @@ class Scene:
     def rng(self, *purpose: str) -> np.random.Generator:
         """Its own stream for every purpose, the same wherever the job runs."""
         words = "/".join((self.settings["dataset"], self.settings["sensitive"], *purpose))
-        return np.random.default_rng([self.settings["seed"], self.settings["repeat"], zlib.crc32(words.encode())])
+        return np.random.default_rng(
+            [self.settings["seed"], self.settings["repeat"], zlib.crc32(words.encode())]
+        )
 
     def seeds(self) -> Rows:
         with one_thread():
-            return choose_seeds(self.domain, self.data.x, self.settings["seeds"], rng=self.rng("seeds"))
+            return choose_seeds(
+                self.domain, self.data.x, self.settings["seeds"], rng=self.rng("seeds")
+            )
 
     def method(self, name: str, variant: str = "") -> Method:
         bias = self.target.bias if name == "neuronfair" else None
-        return method_named(name, variant or None, bias=bias, x=self.domain.clip(self.data.x) if name == "symbgen" else None)
+        return method_named(
+            name,
+            variant or None,
+            bias=bias,
+            x=self.domain.clip(self.data.x) if name == "symbgen" else None,
+        )
 
     def budget(self) -> Budget:
         names = ("seeds", "global_iterations", "local_iterations", "seconds", "wanted")
-        return Budget(**{name: self.settings[name] for name in names if self.settings.get(name) is not None})
+        return Budget(
+            **{name: self.settings[name] for name in names if self.settings.get(name) is not None}
+        )
 
 
 def generate(settings: Plain, inputs: Inputs) -> Plain:
@@ -134,7 +160,9 @@ def generate(settings: Plain, inputs: Inputs) -> Plain:
 
 
 def global_phase(settings: Plain, inputs: Inputs) -> Plain:
-    """Table 6, global: the IDIs among as many instances as there are seeds, one from each; and the IDIs themselves."""
+    """Table 6, global: the IDIs among as many instances as there are seeds, one from each; and the
+    IDIs themselves.
+    """
     scene = Scene.of(settings, inputs)
     method = scene.method(settings["method"], settings["variant"])
     rng = scene.rng("global", method.name, method.variant)
@@ -146,7 +174,9 @@ def global_phase(settings: Plain, inputs: Inputs) -> Plain:
 
 
 def _first_children(scene: Scene, method: Explorer, rng: np.random.Generator) -> Rows:
-    """The IDIs among the first different instances of the global phase of a method with a queue, the seeds not counted."""
+    """The IDIs among the first different instances of the global phase of a method with a queue,
+    the seeds not counted.
+    """
     seeds = scene.seeds()
     plan = method.propose(world_of(scene.domain, scene.model, method), seeds, rng)
     tried: set[int] = set(scene.domain.key(seeds).tolist())
@@ -157,27 +187,42 @@ def _first_children(scene: Scene, method: Explorer, rng: np.random.Generator) ->
             proposal = next(plan)
             while left > 0:
                 verdict = judge(scene.domain, scene.model, proposal.x)
-                for row, key, is_idi in zip(proposal.x, scene.domain.key(proposal.x).tolist(), verdict.is_discriminatory, strict=True):
+                for row, key, is_idi in zip(
+                    proposal.x,
+                    scene.domain.key(proposal.x).tolist(),
+                    verdict.is_discriminatory,
+                    strict=True,
+                ):
                     if key not in tried and left > 0:
                         tried.add(key)
                         left -= 1
                         found += [row] if is_idi else []
                 # Told of no IDI, the method makes no children for its local phase.
-                proposal = plan.send(replace(verdict, is_discriminatory=np.zeros(len(verdict), dtype=bool)))
+                proposal = plan.send(
+                    replace(verdict, is_discriminatory=np.zeros(len(verdict), dtype=bool))
+                )
         except StopIteration:
             pass
     return np.stack(found) if found else np.empty((0, len(scene.domain)), dtype=np.float32)
 
 
 def local_phase(settings: Plain, inputs: Inputs) -> Plain:
-    """Table 6, local: from some of all methods' global IDIs, so many different instances each; the mean number of IDIs among them."""
+    """Table 6, local: from some of all methods' global IDIs, so many different instances each; the
+    mean number of IDIs among them.
+    """
     scene = Scene.of(settings, inputs)
     method = scene.method(settings["method"], settings["variant"])
-    starts = _mixed(scene, [result["rows"] for result in inputs.values() if "rows" in result], settings["starts"])
+    starts = _mixed(
+        scene,
+        [result["rows"] for result in inputs.values() if "rows" in result],
+        settings["starts"],
+    )
     if len(starts) == 0:
         return {"idis_per_seed": None, "instances_per_seed": None, "starts": 0}
     rng = scene.rng("local", method.name, method.variant)
-    trails = from_each(scene.domain, scene.model, method, starts, instances=settings["instances"], rng=rng)
+    trails = from_each(
+        scene.domain, scene.model, method, starts, instances=settings["instances"], rng=rng
+    )
     return {
         "idis_per_seed": float(np.mean([len(trail.idis) for trail in trails])),
         "instances_per_seed": float(np.mean([trail.tried for trail in trails])),
@@ -187,30 +232,54 @@ def local_phase(settings: Plain, inputs: Inputs) -> Plain:
 
 def _mixed(scene: Scene, rows: list[list[list[float]]], n: int) -> Rows:
     """Some of these rows, each person once, the same for every method of a repeat."""
-    mixed = np.array([row for some in rows for row in some], dtype=np.float32).reshape(-1, len(scene.domain))
+    mixed = np.array([row for some in rows for row in some], dtype=np.float32).reshape(
+        -1, len(scene.domain)
+    )
     _, first = np.unique(scene.domain.key(mixed), return_index=True)
     chosen = scene.rng("mixed").permutation(first)[:n]
     return np.asarray(mixed[chosen])
 
 
 def diversity(settings: Plain, inputs: Inputs) -> Plain:
-    """Figure 5: the same few global IDIs, so many local ones of each method from each; generation diversity at every radius."""
+    """Figure 5: the same few global IDIs, so many local ones of each method from each; generation
+    diversity at every radius.
+    """
     scene = Scene.of(settings, inputs)
     rivals: list[str] = settings["rivals"]
     methods = {name: scene.method(name) for name in ("neuronfair", *rivals)}
     seeds, found = scene.seeds(), []
     for name, method in methods.items():
-        first = search(scene.domain, scene.model, method, seeds, Budget(local_iterations=0), rng=scene.rng("global", name))
+        first = search(
+            scene.domain,
+            scene.model,
+            method,
+            seeds,
+            Budget(local_iterations=0),
+            rng=scene.rng("global", name),
+        )
         found.append(first.x.tolist())
     starts = _mixed(scene, found, settings["starts"])
     local: dict[str, Rows] = {}
     for name, method in methods.items():
-        trails = from_each(scene.domain, scene.model, method, starts, idis=settings["idis"], rng=scene.rng("local", name))
+        trails = from_each(
+            scene.domain,
+            scene.model,
+            method,
+            starts,
+            idis=settings["idis"],
+            rng=scene.rng("local", name),
+        )
         rows = [row for trail in trails for row in trail.idis]
         local[name] = np.stack(rows) if rows else np.empty((0, len(scene.domain)), dtype=np.float32)
     return {
         "found": {name: len(rows) for name, rows in local.items()},
-        "diversity": {rival: [_diversity(local["neuronfair"], local[rival], radius) for radius in settings["radii"]] for rival in rivals},
+        "diversity": {
+            rival: [
+                _diversity(local["neuronfair"], local[rival], radius)
+                for radius in settings["radii"]
+            ]
+            for rival in rivals
+        },
     }
 
 
@@ -220,28 +289,43 @@ def _diversity(ours: Rows, theirs: Rows, radius: float) -> float | None:
 
 
 def neuron_coverage(settings: Plain, inputs: Inputs) -> Plain:
-    """Figure 6: the biased neurons that a tenth of a method's IDIs activates, and a tenth of what it tried in vain."""
+    """Figure 6: the biased neurons that a tenth of a method's IDIs activates, and a tenth of what
+    it tried in vain.
+    """
     scene = Scene.of(settings, inputs)
     method = scene.method(settings["method"], settings["variant"])
     misses = [np.empty((0, len(scene.domain)), dtype=np.float32)]
 
     def share(x: Rows) -> Mask:
-        """Decided by the instance itself: one that is tried often is not more likely to be taken."""
-        return np.asarray((scene.domain.key(x) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44) < np.uint64(settings["share"] * 2**20))
+        """Decided by the instance itself: one that is tried often is not more likely to be
+        taken.
+        """
+        return np.asarray(
+            (scene.domain.key(x) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44)
+            < np.uint64(settings["share"] * 2**20)
+        )
 
     def watch(x: Rows, verdict: Verdict) -> None:
         missed = x[~verdict.is_discriminatory]
         misses.append(missed[share(missed)])
 
     found = search(
-        scene.domain, scene.model, method, scene.seeds(), scene.budget(), rng=scene.rng(method.name, method.variant), on_judged=watch
+        scene.domain,
+        scene.model,
+        method,
+        scene.seeds(),
+        scene.budget(),
+        rng=scene.rng(method.name, method.variant),
+        on_judged=watch,
     )
     hits = found.x[share(found.x)]
     layer = scene.target.bias.most_biased
     result: dict[str, Any] = {"layer": layer.name, "biased": len(layer.biased)}
     for name, rows in (("idis", hits), ("non_idis", np.concatenate(misses))):
         unique = rows[np.unique(scene.domain.key(rows), return_index=True)[1]]
-        covered = coverage(scene.model, layer, unique) if len(unique) and len(layer.biased) else None
+        covered = (
+            coverage(scene.model, layer, unique) if len(unique) and len(layer.biased) else None
+        )
         result |= {
             f"{name}_union": covered.union if covered else None,
             f"{name}_each": float(covered.each.mean()) if covered else None,

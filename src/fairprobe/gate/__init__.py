@@ -1,4 +1,6 @@
-"""The gate: a policy's limits held against the numbers of a run. One evaluation serves the command line, Python and pytest."""
+"""The gate: a policy's limits held against the numbers of a run. One evaluation serves the command
+line, Python and pytest.
+"""
 
 from fairprobe.gate.evaluate import baseline_of, check
 from fairprobe.gate.junit import junit
@@ -8,4 +10,16 @@ from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import Ruling, Verdict
 from fairprobe.gate.sarif import sarif
 
-__all__ = ["Policy", "Ruling", "Verdict", "baseline_of", "check", "junit", "markdown", "read_policy", "sampler", "sampler_of", "sarif"]
+__all__ = [
+    "Policy",
+    "Ruling",
+    "Verdict",
+    "baseline_of",
+    "check",
+    "junit",
+    "markdown",
+    "read_policy",
+    "sampler",
+    "sampler_of",
+    "sarif",
+]

@@ -1,8 +1,9 @@
 """How a run differs from an earlier one, with an interval.
 
-The interval of a difference is Newcombe's (square and add): each side's own interval is taken as a standard error at that end, so it needs
-nothing but the two estimates and their intervals, and respects that those are not symmetric. It takes the two for independent. Runs on the
-same people mostly vary together, and then it is wider than it must be, not narrower.
+The interval of a difference is Newcombe's (square and add): each side's own interval is taken as a
+standard error at that end, so it needs nothing but the two estimates and their intervals, and
+respects that those are not symmetric. It takes the two for independent. Runs on the same people
+mostly vary together, and then it is wider than it must be, not narrower.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate.measures import Document, Measured, measured
 
 DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
-BUDGET = ("method", "variant", "settings", "seeds", "global_iterations", "local_iterations", "stopped")  # of a search, and what ended it
+BUDGET = (
+    "method",
+    "variant",
+    "settings",
+    "seeds",
+    "global_iterations",
+    "local_iterations",
+    "stopped",
+)  # of a search, and what ended it
 
 
-def newcombe(one: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float, float]:
+def newcombe(
+    one: tuple[float, float, float], other: tuple[float, float, float]
+) -> tuple[float, float, float]:
     """The difference of two numbers (estimate, low, high), with its interval."""
     (e1, l1, u1), (e2, l2, u2) = one, other
     difference = e1 - e2
@@ -26,9 +37,17 @@ def newcombe(one: tuple[float, float, float], other: tuple[float, float, float])
 
 def changes(name: str, body: Document, baseline: Document) -> list[Measured]:
     """By how much each number of a measure is higher than it was in the baseline."""
-    now, before = [each for each in measured(name, body) if not each.is_small], {each.what: each for each in measured(name, baseline)}
-    if name == "idis" and any(body["generation"].get(key) != baseline["generation"].get(key) for key in BUDGET):
-        unlike = "the two searches had different methods or budgets, or did not end alike. Audit both alike"
+    now, before = (
+        [each for each in measured(name, body) if not each.is_small],
+        {each.what: each for each in measured(name, baseline)},
+    )
+    if name == "idis" and any(
+        body["generation"].get(key) != baseline["generation"].get(key) for key in BUDGET
+    ):
+        unlike = (
+            "the two searches had different methods or budgets, or did not end alike. Audit both"
+            " alike"
+        )
         return [Measured(f"change in {each.what}", None, missing=unlike) for each in now]
     return [_change(each, before.get(each.what)) for each in now]
 
@@ -38,10 +57,18 @@ def _change(now: Measured, before: Measured | None) -> Measured:
     if now.estimate is None:
         return Measured(what, None, missing=now.missing)
     if before is None or before.estimate is None:
-        return Measured(what, None, missing="the baseline does not have it. Audit the baseline again, or take another one")
+        return Measured(
+            what,
+            None,
+            missing="the baseline does not have it. Audit the baseline again, or take another one",
+        )
     if now.low is None or now.high is None or before.low is None or before.high is None:
-        return Measured(what, round(now.estimate - before.estimate, DIGITS), cut_short=now.cut_short)
-    change, low, high = newcombe((now.estimate, now.low, now.high), (before.estimate, before.low, before.high))
+        return Measured(
+            what, round(now.estimate - before.estimate, DIGITS), cut_short=now.cut_short
+        )
+    change, low, high = newcombe(
+        (now.estimate, now.low, now.high), (before.estimate, before.low, before.high)
+    )
     return Measured(what, change, low, high, now.confidence)
 
 
@@ -51,12 +78,15 @@ def require_comparable(body: Document, baseline: Document, place: str) -> None:
     for what, ours in mine.items():
         if ours != its[what] and None not in (ours, its[what]):
             raise SettingError(
-                f"The baseline{place} cannot be compared: its {what} is '{its[what]}', that of the run '{ours}'. Name another."
+                f"The baseline{place} cannot be compared: its {what} is '{its[what]}', that of the"
+                f" run '{ours}'. Name another."
             )
 
 
 def _about(body: Document) -> dict[str, str | None]:
-    """What two runs must have in common; None where a run does not have it, so that there is nothing to mistake."""
+    """What two runs must have in common; None where a run does not have it, so that there is
+    nothing to mistake.
+    """
     try:
         classes, chosen = body["data"]["classes"], body["fairness"]["positive"]
         return {
@@ -66,4 +96,6 @@ def _about(body: Document) -> dict[str, str | None]:
             "favourable answer": None if chosen is None else classes[chosen],
         }
     except (KeyError, TypeError, IndexError) as error:
-        raise StorageError(f"The document of a run does not say what it is about ({error!r}). Run the audit again.") from error
+        raise StorageError(
+            f"The document of a run does not say what it is about ({error!r}). Run the audit again."
+        ) from error

@@ -1,4 +1,6 @@
-"""`check`: the one evaluation of a policy. Whatever shows its verdict, the command line, Python or pytest, shows this one."""
+"""`check`: the one evaluation of a policy. Whatever shows its verdict, the command line, Python or
+pytest, shows this one.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,23 @@ Run: TypeAlias = Audit | Path | str | Document
 HEADER = ("dataset", "sensitive", "seed", "model", "pairs")  # of a document: what it is about
 PEOPLE_NEEDED = "More people are needed to tell, not more samples."
 REMEDIES = {
-    "dm_rs": "Draw more possible people (--samples), or let the gate draw them: uncertain = 'more'.",
+    "dm_rs": (
+        "Draw more possible people (--samples), or let the gate draw them: uncertain = 'more'."
+    ),
     f"{CHANGE}dm_rs": "Draw more possible people (--samples) in both runs.",
 }
 
 
-def check(run: Run, policy: Policy | Path | str, *, baseline: Run | None = None, more: More | None = None) -> Verdict:
+def check(
+    run: Run, policy: Policy | Path | str, *, baseline: Run | None = None, more: More | None = None
+) -> Verdict:
     """Holds a run against a policy: an audit, its folder, or its document.
 
-    An interval wholly on the good side of a limit passes (the limit itself is good), wholly on the bad side it fails, and on both sides the
-    policy decides. What the run did not measure fails. `baseline` takes the place of the policy's own. `more(n)` draws n possible people
-    anew where the policy asks for it; without it the run's model and data are opened. Each ruling holds at 95 % by itself.
+    An interval wholly on the good side of a limit passes (the limit itself is good), wholly on the
+    bad side it fails, and on both sides the policy decides. What the run did not measure fails.
+    `baseline` takes the place of the policy's own. `more(n)` draws n possible people anew where the
+    policy asks for it; without it the run's model and data are opened. Each ruling holds at 95 % by
+    itself.
     """
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
     body = _document(run)
@@ -42,9 +50,17 @@ def check(run: Run, policy: Policy | Path | str, *, baseline: Run | None = None,
         place = rules.baseline_run if baseline is None else baseline
         require_comparable(body, before, f" {place}" if isinstance(place, Path | str) else "")
     draw = more or _opener(run, body)
-    rulings = [ruling for name, limit in rules.limits.items() for ruling in _limited(name, limit, body, rules, draw)]
+    rulings = [
+        ruling
+        for name, limit in rules.limits.items()
+        for ruling in _limited(name, limit, body, rules, draw)
+    ]
     if before is not None:
-        rulings += [ruling for name, margin in rules.margins.items() for ruling in _changed(name, margin, body, before, rules)]
+        rulings += [
+            ruling
+            for name, margin in rules.margins.items()
+            for ruling in _changed(name, margin, body, before, rules)
+        ]
     return Verdict(
         rulings=tuple(rulings),
         run=str(run) if isinstance(run, Path | str) else None,
@@ -61,23 +77,35 @@ def _document(run: Run) -> Document:
         return run.to_dict()
     body = read_document(run) if isinstance(run, Path | str) else run
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise SettingError("A run is an audit, the folder of one, or its document of this version (`audit.to_dict()`); got something else.")
+        raise SettingError(
+            "A run is an audit, the folder of one, or its document of this version"
+            " (`audit.to_dict()`); got something else."
+        )
     lost = [key for key in HEADER if key not in body]
     if lost or not isinstance(body["model"], dict) or "network" not in body["model"]:
-        raise StorageError(f"The run's document lacks {', '.join(lost or ['the name of the model'])}. Run the audit again.")
+        raise StorageError(
+            f"The run's document lacks {', '.join(lost or ['the name of the model'])}. Run the"
+            " audit again."
+        )
     return body
 
 
 def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
-    """The document to compare with, if the policy compares; `given` takes the place of the policy's own."""
+    """The document to compare with, if the policy compares; `given` takes the place of the policy's
+    own.
+    """
     place = policy.baseline_run if given is None else given
     if place is None:
         if policy.margins:
-            raise SettingError("The policy compares with a baseline, and none is named: add run = 'FOLDER' to [baseline], or --baseline.")
+            raise SettingError(
+                "The policy compares with a baseline, and none is named: add run = 'FOLDER' to"
+                " [baseline], or --baseline."
+            )
         return None
     if not policy.margins:
         raise SettingError(
-            "There is a baseline, but the policy does not say by how much what may be worse: add dm_rs = 0.002 to [baseline]."
+            "There is a baseline, but the policy does not say by how much what may be worse: add"
+            " dm_rs = 0.002 to [baseline]."
         )
     return _document(place)
 
@@ -89,14 +117,18 @@ def _opener(run: Run, body: Document) -> More | None:
     return sampler_of(run if isinstance(run, Audit) else Path(run), body["sensitive"], body["seed"])
 
 
-def _limited(name: str, limit: float, body: Document, policy: Policy, more: More | None) -> list[Ruling]:
+def _limited(
+    name: str, limit: float, body: Document, policy: Policy, more: More | None
+) -> list[Ruling]:
     found = [each for each in measured(name, body) if not each.is_small]
     if name == "dm_rs" and policy.uncertain == "more" and found[0].estimate is not None:
         return [_sampled(found[0], limit, body, policy, more)]
     return [_ruling(name, each, limit, policy) for each in found]
 
 
-def _changed(name: str, margin: float, body: Document, before: Document, policy: Policy) -> list[Ruling]:
+def _changed(
+    name: str, margin: float, body: Document, before: Document, policy: Policy
+) -> list[Ruling]:
     """At most this much more; where more is better, at least not this much less."""
     limit = margin if MEASURES[name].direction == "at most" else -margin
     return [_ruling(CHANGE + name, each, limit, policy) for each in changes(name, body, before)]
@@ -117,14 +149,18 @@ def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
     return _made(name, each, limit, outcome)
 
 
-def _sampled(each: Measured, limit: float, body: Document, policy: Policy, more: More | None) -> Ruling:
+def _sampled(
+    each: Measured, limit: float, body: Document, policy: Policy, more: More | None
+) -> Ruling:
     """DM-RS, with as many more people as it takes."""
     own = people_drawn(body)
     try:
         rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
     except FairprobeError as error:
         told = f"More possible people cannot be drawn: {error}"
-        return _made("dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", told, decided="fail")
+        return _made(
+            "dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", told, decided="fail"
+        )
     outcome = side(rate.low, rate.high, limit, "at most")
     seen = f"{rate.samples:,} possible people in {looks} {'look' if looks == 1 else 'looks'}"
     if outcome == "uncertain":
@@ -138,10 +174,21 @@ def _pooled(each: Measured, rate: Rate) -> Measured:
 
 
 def _no_model(samples: int) -> Rate:
-    raise SettingError(f"{samples:,} more were wanted, and a document has no model. Give the run's folder, or the audit itself.")
+    raise SettingError(
+        f"{samples:,} more were wanted, and a document has no model. Give the run's folder, or the"
+        " audit itself."
+    )
 
 
-def _made(name: str, each: Measured, limit: float, outcome: Outcome, because: str = "", *, decided: Decision | None = None) -> Ruling:
+def _made(
+    name: str,
+    each: Measured,
+    limit: float,
+    outcome: Outcome,
+    because: str = "",
+    *,
+    decided: Decision | None = None,
+) -> Ruling:
     measure = MEASURES[name.removeprefix(CHANGE)]
     ruling = Ruling(
         name=name,
@@ -156,7 +203,12 @@ def _made(name: str, each: Measured, limit: float, outcome: Outcome, because: st
         decided=decided or ("pass" if outcome == "pass" else "fail"),
         why="",
     )
-    return replace(ruling, why=" ".join(part for part in (_sentence(ruling, each.confidence), because, each.note) if part))
+    return replace(
+        ruling,
+        why=" ".join(
+            part for part in (_sentence(ruling, each.confidence), because, each.note) if part
+        ),
+    )
 
 
 def _sentence(ruling: Ruling, confidence: float | None) -> str:
@@ -166,5 +218,9 @@ def _sentence(ruling: Ruling, confidence: float | None) -> str:
         return f"{what} must be {limit}."
     level = "" if confidence is None else f"{100 * confidence:g} % "
     within = f" ({level}interval {words.interval(ruling)})" if words.interval(ruling) else ""
-    verdict = {"pass": f"it keeps to {limit}", "fail": f"it must be {limit}", "uncertain": f"the limit, {limit}, lies within"}
+    verdict = {
+        "pass": f"it keeps to {limit}",
+        "fail": f"it must be {limit}",
+        "uncertain": f"the limit, {limit}, lies within",
+    }
     return f"{what} is {words.estimate(ruling)}{within}; {verdict[ruling.outcome]}."

@@ -8,19 +8,33 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from fairprobe.gate.ruling import Verdict
 from fairprobe.gate.words import limit
 
-NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that no XML file may hold, even escaped
+NOT_XML = re.compile(
+    "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)  # characters that no XML file may hold, even escaped
 
 
 def junit(verdict: Verdict) -> str:
     """One suite with a case for each ruling; failed ones say why."""
-    about = {"name": "fairprobe", "tests": str(len(verdict.rulings)), "failures": str(len(verdict.failed)), "errors": "0", "skipped": "0"}
+    about = {
+        "name": "fairprobe",
+        "tests": str(len(verdict.rulings)),
+        "failures": str(len(verdict.failed)),
+        "errors": "0",
+        "skipped": "0",
+    }
     suites = Element("testsuites", about)
     suite = SubElement(suites, "testsuite", about)
     for ruling in verdict.rulings:
-        named = {"classname": clean(f"fairprobe.{verdict.dataset}"), "name": clean(f"{ruling.what}: {limit(ruling)}"), "time": "0"}
+        named = {
+            "classname": clean(f"fairprobe.{verdict.dataset}"),
+            "name": clean(f"{ruling.what}: {limit(ruling)}"),
+            "time": "0",
+        }
         case = SubElement(suite, "testcase", named)
         if ruling.decided == "fail":
-            SubElement(case, "failure", message=clean(ruling.why), type=ruling.name).text = clean(ruling.why)
+            SubElement(case, "failure", message=clean(ruling.why), type=ruling.name).text = clean(
+                ruling.why
+            )
         else:
             SubElement(case, "system-out").text = clean(ruling.why)
     indent(suites)

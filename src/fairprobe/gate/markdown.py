@@ -17,9 +17,13 @@ LINE = 400  # characters of somebody else's words in a sentence
 
 
 def markdown(verdict: Verdict) -> str:
-    """The verdict, what failed, a pair of people it is about, and the rest to unfold. Of very many rulings the first ones."""
+    """The verdict, what failed, a pair of people it is about, and the rest to unfold. Of very many
+    rulings the first ones.
+    """
     texts = (_comment(verdict, most) for most in FEWER)
-    return next((text for text in texts if len(text) <= LONGEST), joined([_title(verdict), _about(verdict)]))
+    return next(
+        (text for text in texts if len(text) <= LONGEST), joined([_title(verdict), _about(verdict)])
+    )
 
 
 def _comment(verdict: Verdict, most: int) -> str:
@@ -47,7 +51,15 @@ def _table(rulings: Sequence[Ruling], most: int) -> list[str]:
     rows = []
     for ruling in rulings[:most]:
         outcome = SIGNS[ruling.decided] + (" (uncertain)" if ruling.outcome == "uncertain" else "")
-        rows.append((escaped(_cut(ruling.what, LINE)), estimate(ruling), interval(ruling) or "–", limit(ruling), outcome))
+        rows.append(
+            (
+                escaped(_cut(ruling.what, LINE)),
+                estimate(ruling),
+                interval(ruling) or "–",
+                limit(ruling),
+                outcome,
+            )
+        )
     return [table(HEAD, rows, words=(0, len(HEAD) - 1)), *_more(rulings, most)]
 
 
@@ -59,7 +71,10 @@ def _pair(verdict: Verdict) -> list[str]:
     """The most telling pair of the run; the first is the one with the widest gap."""
     if not verdict.pairs:
         return []
-    apart, alike = (escaped(_cut(text, 5 * LINE)) for text in (difference(verdict.pairs[0]), shared(verdict.pairs[0])))
+    apart, alike = (
+        escaped(_cut(text, 5 * LINE))
+        for text in (difference(verdict.pairs[0]), shared(verdict.pairs[0]))
+    )
     return [f"**Two people who differ in nothing else.** {apart} Both: {alike}."]
 
 

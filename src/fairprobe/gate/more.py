@@ -1,8 +1,10 @@
 """Drawing more possible people until an interval no longer holds its limit.
 
-Whoever looks at the data again and again and stops when they like what they see is wrong more often than each look says. So look k (the
-first is the run's own sample) uses the confidence 1 − α/(k(k+1)). The errors of all looks together are at most α (1/2 + 1/6 + 1/12 + …),
-which is α: the verdict holds at the run's confidence however often it looked. Each look doubles the sample, so few are needed.
+Whoever looks at the data again and again and stops when they like what they see is wrong more often
+than each look says. So look k (the first is the run's own sample) uses the confidence 1 −
+α/(k(k+1)). The errors of all looks together are at most α (1/2 + 1/6 + 1/12 + …), which is α: the
+verdict holds at the run's confidence however often it looked. Each look doubles the sample, so few
+are needed.
 """
 
 from __future__ import annotations
@@ -23,22 +25,30 @@ from fairprobe.rates import Rate
 from fairprobe.run.evidence import Audit
 from fairprobe.run.origin import reopen
 
-More: TypeAlias = Callable[[int], Rate]  # so many possible people more, and how many of them are affected
+More: TypeAlias = Callable[
+    [int], Rate
+]  # so many possible people more, and how many of them are affected
 OnStep: TypeAlias = Callable[[int, int], None]
 
-APART = 7_777_777  # an audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one, far from all of them
+# an audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one, far from all
+# of them
+APART = 7_777_777
 
 
 def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None = None) -> More:
-    """Draws possible people with random numbers of their own: those of another child of the audit's seed than any the audit uses.
+    """Draws possible people with random numbers of their own: those of another child of the audit's
+    seed than any the audit uses.
 
-    So what it draws is independent of the run's own sample, and the same each time the gate is asked.
+    So what it draws is independent of the run's own sample, and the same each time the gate is
+    asked.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(APART,)))
     return lambda samples: dm_rs(data.domain, model, rng=rng, samples=samples, progress=progress)
 
 
-def sampler_of(run: Audit | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None) -> More:
+def sampler_of(
+    run: Audit | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None
+) -> More:
     """A sampler that opens the run's data and model when it is first asked."""
     opened: list[More] = []
 
@@ -57,7 +67,9 @@ def at_look(rate: Rate, look: int) -> Rate:
 
 
 def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rate, int]:
-    """All people drawn, with the interval of the last look, and how many looks it took. At `most` people it ends undecided."""
+    """All people drawn, with the interval of the last look, and how many looks it took. At `most`
+    people it ends undecided.
+    """
     if first.samples >= most:  # a single look has nothing to share its errors with
         return first, 1
     hits, samples, look = first.hits, first.samples, 1
@@ -69,6 +81,7 @@ def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rat
         drawn = more(wanted)
         if drawn.samples != wanted:
             raise SettingError(
-                f"`more` was asked for {wanted:,} people and gave {drawn.samples:,}; it must draw as many as it is asked for."
+                f"`more` was asked for {wanted:,} people and gave {drawn.samples:,}; it must draw"
+                " as many as it is asked for."
             )
         hits, samples, look = hits + drawn.hits, samples + drawn.samples, look + 1

@@ -15,8 +15,9 @@ Decision: TypeAlias = Literal["pass", "fail"]
 class Ruling:
     """One limit held against one number.
 
-    `outcome` is what the numbers say, `decided` what follows from it by the policy, `why` both in words. `name` is the measure's, with
-    "baseline." before it where the number is a change against the baseline.
+    `outcome` is what the numbers say, `decided` what follows from it by the policy, `why` both in
+    words. `name` is the measure's, with "baseline." before it where the number is a change against
+    the baseline.
     """
 
     name: str
@@ -42,7 +43,9 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The rulings on a run, and what they are about. `pairs` are the run's most telling pairs of people, as its document holds them."""
+    """The rulings on a run, and what they are about. `pairs` are the run's most telling pairs of
+    people, as its document holds them.
+    """
 
     rulings: tuple[Ruling, ...]
     run: str | None

@@ -1,4 +1,6 @@
-"""The verdict as SARIF 2.1.0, which code hosts show beside the code: a result for each failed ruling, at its line of the policy."""
+"""The verdict as SARIF 2.1.0, which code hosts show beside the code: a result for each failed
+ruling, at its line of the policy.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif(verdict: Verdict) -> str:
-    """One run of one tool; its rules are the measures that were limited, with words for those who meet them first."""
+    """One run of one tool; its rules are the measures that were limited, with words for those who
+    meet them first.
+    """
     names = list(dict.fromkeys(ruling.name for ruling in verdict.rulings))
     first = {ruling.name: ruling for ruling in verdict.rulings}
     policy = _text(verdict.policy)
-    driver = {"name": "fairprobe", "version": version("fairprobe"), "rules": [_rule(first[name]) for name in names]}
-    results = [_result(ruling, names.index(ruling.name), verdict, policy) for ruling in verdict.failed]
+    driver = {
+        "name": "fairprobe",
+        "version": version("fairprobe"),
+        "rules": [_rule(first[name]) for name in names],
+    }
+    results = [
+        _result(ruling, names.index(ruling.name), verdict, policy) for ruling in verdict.failed
+    ]
     body = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -46,24 +56,38 @@ def _rule(ruling: Ruling) -> dict[str, Any]:
 
 def _result(ruling: Ruling, place: int, verdict: Verdict, policy: str) -> dict[str, Any]:
     if verdict.policy is not None:
-        where: dict[str, Any] = {"artifactLocation": {"uri": _uri(Path(verdict.policy))}, "region": {"startLine": _line(ruling, policy)}}
+        where: dict[str, Any] = {
+            "artifactLocation": {"uri": _uri(Path(verdict.policy))},
+            "region": {"startLine": _line(ruling, policy)},
+        }
     else:
-        where = {"artifactLocation": {"uri": _uri(Path(verdict.run or "") / "audit.json")}, "region": {"startLine": 1}}
-    identity = sha256("\n".join([verdict.dataset, ruling.name, ruling.what]).encode(errors="replace")).hexdigest()
+        where = {
+            "artifactLocation": {"uri": _uri(Path(verdict.run or "") / "audit.json")},
+            "region": {"startLine": 1},
+        }
+    identity = sha256(
+        "\n".join([verdict.dataset, ruling.name, ruling.what]).encode(errors="replace")
+    ).hexdigest()
     return {
         "ruleId": ruling.name,
         "ruleIndex": place,
         "level": "error",
         "message": {"text": ruling.why},
         "locations": [{"physicalLocation": where}],
-        "partialFingerprints": {"ruling/v1": identity},  # the same rule broken again is the same alert
+        "partialFingerprints": {
+            "ruling/v1": identity
+        },  # the same rule broken again is the same alert
     }
 
 
 def _uri(path: Path) -> str:
-    """Relative to the repository, as code hosts want it, or to where the command was given; elsewhere the full address."""
+    """Relative to the repository, as code hosts want it, or to where the command was given;
+    elsewhere the full address.
+    """
     whole = path.resolve()
-    here = next((folder for folder in whole.parents if (folder / ".git").exists()), Path.cwd().resolve())
+    here = next(
+        (folder for folder in whole.parents if (folder / ".git").exists()), Path.cwd().resolve()
+    )
     if not whole.is_relative_to(here):
         return whole.as_uri()
     return whole.as_uri().removeprefix(here.as_uri()).lstrip("/")

@@ -1,4 +1,6 @@
-"""NeuronFair on images: a detector, the change of a sensitive attribute in a picture, and the pictures that the change makes it fail on."""
+"""NeuronFair on images: a detector, the change of a sensitive attribute in a picture, and the
+pictures that the change makes it fail on.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,23 @@ _HOMES = {
     "small_detector": "detector",
 }
 
-__all__ = ["Detector", "ImageAudit", "audit", "keras_detector", "new_run", "own_detector", "small_detector"]
+__all__ = [
+    "Detector",
+    "ImageAudit",
+    "audit",
+    "keras_detector",
+    "new_run",
+    "own_detector",
+    "small_detector",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"fairprobe.images.{_HOMES[name]}"), name)
-    raise AttributeError(f"fairprobe.images has no attribute '{name}'. It has: {', '.join(__all__)}.")
+    raise AttributeError(
+        f"fairprobe.images has no attribute '{name}'. It has: {', '.join(__all__)}."
+    )
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,13 @@
-"""What a detector's trunk knows of a sensitive attribute: a new head on the frozen trunk; beside it, an independent network as a control.
+"""What a detector's trunk knows of a sensitive attribute: a new head on the frozen trunk; beside
+it, an independent network as a control.
 
-Zheng et al., "NeuronFair", ICSE 2022, §3.3: the attribute classifier is a new dense head on the detector's trunk, which does not learn any
-more. Deliberate choices: rare values count as much as common ones (class weights); features are computed once and the head learns from
-them.
+Zheng et al., "NeuronFair", ICSE 2022, §3.3: the attribute classifier is a new dense head on the
+detector's trunk, which does not learn any more. Deliberate choices: rare values count as much as
+common ones (class weights); features are computed once and the head learns from them.
 
-Beside the paper, two controls. A head that learnt shuffled labels knows nothing of the attribute: what its changes find has nothing to do
-with it. A network that shares nothing with the detector says whether a change of the attribute can be seen by others at all.
+Beside the paper, two controls. A head that learnt shuffled labels knows nothing of the attribute:
+what its changes find has nothing to do with it. A network that shares nothing with the detector
+says whether a change of the attribute can be seen by others at all.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ WIDTHS = (16, 32, 32, 64, 64, 128)  # maps of the independent network
 DROPOUT = 0.3
 TONE = 0.3
 DECAY = 5e-2  # of the weights
-SMOOTHING = 0.1  # of the labels: few faces are soon known by heart, and a network that is sure of them has steep and empty slopes
+# of the labels: few faces are soon known by heart, and a network that is sure of them has steep and
+# empty slopes
+SMOOTHING = 0.1
 
 
 class AttributeHead(nn.Module):
@@ -61,7 +65,8 @@ def attribute_head(
     training: Training = ON_HEADS,
     progress: Callable[[int, int], None] | None = None,
 ) -> AttributeHead:
-    """Learns the attribute's value 0 … `values` − 1 of each image from what the trunk says. The detector itself is copied and left alone.
+    """Learns the attribute's value 0 … `values` − 1 of each image from what the trunk says. The
+    detector itself is copied and left alone.
 
     `shuffled`: the control that learns the same labels in another order.
     """
@@ -78,7 +83,10 @@ def attribute_head(
 
 
 def _features(detector: Detector, images: Images) -> Tensor:
-    parts = [torch.from_numpy(np.ascontiguousarray(images[at : at + AT_ONCE])) for at in range(0, len(images), AT_ONCE)]
+    parts = [
+        torch.from_numpy(np.ascontiguousarray(images[at : at + AT_ONCE]))
+        for at in range(0, len(images), AT_ONCE)
+    ]
     device = next((parameter.device for parameter in detector.parameters()), torch.device("cpu"))
     with one_thread(), torch.no_grad():
         return torch.cat([detector.features(part.to(device)).flatten(1) for part in parts])
@@ -103,7 +111,9 @@ def attribute_network(
 
 
 class _Independent(nn.Module):
-    """Six convolutions with batch norms, and the mean of each map. A picture and its mirror image get the same answer."""
+    """Six convolutions with batch norms, and the mean of each map. A picture and its mirror image
+    get the same answer.
+    """
 
     def __init__(self, channels: int, values: int) -> None:
         super().__init__()
@@ -123,12 +133,18 @@ class _Independent(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         seen = self.varied(numbers(images))
-        answer: Tensor = self.layers(seen) if self.training else (self.layers(seen) + self.layers(seen.flip(-1))) / 2
+        answer: Tensor = (
+            self.layers(seen)
+            if self.training
+            else (self.layers(seen) + self.layers(seen.flip(-1))) / 2
+        )
         return answer
 
 
 class _Shift(nn.Module):
-    """While a network learns, each picture is moved by up to a tenth of its size, its border repeated."""
+    """While a network learns, each picture is moved by up to a tenth of its size, its border
+    repeated.
+    """
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
@@ -139,11 +155,15 @@ class _Shift(nn.Module):
         rows = (torch.arange(height) + down).clamp_(0, height - 1).to(images.device)
         columns = (torch.arange(width) + right).clamp_(0, width - 1).to(images.device)
         each = torch.arange(len(images), device=images.device)
-        return images.permute(0, 2, 3, 1)[each[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        return images.permute(0, 2, 3, 1)[
+            each[:, None, None], rows[:, :, None], columns[:, None, :]
+        ].permute(0, 3, 1, 2)
 
 
 class _Tone(nn.Module):
-    """While a network learns, each picture is made up to TONE stronger or weaker, and up to half as much brighter or darker."""
+    """While a network learns, each picture is made up to TONE stronger or weaker, and up to half as
+    much brighter or darker.
+    """
 
     def forward(self, images: Tensor) -> Tensor:
         if not self.training:
@@ -176,21 +196,29 @@ def _learn(
         torch.manual_seed(seed)  # the order of the batches, dropout, mirrors
         optimiser = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
         steps = training.epochs * len(batches(torch.arange(len(labels)), training.batch))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=training.learning_rate, total_steps=steps)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, max_lr=training.learning_rate, total_steps=steps
+        )
         for epoch in range(training.epochs):
             network.train()
             total = 0.0
             for rows in batches(torch.randperm(len(labels)), training.batch):
                 optimiser.zero_grad(set_to_none=True)
-                # Images are weighted, not classes: torch would weight the smoothing too, and lean towards rare values.
-                losses = F.cross_entropy(network(inputs[rows]), labels[rows], reduction="none", label_smoothing=SMOOTHING)
+                # Images are weighted, not classes: torch would weight the smoothing too, and lean
+                # towards rare values.
+                losses = F.cross_entropy(
+                    network(inputs[rows]), labels[rows], reduction="none", label_smoothing=SMOOTHING
+                )
                 loss = (losses * weights[rows]).sum() / weights[rows].sum()
                 torch.autograd.backward(loss)
                 optimiser.step()
                 schedule.step()
                 total += float(loss.detach())
             if not np.isfinite(total):
-                raise ModelError("The training for the attribute diverged: the loss is not finite. Lower the learning rate.")
+                raise ModelError(
+                    "The training for the attribute diverged: the loss is not finite. Lower the"
+                    " learning rate."
+                )
             if progress is not None:
                 progress(epoch + 1, training.epochs)
 
@@ -198,13 +226,13 @@ def _learn(
 def _check(images: Images, codes: Ints, values: int) -> None:
     if images.ndim != 4 or len(images) < 2 or codes.shape != (len(images),):
         raise DataError(
-            "An attribute is learnt from two or more images (number, channels, height, width) and a code for each; got images "
-            f"{images.shape} and codes {codes.shape}."
+            "An attribute is learnt from two or more images (number, channels, height, width) and"
+            f" a code for each; got images {images.shape} and codes {codes.shape}."
         )
     if values < 2 or codes.min() < 0 or codes.max() >= values:
         raise DataError(
-            f"The codes of an attribute with {values} values lie between 0 and {values - 1}; got {codes.min()} to {codes.max()}. Leave out "
-            "the images whose value is not known."
+            f"The codes of an attribute with {values} values lie between 0 and {values - 1}; got"
+            f" {codes.min()} to {codes.max()}. Leave out the images whose value is not known."
         )
     if len(np.unique(codes)) < 2:
         raise DataError("All images have the same value of the attribute, so it cannot be learnt.")

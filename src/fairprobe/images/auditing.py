@@ -1,8 +1,8 @@
 """`audit`: from pictures and a detector to evidence, with the five controls beside every figure.
 
-NeuronFair on images (Zheng et al., ICSE 2022, §3.3 and §5.5): train or open a detector, learn the sensitive attribute from its frozen
-trunk, make the change Δ_sens that flips it, see which neurons react, search for pictures that the change makes the detector fail on, and
-retrain.
+NeuronFair on images (Zheng et al., ICSE 2022, §3.3 and §5.5): train or open a detector, learn the
+sensitive attribute from its frozen trunk, make the change Δ_sens that flips it, see which neurons
+react, search for pictures that the change makes the detector fail on, and retrain.
 """
 
 from __future__ import annotations
@@ -63,13 +63,16 @@ def audit(
     seed: int = 0,
     progress: OnStage | None = None,
 ) -> ImageAudit:
-    """Looks for pictures that a detector judges differently when a change of the sensitive attribute is added.
+    """Looks for pictures that a detector judges differently when a change of the sensitive
+    attribute is added.
 
-    `images`: a set, or what `datasets.open_images` opens (with `others`, `size`, `limit`). `model`: a detector, a torch module with named
-    `trunk` and `head`, `module:function`, "vgg16" or "resnet50"; without one a small detector is trained. `faces`: how many the search
-    starts from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and with `smallest` is as small as will do.
-    An interrupt keeps what was measured and found until then, once Δ_sens is made; `stopped` says so. So does an error, if anything
-    was found before it.
+    `images`: a set, or what `datasets.open_images` opens (with `others`, `size`, `limit`). `model`:
+      a detector, a torch module with named
+    `trunk` and `head`, `module:function`, "vgg16" or "resnet50"; without one a small detector is
+    trained. `faces`: how many the search starts from. Δ_sens has the size `epsilon`; it grows up to
+    `cap` where that flips nothing, and with `smallest` is as small as will do. An interrupt keeps
+    what was measured and found until then, once Δ_sens is made; `stopped` says so. So does an
+    error, if anything was found before it.
     """
     settings = AuditSettings(
         methods=tuple(methods),
@@ -87,7 +90,11 @@ def audit(
         raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
     given = Given(model=model, trunk=trunk, head=head, outputs=outputs, weights=weights)
     given.check()
-    data = images if isinstance(images, ImageSet) else open_images(images, others=others, size=size, limit=limit, seed=seed)
+    data = (
+        images
+        if isinstance(images, ImageSet)
+        else open_images(images, others=others, size=size, limit=limit, seed=seed)
+    )
     _check_attribute(data, sensitive)
     data = _with_groups_to_learn(data, sensitive)
     _check_faces(data, sensitive, needs_others=not given.is_trained)
@@ -99,12 +106,18 @@ def audit(
         work.control()
         work.repair()
     except KeyboardInterrupt:
-        work.audit.stopped = f"Interrupted while {work.doing}: what comes after it is missing, and counts may be of fewer faces."
+        work.audit.stopped = (
+            f"Interrupted while {work.doing}: what comes after it is missing, and counts may be of"
+            " fewer faces."
+        )
     except FairprobeError as error:
         if not any(map(len, work.audit.findings.values())):
             raise
         work.audit.failed = True
-        work.audit.stopped = f"The audit failed while {work.doing}: {error} What was found until then is kept; the rest is missing."
+        work.audit.stopped = (
+            f"The audit failed while {work.doing}: {error} What was found until then is kept; the"
+            " rest is missing."
+        )
     work.show_pairs()
     return work.audit
 
@@ -116,7 +129,14 @@ class _Work:
     head: nn.Module
     independent: nn.Module | None = None
 
-    def __init__(self, data: ImageSet, sensitive: str, settings: AuditSettings, seed: int, progress: OnStage | None) -> None:
+    def __init__(
+        self,
+        data: ImageSet,
+        sensitive: str,
+        settings: AuditSettings,
+        seed: int,
+        progress: OnStage | None,
+    ) -> None:
         self.data, self.sensitive, self.settings, self.seed = data, sensitive, settings, seed
         self.tell = progress or (lambda *_: None)
         self.doing = ""
@@ -139,36 +159,65 @@ class _Work:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
-    # -- before the search ------------------------------------------------------------------------------------------
+    # -- before the search -------------------------------------------------------------------------
 
     def prepare(self, given: Given) -> None:
         """The detector, the heads for the attribute, and the changes."""
         data, how = self.data, self.settings
         channels, height, width = data.images.shape[1:]
-        with self.stage("Opening the detector" if given.is_trained else "Training the detector") as tell:
+        with self.stage(
+            "Opening the detector" if given.is_trained else "Training the detector"
+        ) as tell:
             detector = given.open((channels, height, width), len(data.classes), seed=self.seed)
             if not given.is_trained:
-                train_detector(detector, data.images[~data.held_out], data.y[~data.held_out], seed=self.seed, progress=tell)
+                train_detector(
+                    detector,
+                    data.images[~data.held_out],
+                    data.y[~data.held_out],
+                    seed=self.seed,
+                    progress=tell,
+                )
         rows = _some(self.learnt, how.faces, self.faces_rng)
         learnt, codes = data.images[self.learnt], self.codes[self.learnt]
         readings, changes = {}, {}
         with self.stage("Learning the attribute") as tell:
-            heads = {OWN: attribute_head(detector, learnt, codes, len(self.values), seed=self.seed, progress=tell)}
+            heads = {
+                OWN: attribute_head(
+                    detector, learnt, codes, len(self.values), seed=self.seed, progress=tell
+                )
+            }
             if how.controls:
-                heads[SHUFFLED_LABELS] = attribute_head(detector, learnt, codes, len(self.values), seed=self.seed, shuffled=True)
+                heads[SHUFFLED_LABELS] = attribute_head(
+                    detector, learnt, codes, len(self.values), seed=self.seed, shuffled=True
+                )
         if how.controls:
             with self.stage("Training the independent network") as tell:
-                self.independent = attribute_network(learnt, codes, len(self.values), seed=self.seed, progress=tell)
+                self.independent = attribute_network(
+                    learnt, codes, len(self.values), seed=self.seed, progress=tell
+                )
         self.head = heads[OWN]
-        networks: dict[str, nn.Module] = {**heads, **({} if self.independent is None else {INDEPENDENT: self.independent})}
+        networks: dict[str, nn.Module] = {
+            **heads,
+            **({} if self.independent is None else {INDEPENDENT: self.independent}),
+        }
         with self.stage("Changing the attribute") as tell:
             for key, network in networks.items():
-                readings[key] = reading(network, data.images[self.held_out], self.codes[self.held_out], self.values)
+                readings[key] = reading(
+                    network, data.images[self.held_out], self.codes[self.held_out], self.values
+                )
             for key, network in heads.items():
-                changes[key] = sensitive_change(network, data.images[rows], how.change, progress=tell)
+                changes[key] = sensitive_change(
+                    network, data.images[rows], how.change, progress=tell
+                )
             if how.controls:
-                changes[RANDOM_SIGNS] = random_change(self.head, data.images[rows], changes[OWN], rng=self.signs_rng)
-            seen_change = {} if self.independent is None else {key: self._seen(rows, change) for key, change in changes.items()}
+                changes[RANDOM_SIGNS] = random_change(
+                    self.head, data.images[rows], changes[OWN], rng=self.signs_rng
+                )
+            seen_change = (
+                {}
+                if self.independent is None
+                else {key: self._seen(rows, change) for key, change in changes.items()}
+            )
         self.audit = ImageAudit(
             data=data,
             sensitive=self.sensitive,
@@ -191,20 +240,25 @@ class _Work:
         flipped = is_flipped(self.independent, self.data.images[rows], change)
         return Rate(int(flipped.sum()), len(flipped))
 
-    # -- what is found ----------------------------------------------------------------------------------------------
+    # -- what is found -----------------------------------------------------------------------------
 
     def interpret(self) -> None:
         """Which neurons react, to the change and to those it is compared with."""
         audit = self.audit
         if len(audit.seeds) == 0:
             audit.messages.append(
-                f"No face's {self.sensitive} could be flipped by a change of {max(self.settings.change.sizes):g}: nothing to search."
+                f"No face's {self.sensitive} could be flipped by a change of"
+                f" {max(self.settings.change.sizes):g}: nothing to search."
             )
             return
         with self.stage("Interpreting the network") as tell:
             for key in audit.changes:
                 audit.bias[key] = image_bias(
-                    audit.detector, self.data.images[audit.seeds], audit.change_of_seeds(key), by=self.settings.by, progress=tell
+                    audit.detector,
+                    self.data.images[audit.seeds],
+                    audit.change_of_seeds(key),
+                    by=self.settings.by,
+                    progress=tell,
                 )
 
     def search(self, which: str, methods: Sequence[str]) -> None:
@@ -238,7 +292,9 @@ class _Work:
                     raise KeyboardInterrupt
 
     def _ask_others(self, method: str, which: str, found: ImageFindings) -> None:
-        """Who sees the attribute change in the pairs: the head that Δ_sens was made with, at another place, and the independent network."""
+        """Who sees the attribute change in the pairs: the head that Δ_sens was made with, at
+        another place, and the independent network.
+        """
         audit = self.audit
         without = np.clip(as_numbers(self.data.images[audit.seeds[found.rows]]) + found.delta, 0, 1)
         changed = np.clip(without + audit.change_of_seeds(which).delta[found.rows], 0, 1)
@@ -256,13 +312,20 @@ class _Work:
             self.search(which, self.settings.methods)
 
     def repair(self) -> None:
-        """Retrains with everything that was found, and measures before, after, and after the same without."""
+        """Retrains with everything that was found, and measures before, after, and after the same
+        without.
+        """
         audit = self.audit
-        found = [audit.findings[method] for method in self.settings.methods if method in audit.findings]
+        found = [
+            audit.findings[method] for method in self.settings.methods if method in audit.findings
+        ]
         if not self.settings.repair or not any(len(one) for one in found):
             return
         if len(np.unique(self.data.y[~self.data.held_out])) < 2:
-            audit.messages.append("All pictures are of one class, so the detector is not retrained: it would forget the others.")
+            audit.messages.append(
+                "All pictures are of one class, so the detector is not retrained: it would forget"
+                " the others."
+            )
             return
         try:
             self._retrain(found)
@@ -290,9 +353,20 @@ class _Work:
         for name, pictures in (("without_idis", self.data.images[rows]), ("after", idis)):
             if name == "without_idis" and not self.settings.controls:
                 continue
-            with self.stage("Retraining with IDIs" if name == "after" else "Fine-tuning without IDIs") as tell:
-                new = fine_tuned(audit.detector, self.data, pictures, self.data.y[rows], seed=self.seed, progress=tell)
-            with self.stage("Measuring the repair" if name == "after" else "Measuring without IDIs") as tell:
+            with self.stage(
+                "Retraining with IDIs" if name == "after" else "Fine-tuning without IDIs"
+            ) as tell:
+                new = fine_tuned(
+                    audit.detector,
+                    self.data,
+                    pictures,
+                    self.data.y[rows],
+                    seed=self.seed,
+                    progress=tell,
+                )
+            with self.stage(
+                "Measuring the repair" if name == "after" else "Measuring without IDIs"
+            ) as tell:
                 state = measure(new, task, before=before, progress=tell)
             if name == "after":
                 audit.repaired = replace(audit.repaired, detector=new, after=state)
@@ -305,35 +379,58 @@ class _Work:
         found = next((one for one in audit.findings.values() if len(one)), None)
         if found is not None:
             audit.pairs = striking_pairs(
-                self.data, audit.seeds, audit.change_of_seeds(), found, audit.detector, self.head, self.independent
+                self.data,
+                audit.seeds,
+                audit.change_of_seeds(),
+                found,
+                audit.detector,
+                self.head,
+                self.independent,
             )
 
 
 def _some(rows: Ints, count: int | None, rng: np.random.Generator) -> Ints:
     """So many of the rows, drawn, in their order."""
-    return rows if count is None or count >= len(rows) else np.sort(rng.choice(rows, count, replace=False))
+    return (
+        rows
+        if count is None or count >= len(rows)
+        else np.sort(rng.choice(rows, count, replace=False))
+    )
 
 
 def _check_attribute(data: ImageSet, sensitive: str) -> None:
     if not people(data).any():
-        raise DataError(f"'{data.name}' has no faces, so there is nobody to audit for. Expected pictures of people with known attributes.")
+        raise DataError(
+            f"'{data.name}' has no faces, so there is nobody to audit for. Expected pictures of"
+            " people with known attributes."
+        )
     if not data.attributes:
         said = data.told.get(sensitive, ())
-        raise DataError(" ".join([f"Nothing is known of the people in '{data.name}' that tells groups apart.", *said]))
+        raise DataError(
+            " ".join(
+                [f"Nothing is known of the people in '{data.name}' that tells groups apart.", *said]
+            )
+        )
     if sensitive not in data.attributes:
-        why = " ".join(data.told.get(sensitive, ())) or f"There is no attribute '{sensitive}' in '{data.name}'."
+        why = (
+            " ".join(data.told.get(sensitive, ()))
+            or f"There is no attribute '{sensitive}' in '{data.name}'."
+        )
         raise SettingError(why + suggest(sensitive, data.attributes))
 
 
 def _with_groups_to_learn(data: ImageSet, sensitive: str) -> ImageSet:
-    """Without values of the attribute that too few faces have to learn it from, if two others are left; they are told."""
+    """Without values of the attribute that too few faces have to learn it from, if two others are
+    left; they are told.
+    """
     attribute = data.attributes[sensitive]
     counts = _to_learn_from(data, attribute)
     kept = np.flatnonzero(counts >= FEWEST).tolist()
     if len(kept) < 2 or len(kept) == len(counts):
         return data
     said = [
-        f"The {sensitive} '{value}' is left out: {'one face' if count else 'no face'} to learn it from."
+        f"The {sensitive} '{value}' is left out: {'one face' if count else 'no face'} to learn it"
+        " from."
         for value, count in zip(attribute.values, counts, strict=True)
         if count < FEWEST
     ]
@@ -355,15 +452,20 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
     if (counts > 0).sum() < 2:
         there = [value for value, count in zip(attribute.values, counts, strict=True) if count]
         raise DataError(
-            f"All faces to learn from have the {sensitive} '{there[0] if there else 'unknown'}': a change of it needs two values or more."
+            f"All faces to learn from have the {sensitive} '{there[0] if there else 'unknown'}': a"
+            " change of it needs two values or more."
         )
     if counts[counts > 0].min() < FEWEST or not held_out:
+        each = zip(attribute.values, counts, strict=True)
         raise DataError(
-            f"There are too few faces in '{data.name}': expected {FEWEST} or more of each {sensitive} to learn from and some held out; got "
-            f"{', '.join(f'{value} {count}' for value, count in zip(attribute.values, counts, strict=True))} and {held_out} held out."
+            f"There are too few faces in '{data.name}': expected {FEWEST} or more of each"
+            f" {sensitive} to learn from and some held out; got"
+            f" {', '.join(f'{value} {count}' for value, count in each)}"
+            f" and {held_out} held out."
         )
     if needs_others and data.classes == FACE_CLASSES and (people(data) | data.held_out).all():
         raise DataError(
-            f"All pictures of '{data.name}' are faces, and a detector also learns from pictures without one: name a folder of them "
-            "(--others), or give a detector of your own (--model)."
+            f"All pictures of '{data.name}' are faces, and a detector also learns from pictures"
+            " without one: name a folder of them (--others), or give a detector of your own"
+            " (--model)."
         )

@@ -1,16 +1,20 @@
-"""Changing the sensitive attribute of a picture: the smallest nudge of all pixels that the attribute's classifier takes for another value.
+"""Changing the sensitive attribute of a picture: the smallest nudge of all pixels that the
+attribute's classifier takes for another value.
 
 Zheng et al., "NeuronFair", ICSE 2022, §3.3; the nudge is FGSM (Goodfellow et al., ICLR 2015).
 
-    paper                                   here
-    Δ_sens = ε · sign(∇_x J(x, y))          `sensitive_change`
-    ε                                       `ChangeSettings.epsilon`; what each image got, `Change.epsilon`
+    paper                                   here Δ_sens = ε · sign(∇_x J(x, y))
+    `sensitive_change` ε                                       `ChangeSettings.epsilon`; what each
+    image got, `Change.epsilon`
 
 Deliberate choices:
-- y is the classifier's own answer (`target="own"`): with the true value (`"true"`), faces that it gets wrong are only made more wrong.
-- One step. `smallest` takes the smallest ε on a grid that flips the answer; `cap` lets ε grow past `epsilon` where it does not flip.
+- y is the classifier's own answer (`target="own"`): with the true value (`"true"`), faces that it
+  gets wrong are only made more wrong.
+- One step. `smallest` takes the smallest ε on a grid that flips the answer; `cap` lets ε grow past
+  `epsilon` where it does not flip.
 - The picture stays a picture: x + Δ is clipped into [0, 1], and Δ is what is left after that.
-- The loss's derivative is worked out in double precision and scaled for each image: where the classifier is sure, float32 loses its sign.
+- The loss's derivative is worked out in double precision and scaled for each image: where the
+  classifier is sure, float32 loses its sign.
 """
 
 from __future__ import annotations
@@ -30,14 +34,18 @@ from fairprobe.model import one_thread
 from fairprobe.networks.vision_training import Images
 
 AT_ONCE = 128  # images
-GRID = 6  # sizes up to epsilon that are tried for the smallest, and as many for each epsilon above it
+GRID = (
+    6  # sizes up to epsilon that are tried for the smallest, and as many for each epsilon above it
+)
 
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeSettings:
-    """How large a change may be. Without `smallest` every image gets `epsilon`, or more up to `cap` where that does not flip it."""
+    """How large a change may be. Without `smallest` every image gets `epsilon`, or more up to `cap`
+    where that does not flip it.
+    """
 
     epsilon: float = 0.03
     cap: float | None = None
@@ -46,12 +54,19 @@ class ChangeSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= 1:
-            raise SettingError(f"The size of a change lies above 0 and at most at 1, such as 0.03; got {self.epsilon:g}.")
+            raise SettingError(
+                "The size of a change lies above 0 and at most at 1, such as 0.03; got"
+                f" {self.epsilon:g}."
+            )
         if self.cap is not None and not self.epsilon <= self.cap <= 1:
-            raise SettingError(f"The cap of a change lies between its size {self.epsilon:g} and 1; got {self.cap:g}.")
+            raise SettingError(
+                f"The cap of a change lies between its size {self.epsilon:g} and 1; got"
+                f" {self.cap:g}."
+            )
         if self.target not in ("own", "true"):
             raise SettingError(
-                f"A change moves away from the classifier's own answer (own) or from the true value (true); got '{self.target}'."
+                "A change moves away from the classifier's own answer (own) or from the true value"
+                f" (true); got '{self.target}'."
             )
 
     @property
@@ -67,7 +82,8 @@ class ChangeSettings:
 
 @dataclass(frozen=True)
 class Change:
-    """What is added to each image (N, 3, height, width), whether the classifier's answer flips, and the ε that it took.
+    """What is added to each image (N, 3, height, width), whether the classifier's answer flips, and
+    the ε that it took.
 
     Where no size flips the answer, the change has the largest that was tried.
     """
@@ -96,7 +112,9 @@ def sensitive_change(
     batch: int = AT_ONCE,
     progress: OnProgress | None = None,
 ) -> Change:
-    """The change that makes `attribute`, a network with a logit for each value, see another value. `labels`: the true ones, if wanted."""
+    """The change that makes `attribute`, a network with a logit for each value, see another value.
+    `labels`: the true ones, if wanted.
+    """
     how = settings or ChangeSettings()
     check_images(images)
     if how.target == "true" and (labels is None or labels.shape != (len(images),)):
@@ -105,15 +123,28 @@ def sensitive_change(
     attribute.eval()
     with one_thread():
         for rows, x in pieces(attribute, images, batch):
-            own, gradient = _gradient(attribute, x, None if how.target == "own" or labels is None else torch.from_numpy(labels[rows]))
+            own, gradient = _gradient(
+                attribute,
+                x,
+                None if how.target == "own" or labels is None else torch.from_numpy(labels[rows]),
+            )
             parts.append(_smallest(attribute, x, gradient.sign(), own, how.sizes))
             if progress is not None:
                 progress(rows.stop, len(images))
     return _joined(parts, images)
 
 
-def random_change(attribute: nn.Module, images: Images, change: Change, *, rng: np.random.Generator, batch: int = AT_ONCE) -> Change:
-    """The control: a change as large as the given one with a random sign at every pixel. `flipped` is what `attribute` says to it."""
+def random_change(
+    attribute: nn.Module,
+    images: Images,
+    change: Change,
+    *,
+    rng: np.random.Generator,
+    batch: int = AT_ONCE,
+) -> Change:
+    """The control: a change as large as the given one with a random sign at every pixel. `flipped`
+    is what `attribute` says to it.
+    """
     check_change(images, change)
     parts = []
     attribute.eval()
@@ -128,15 +159,21 @@ def random_change(attribute: nn.Module, images: Images, change: Change, *, rng: 
     return _joined(parts, images)
 
 
-def is_flipped(attribute: nn.Module, images: Images, change: Change, *, batch: int = AT_ONCE) -> Mask:
-    """Whether this classifier, which need not be the one that made the change, sees another value after it than before."""
+def is_flipped(
+    attribute: nn.Module, images: Images, change: Change, *, batch: int = AT_ONCE
+) -> Mask:
+    """Whether this classifier, which need not be the one that made the change, sees another value
+    after it than before.
+    """
     check_change(images, change)
     answers = [np.empty(0, dtype=bool)]
     attribute.eval()
     with one_thread(), torch.inference_mode():
         for rows, x in pieces(attribute, images, batch):
             changed = x + torch.from_numpy(change.delta[rows]).to(x)
-            answers.append((attribute(x).argmax(dim=1) != attribute(changed).argmax(dim=1)).cpu().numpy())
+            answers.append(
+                (attribute(x).argmax(dim=1) != attribute(changed).argmax(dim=1)).cpu().numpy()
+            )
     return np.concatenate(answers)
 
 
@@ -153,38 +190,60 @@ def pieces(network: nn.Module, images: Images, batch: int) -> Iterator[tuple[sli
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     for at in range(0, len(images), batch):
         rows = slice(at, min(at + batch, len(images)))
-        yield rows, numbers(torch.from_numpy(np.require(images[rows], requirements=["C", "W"]))).to(device, torch.float32)
+        yield (
+            rows,
+            numbers(torch.from_numpy(np.require(images[rows], requirements=["C", "W"]))).to(
+                device, torch.float32
+            ),
+        )
 
 
 def check_images(images: Images) -> None:
     """Refuses what is no set of pictures."""
     if images.ndim != 4:
-        raise DataError(f"Images have the shape (number, channels, height, width); got {images.shape}.")
-    if images.dtype != np.uint8 and (images.dtype != np.float32 or (images.size and not (images.min() >= 0 and images.max() <= 1))):
-        raise DataError(f"Images are bytes (uint8), or float32 numbers from 0 to 1; got {images.dtype} that are not.")
+        raise DataError(
+            f"Images have the shape (number, channels, height, width); got {images.shape}."
+        )
+    if images.dtype != np.uint8 and (
+        images.dtype != np.float32
+        or (images.size and not (images.min() >= 0 and images.max() <= 1))
+    ):
+        raise DataError(
+            f"Images are bytes (uint8), or float32 numbers from 0 to 1; got {images.dtype} that are"
+            " not."
+        )
 
 
 def check_change(images: Images, change: Change) -> None:
     """Refuses changes that belong to other pictures."""
     check_images(images)
     if change.delta.shape != images.shape:
-        raise DataError(f"The changes {change.delta.shape} are not those of the images {images.shape}; take the same rows of both.")
+        raise DataError(
+            f"The changes {change.delta.shape} are not those of the images {images.shape}; take the"
+            " same rows of both."
+        )
 
 
 def scaled(cotangent: Tensor) -> Tensor:
-    """Each image's derivative with a greatest entry of 1, so that neither sure networks nor exploding ones leave what float32 holds."""
+    """Each image's derivative with a greatest entry of 1, so that neither sure networks nor
+    exploding ones leave what float32 holds.
+    """
     greatest = cotangent.abs().flatten(1).amax(dim=1)
     return cotangent / torch.where(greatest > 0, greatest, 1).view(-1, *[1] * (cotangent.ndim - 1))
 
 
 def slope_of_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """(N, classes) its derivative by the logits: p, and at the label minus the sum of the others, since p − 1 would round away."""
+    """(N, classes) its derivative by the logits: p, and at the label minus the sum of the others,
+    since p − 1 would round away.
+    """
     others = torch.softmax(logits.double(), dim=1).scatter_(1, labels[:, None], 0)
     return others.scatter_(1, labels[:, None], -others.sum(dim=1, keepdim=True))
 
 
 def _gradient(attribute: nn.Module, x: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The classifier's own answers, and the derivative of its cross-entropy by the pixels, scaled for each image."""
+    """The classifier's own answers, and the derivative of its cross-entropy by the pixels, scaled
+    for each image.
+    """
     with torch.enable_grad():
         z = x.clone().requires_grad_()
         logits = attribute(z)
@@ -200,15 +259,20 @@ def _nudged(x: Tensor, signs: Tensor, epsilon: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _smallest(attribute: nn.Module, x: Tensor, signs: Tensor, own: Tensor, sizes: tuple[float, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def _smallest(
+    attribute: nn.Module, x: Tensor, signs: Tensor, own: Tensor, sizes: tuple[float, ...]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Each image's delta, whether it flips, and the first of the sizes that does it."""
     epsilon = torch.full((len(x),), sizes[-1], dtype=torch.float64, device=x.device)
     flipped = torch.zeros(len(x), dtype=torch.bool, device=x.device)
     left = torch.arange(len(x), device=x.device)
     for size in sizes:
-        # The delta is subtracted and added again, as whoever uses it will do: rounding must not undo a flip.
+        # The delta is subtracted and added again, as whoever uses it will do: rounding must not
+        # undo a flip.
         start = x[left]
-        changed = start + (_nudged(start, signs[left], torch.full_like(left, 1, dtype=x.dtype) * size) - start)
+        changed = start + (
+            _nudged(start, signs[left], torch.full_like(left, 1, dtype=x.dtype) * size) - start
+        )
         new = attribute(changed).argmax(dim=1) != own[left]
         flipped[left[new]], epsilon[left[new]] = True, size
         left = left[~new]
@@ -219,6 +283,10 @@ def _smallest(attribute: nn.Module, x: Tensor, signs: Tensor, own: Tensor, sizes
 
 def _joined(parts: list[tuple[Tensor, Tensor, Tensor]], images: Images) -> Change:
     if not parts:
-        return Change(np.empty(images.shape, dtype=np.float32), np.empty(0, dtype=bool), np.empty(0))
-    delta, flipped, epsilon = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+        return Change(
+            np.empty(images.shape, dtype=np.float32), np.empty(0, dtype=bool), np.empty(0)
+        )
+    delta, flipped, epsilon = (
+        torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)
+    )
     return Change(delta, flipped, epsilon)

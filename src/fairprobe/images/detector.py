@@ -1,11 +1,16 @@
-"""Face detectors as NeuronFair looks at them: a convolutional trunk that sees, and a dense head that decides.
+"""Face detectors as NeuronFair looks at them: a convolutional trunk that sees, and a dense head
+that decides.
 
-Zheng et al., "NeuronFair", ICSE 2022, §5.5: the trunk is that of VGG16 or ResNet50, the head has hidden layers of 512, 256, 128, 64 and 16.
+Zheng et al., "NeuronFair", ICSE 2022, §5.5: the trunk is that of VGG16 or ResNet50, the head has
+hidden layers of 512, 256, 128, 64 and 16.
 
 Deliberate choices:
-- The head is scaled to the trunk: those widths for the 2,048 features of VGG16 on 64 × 64 pixels or more, narrower in proportion for less.
-- A small trunk of six convolutions, which a CPU trains in a minute. Adam instead of plain SGD, which undertrains it.
-- Pretrained trunks get their pixels as ImageNet's were prepared (0–255, blue first, mean taken off); others get numbers from 0 to 1.
+- The head is scaled to the trunk: those widths for the 2,048 features of VGG16 on 64 × 64 pixels or
+  more, narrower in proportion for less.
+- A small trunk of six convolutions, which a CPU trains in a minute. Adam instead of plain SGD,
+  which undertrains it.
+- Pretrained trunks get their pixels as ImageNet's were prepared (0–255, blue first, mean taken
+  off); others get numbers from 0 to 1.
 
 All pictures here are (N, 3, height, width), bytes or numbers from 0 to 1.
 """
@@ -48,7 +53,9 @@ ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
 
 
 class Detector(nn.Module):
-    """A trunk and a head. `features` is what the head is given; the answer is one logit for each class."""
+    """A trunk and a head. `features` is what the head is given; the answer is one logit for each
+    class.
+    """
 
     trunk: nn.Module
     head: nn.Module
@@ -71,11 +78,15 @@ class Detector(nn.Module):
         return self
 
     def check(self, images: Tensor) -> None:
-        """Refuses a network that is not what was said of it, by a few images. This one is a trunk and a head by its making."""
+        """Refuses a network that is not what was said of it, by a few images. This one is a trunk
+        and a head by its making.
+        """
 
 
 class Mirror(nn.Module):
-    """While a network learns, it sees each picture mirrored half of the time: then a few hundred faces teach it more."""
+    """While a network learns, it sees each picture mirrored half of the time: then a few hundred
+    faces teach it more.
+    """
 
     def forward(self, images: Tensor) -> Tensor:
         if not self.training:
@@ -89,7 +100,9 @@ class _Reached(BaseException):
 
 
 class _OwnDetector(Detector):
-    """A user's network. It runs as a whole, so whatever its author does between trunk and head is done; the parts are found by name."""
+    """A user's network. It runs as a whole, so whatever its author does between trunk and head is
+    done; the parts are found by name.
+    """
 
     def __init__(self, module: nn.Module, trunk: str, head: str, outputs: Outputs) -> None:
         nn.Module.__init__(self)
@@ -120,39 +133,58 @@ class _OwnDetector(Detector):
         except _Reached:
             if not seen or not isinstance(seen[0], Tensor):
                 kind = f"a {type(seen[0]).__name__}" if seen else "nothing"
-                raise ModelError(f"The head '{self._head}' is given {kind}; expected a tensor of the trunk's features.") from None
+                raise ModelError(
+                    f"The head '{self._head}' is given {kind}; expected a tensor of the trunk's"
+                    " features."
+                ) from None
             return seen[0]
         finally:
             hook.remove()
-        raise ModelError(f"The network never called its head '{self._head}'; name the part that gets the trunk's features.")
+        raise ModelError(
+            f"The network never called its head '{self._head}'; name the part that gets the trunk's"
+            " features."
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         answer = self._run(images)
         if not isinstance(answer, Tensor) or answer.ndim not in (1, 2):
-            kind = f"numbers {tuple(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
-            raise ModelError(f"The network answers {len(images)} pictures with {kind}; expected a tensor with a number for each class.")
+            kind = (
+                f"numbers {tuple(answer.shape)}"
+                if isinstance(answer, Tensor)
+                else f"a {type(answer).__name__}"
+            )
+            raise ModelError(
+                f"The network answers {len(images)} pictures with {kind}; expected a tensor with a"
+                " number for each class."
+            )
         broken = int((~torch.isfinite(answer)).view(len(answer), -1).any(dim=1).sum())
         if broken:
             raise ModelError(
-                f"The network answers {broken:,} of {len(images):,} pictures with numbers that are not finite (NaN or infinite). Check its "
-                "weights, and what it makes of pixels from 0 to 1."
+                f"The network answers {broken:,} of {len(images):,} pictures with numbers that are"
+                " not finite (NaN or infinite). Check its weights, and what it makes of pixels"
+                " from 0 to 1."
             )
         return as_logits(answer, self._outputs)
 
     def check(self, images: Tensor) -> None:
         order: list[str] = []
         parts = {self._trunk: self.trunk, self._head: self.head}
-        hooks = [part.register_forward_pre_hook(lambda *_, name=name: order.append(name)) for name, part in parts.items()]
+        hooks = [
+            part.register_forward_pre_hook(lambda *_, name=name: order.append(name))
+            for name, part in parts.items()
+        ]
         try:
             with torch.no_grad():
                 answer = self._run(images)
         finally:
             for hook in hooks:
                 hook.remove()
-        if self._head in order and (self._trunk not in order or order.index(self._trunk) > order.index(self._head)):
+        if self._head in order and (
+            self._trunk not in order or order.index(self._trunk) > order.index(self._head)
+        ):
             raise ModelError(
-                f"The network calls its head '{self._head}' before its trunk '{self._trunk}', or the trunk not at all. Are the two names "
-                "exchanged?"
+                f"The network calls its head '{self._head}' before its trunk '{self._trunk}', or"
+                " the trunk not at all. Are the two names exchanged?"
             )
         if isinstance(answer, Tensor):  # else `forward` says so
             self._check_outputs(answer, images)
@@ -160,24 +192,33 @@ class _OwnDetector(Detector):
             pixels = images.clone().requires_grad_()
             if not (self.features(pixels).requires_grad and self(pixels).requires_grad):
                 raise ModelError(
-                    "No gradient comes from the network's answers back to the pixels, and the audit follows it. Take torch.no_grad, "
-                    "inference_mode, detach or numpy out of its forward."
+                    "No gradient comes from the network's answers back to the pixels, and the audit"
+                    " follows it. Take torch.no_grad, inference_mode, detach or numpy out of its"
+                    " forward."
                 )
 
     def _check_outputs(self, answer: Tensor, images: Tensor) -> None:
-        """Logits that are taken for probabilities, or the other way round, would give wrong verdicts without a word."""
+        """Logits that are taken for probabilities, or the other way round, would give wrong
+        verdicts without a word.
+        """
         _, is_probability = layer_names(self.module, numbers(images))
         if self._outputs == "logits" and is_probability:
-            raise ModelError("The network answers with probabilities, and logits were expected. Say so (--outputs probabilities).")
+            raise ModelError(
+                "The network answers with probabilities, and logits were expected. Say so"
+                " (--outputs probabilities)."
+            )
         if self._outputs == "probabilities" and not bool(((answer >= 0) & (answer <= 1)).all()):
             raise ModelError(
-                f"The network answers with numbers from {float(answer.min()):g} to {float(answer.max()):g}, which are no probabilities. "
-                "Say so (--outputs logits)."
+                f"The network answers with numbers from {float(answer.min()):g} to"
+                f" {float(answer.max()):g}, which are no probabilities. Say so (--outputs logits)."
             )
 
     def _run(self, images: Tensor) -> Any:
         height, width = images.shape[-2:]
-        with own_errors(f"The network cannot take {len(images):,} pictures of {width} × {height} pixels, as float32 from 0 to 1"):
+        with own_errors(
+            f"The network cannot take {len(images):,} pictures of {width} × {height} pixels, as"
+            " float32 from 0 to 1"
+        ):
             return self.module(numbers(images))
 
 
@@ -186,11 +227,13 @@ def numbers(images: Tensor) -> Tensor:
     return images.to(torch.float32) / 255 if images.dtype == torch.uint8 else images
 
 
-# -- building -----------------------------------------------------------------------------------------------------------
+# -- building --------------------------------------------------------------------------------------
 
 
 def small_detector(shape: Shape, classes: int = 2, *, seed: int = 0) -> Detector:
-    """A fresh detector of six convolutions. The seed decides its weights and touches no other random number."""
+    """A fresh detector of six convolutions. The seed decides its weights and touches no other
+    random number.
+    """
     _check(shape, classes, SMALLEST)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -213,7 +256,9 @@ def small_trunk(channels: int) -> nn.Sequential:
 
 
 def dense_head(features: int, classes: int) -> nn.Sequential:
-    """The paper's hidden layers, scaled to the number of features; weights by the generator in use."""
+    """The paper's hidden layers, scaled to the number of features; weights by the generator in
+    use.
+    """
     scale = min(1.0, features / FULL_FEATURES)
     widths = [max(NARROWEST, round(width * scale)) for width in HEAD]
     pieces: OrderedDict[str, nn.Module] = OrderedDict(flat=nn.Flatten())
@@ -226,10 +271,14 @@ def dense_head(features: int, classes: int) -> nn.Sequential:
     return head
 
 
-def own_detector(module: nn.Module, *, trunk: str, head: str, outputs: Outputs = "logits") -> Detector:
-    """A detector of the user's own: the names of its trunk and its head inside it. It takes numbers from 0 to 1.
+def own_detector(
+    module: nn.Module, *, trunk: str, head: str, outputs: Outputs = "logits"
+) -> Detector:
+    """A detector of the user's own: the names of its trunk and its head inside it. It takes numbers
+    from 0 to 1.
 
-    `outputs` says whether it ends in logits or probabilities, of all classes or of the second of two.
+    `outputs` says whether it ends in logits or probabilities, of all classes or of the second of
+    two.
     """
     if outputs not in ("logits", "probabilities"):
         raise SettingError(f"A detector ends in logits or probabilities; got '{outputs}'.")
@@ -238,16 +287,25 @@ def own_detector(module: nn.Module, *, trunk: str, head: str, outputs: Outputs =
         if part not in known:
             raise ModelError(f"The network has no part called '{part}'.{suggest(part, known)}")
     if trunk == head:
-        raise ModelError(f"'{trunk}' is named as the trunk and as the head. The head is the part that gets the trunk's features.")
+        raise ModelError(
+            f"'{trunk}' is named as the trunk and as the head. The head is the part that gets the"
+            " trunk's features."
+        )
     return _OwnDetector(module, trunk, head, outputs)
 
 
 def keras_detector(
-    name: KerasName, shape: Shape, classes: int = 2, *, weights: Literal["imagenet"] | Path | None = None, seed: int = 0
+    name: KerasName,
+    shape: Shape,
+    classes: int = 2,
+    *,
+    weights: Literal["imagenet"] | Path | None = None,
+    seed: int = 0,
 ) -> Detector:
     """A trunk of `keras.applications` on torch, and a fresh head.
 
-    `weights`: "imagenet" fetches the pretrained ones; a path is a file of them, as Keras offers it without the top; None draws them.
+    `weights`: "imagenet" fetches the pretrained ones; a path is a file of them, as Keras offers it
+      without the top; None draws them.
     """
     models = {"vgg16": "VGG16", "resnet50": "ResNet50"}
     if name not in models:
@@ -259,10 +317,14 @@ def keras_detector(
         raise StorageError(f"There is no file of weights {weights}.")
     keras = import_keras(f"The trunk {name}")
     before = keras.config.image_data_format()
-    keras.config.set_image_data_format("channels_first")  # as torch has it; the layers ask once, when they are made
+    keras.config.set_image_data_format(
+        "channels_first"
+    )  # as torch has it; the layers ask once, when they are made
     try:
         build = getattr(keras.applications, models[name])
-        model = build(weights=None if weights is None else str(weights), include_top=False, input_shape=shape)
+        model = build(
+            weights=None if weights is None else str(weights), include_top=False, input_shape=shape
+        )
     except Exception as error:  # Keras raises what it likes
         raise ModelError(_refusal(name, weights, error)) from error
     finally:
@@ -277,7 +339,9 @@ def keras_detector(
 
 
 class _KerasTrunk(nn.Module):
-    """A Keras model as one part of a torch network; what it learns and what its batch norms do follows `train` and `eval`."""
+    """A Keras model as one part of a torch network; what it learns and what its batch norms do
+    follows `train` and `eval`.
+    """
 
     mean: Tensor
 
@@ -300,7 +364,9 @@ class _KerasTrunk(nn.Module):
 
 
 def _draw_keras(trunk: nn.Module) -> None:
-    """Convolutions by He's rule: with Keras's own, drawn from a seed of the whole program, a VGG16 does not begin to learn."""
+    """Convolutions by He's rule: with Keras's own, drawn from a seed of the whole program, a VGG16
+    does not begin to learn.
+    """
     for name, value in trunk.named_parameters():
         if name.endswith("kernel"):  # height, width, maps before, maps after
             value.normal_(std=(2 / value[..., 0].numel()) ** 0.5)
@@ -309,15 +375,17 @@ def _draw_keras(trunk: nn.Module) -> None:
 def _refusal(name: str, weights: str | Path | None, error: Exception) -> str:
     if weights == "imagenet":
         return (
-            f"The pretrained weights of {name} cannot be fetched: {first_line(error)}. Fetch that file on a connected machine and give its "
-            "path as the weights."
+            f"The pretrained weights of {name} cannot be fetched: {first_line(error)}. Fetch that"
+            " file on a connected machine and give its path as the weights."
         )
     told = f" with the weights {weights}" if weights is not None else ""
     return f"Keras cannot build {name}{told}: {first_line(error)}."
 
 
 def _draw(part: nn.Module) -> None:
-    """First weights by He's rule: with torch's own, eleven layers without batch norm hardly begin to learn."""
+    """First weights by He's rule: with torch's own, eleven layers without batch norm hardly begin
+    to learn.
+    """
     for layer in part.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -328,12 +396,12 @@ def _draw(part: nn.Module) -> None:
 def _check(shape: Shape, classes: int, smallest: int) -> None:
     if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < smallest or classes < 2:
         raise SettingError(
-            f"This detector needs channels, a height and a width of {smallest} pixels or more, and two classes or more; got images "
-            f"{' × '.join(map(str, shape))} and {classes} classes."
+            f"This detector needs channels, a height and a width of {smallest} pixels or more, and"
+            f" two classes or more; got images {' × '.join(map(str, shape))} and {classes} classes."
         )
 
 
-# -- training -----------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
 def train_detector(
@@ -345,6 +413,8 @@ def train_detector(
     training: Training = ON_DETECTORS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Detector:
-    """Trains trunk and head where they stand, on all these images; the same seed gives the same weights."""
+    """Trains trunk and head where they stand, on all these images; the same seed gives the same
+    weights.
+    """
     train_on_images(detector, images, y, seed=seed, training=training, progress=progress)
     return detector

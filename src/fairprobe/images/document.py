@@ -1,4 +1,6 @@
-"""An image audit as plain data: the content of `audit.json`, from which the report and the terminal's summary are made."""
+"""An image audit as plain data: the content of `audit.json`, from which the report and the
+terminal's summary are made.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.images.controls import CHANGES, CONTROLS, INDEPENDENT, OWN, RANDOM_DIRECTION, SHUFFLED_LABELS, WITHOUT_IDIS
+from fairprobe.images.controls import (
+    CHANGES,
+    CONTROLS,
+    INDEPENDENT,
+    OWN,
+    RANDOM_DIRECTION,
+    SHUFFLED_LABELS,
+    WITHOUT_IDIS,
+)
 from fairprobe.images.folder import KIND
 from fairprobe.images.measure import Reading, moved_by, people
 from fairprobe.images.pairs import Pair, drawn, png
@@ -27,7 +37,9 @@ DRAWS = 1000  # of the bootstrap
 
 
 def document(audit: ImageAudit) -> dict[str, Any]:
-    """Everything a reader of the audit needs, in JSON's own types; null where nothing was measured."""
+    """Everything a reader of the audit needs, in JSON's own types; null where nothing was
+    measured.
+    """
     body: dict[str, Any] = {
         "kind": KIND,
         "format": FORMAT,
@@ -38,12 +50,21 @@ def document(audit: ImageAudit) -> dict[str, Any]:
         "sensitive": audit.sensitive,
         "partial": audit.stopped is not None,
         "stopped": audit.stopped,
-        "messages": [*audit.data.messages, *audit.data.told.get(audit.sensitive, ()), *audit.messages],
+        "messages": [
+            *audit.data.messages,
+            *audit.data.told.get(audit.sensitive, ()),
+            *audit.messages,
+        ],
         "seconds": {
             "total": sum(audit.seconds.values()),
-            "parts": [{"name": name, "seconds": seconds} for name, seconds in audit.seconds.items()],
+            "parts": [
+                {"name": name, "seconds": seconds} for name, seconds in audit.seconds.items()
+            ],
         },
-        "settings": {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(audit.settings).items()},
+        "settings": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(audit.settings).items()
+        },
         "data": _data(audit),
         "detector": _detector(audit),
         "attribute": _attribute(audit),
@@ -53,10 +74,14 @@ def document(audit: ImageAudit) -> dict[str, Any]:
         "repair": _repair(audit),
         "controls": [{"key": key, **asdict(CONTROLS[key])} for key in _ran(audit)],
     }
-    return body | {"verdict": verdict(body), "sentences": sentences(body), "pairs": [_pair(audit, pair) for pair in audit.pairs]}
+    return body | {
+        "verdict": verdict(body),
+        "sentences": sentences(body),
+        "pairs": [_pair(audit, pair) for pair in audit.pairs],
+    }
 
 
-# -- the parts ----------------------------------------------------------------------------------------------------------
+# -- the parts -------------------------------------------------------------------------------------
 
 
 def _data(audit: ImageAudit) -> dict[str, Any]:
@@ -92,7 +117,9 @@ def _detector(audit: ImageAudit) -> dict[str, Any]:
         "accuracy": told.accuracy.to_dict(),
         "detection_rate": told.detection_rate.to_dict(),
         "false_alarms": told.false_alarms.to_dict() if told.false_alarms.samples else None,
-        "by_value": [{"name": name, "detection_rate": rate.to_dict()} for name, rate in told.by_value.items()],
+        "by_value": [
+            {"name": name, "detection_rate": rate.to_dict()} for name, rate in told.by_value.items()
+        ],
     }
 
 
@@ -146,7 +173,9 @@ def _interpretation(audit: ImageAudit) -> dict[str, Any] | None:
             "curve": np.round(layer.curve, 4).tolist(),
             "threshold": layer.threshold,
             "biased": len(layer.biased),
-            "controls": {key: _beside(audit.bias[key].layers[place]) for key in CHANGES if key in audit.bias},
+            "controls": {
+                key: _beside(audit.bias[key].layers[place]) for key in CHANGES if key in audit.bias
+            },
         }
         for place, layer in enumerate(own.layers)
     ]
@@ -205,7 +234,11 @@ def _repair(audit: ImageAudit) -> dict[str, Any] | None:
     repaired = audit.repaired
     if repaired is None:
         return None
-    states = {"before": repaired.before, WITHOUT_IDIS: repaired.without_idis, "after": repaired.after}
+    states = {
+        "before": repaired.before,
+        WITHOUT_IDIS: repaired.without_idis,
+        "after": repaired.after,
+    }
     told = {name: None if state is None else _state(state) for name, state in states.items()}
     control, after = repaired.without_idis, repaired.after
     return {
@@ -270,19 +303,31 @@ def _pair(audit: ImageAudit, pair: Pair) -> dict[str, Any]:
         "l2_change": pair.l2[1],
         "amplified": pair.amplified,
         "pictures": {name: png(picture) for name, picture in pictures.items()},
-        "verdicts": {name: {"label": classes[label], "probability": probability} for name, label, probability in verdicts},
+        "verdicts": {
+            name: {"label": classes[label], "probability": probability}
+            for name, label, probability in verdicts
+        },
         "head": [attribute.values[code] for code in pair.head],
-        INDEPENDENT: None if pair.independent is None else [attribute.values[code] for code in pair.independent],
+        INDEPENDENT: (
+            None
+            if pair.independent is None
+            else [attribute.values[code] for code in pair.independent]
+        ),
     }
 
 
-# -- numbers ------------------------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 def _spread(values: Floats | Ints) -> dict[str, Any] | None:
     if len(values) == 0:
         return None
-    return {"mean": float(values.mean()), "median": float(np.median(values)), "high": float(values.max()), "samples": len(values)}
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "high": float(values.max()),
+        "samples": len(values),
+    }
 
 
 def _mean(values: Floats) -> dict[str, Any] | None:
@@ -290,9 +335,17 @@ def _mean(values: Floats) -> dict[str, Any] | None:
     if len(values) == 0:
         return None
     rng = np.random.default_rng(0)
-    drawn_means = np.array([values[rng.integers(0, len(values), len(values))].mean() for _ in range(DRAWS)])
+    drawn_means = np.array(
+        [values[rng.integers(0, len(values), len(values))].mean() for _ in range(DRAWS)]
+    )
     low, high = np.quantile(drawn_means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return {"estimate": float(values.mean()), "low": float(low), "high": float(high), "samples": len(values), "confidence": CONFIDENCE}
+    return {
+        "estimate": float(values.mean()),
+        "low": float(low),
+        "high": float(high),
+        "samples": len(values),
+        "confidence": CONFIDENCE,
+    }
 
 
 def _ratio(one: float, other: float) -> float | None:

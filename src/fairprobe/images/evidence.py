@@ -1,4 +1,6 @@
-"""What an image audit has measured, filled stage by stage, so that an interrupt leaves what was found until then."""
+"""What an image audit has measured, filled stage by stage, so that an interrupt leaves what was
+found until then.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,17 @@ class AuditSettings:
             raise SettingError(f"Name at least one method to search with: {', '.join(METHODS)}.")
         for method in self.methods:
             if method not in METHODS:
-                raise SettingError(f"There is no method '{method}' for images.{suggest(method, METHODS)}")
+                raise SettingError(
+                    f"There is no method '{method}' for images.{suggest(method, METHODS)}"
+                )
         if self.faces is not None and self.faces < 1:
             raise SettingError(f"The search must start from 1 face or more; got {self.faces}.")
         if self.iterations < 1:
             raise SettingError(f"The search must make 1 step or more; got {self.iterations}.")
         if self.by not in ("position", "channel"):
-            raise SettingError(f"A neuron of a convolution is a position or a channel; got '{self.by}'.")
+            raise SettingError(
+                f"A neuron of a convolution is a position or a channel; got '{self.by}'."
+            )
         self.change, self.search(self.methods[0])  # they refuse what they cannot work with
 
     @property
@@ -71,10 +77,12 @@ class AuditSettings:
 
 @dataclass
 class ImageAudit:
-    """The evidence. Changes, interpretations and findings are there for the attribute's own change and for those it is compared with.
+    """The evidence. Changes, interpretations and findings are there for the attribute's own change
+    and for those it is compared with.
 
-    `rows` are the faces that were tried, as rows of the data; `changes` are theirs. Searches start from `seeds`, the faces among them whose
-    attribute the change flips. `stopped` says where an interrupt ended the audit, or an error, which is then `failed`.
+    `rows` are the faces that were tried, as rows of the data; `changes` are theirs. Searches start
+    from `seeds`, the faces among them whose attribute the change flips. `stopped` says where an
+    interrupt ended the audit, or an error, which is then `failed`.
     """
 
     data: ImageSet
@@ -109,7 +117,9 @@ class ImageAudit:
     @property
     def findings(self) -> dict[str, ImageFindings]:
         """What each method found with the attribute's own change."""
-        return {method: by_change[OWN] for method, by_change in self.found.items() if OWN in by_change}
+        return {
+            method: by_change[OWN] for method, by_change in self.found.items() if OWN in by_change
+        }
 
     def change_of_seeds(self, which: str = OWN) -> Change:
         """A change, of the seeds alone: the same faces for every control."""
@@ -131,7 +141,9 @@ class ImageAudit:
         return Path(folder)
 
     def write(self, folder: Path, *, command: str = "") -> dict[str, Any]:
-        """Fills a folder and returns the plain data. If that fails, all is kept in a temporary folder that the error names."""
+        """Fills a folder and returns the plain data. If that fails, all is kept in a temporary
+        folder that the error names.
+        """
         body = self.to_dict() | {"command": command}
         try:
             self._fill(folder, body)
@@ -143,7 +155,9 @@ class ImageAudit:
         """The findings first: they cannot be made again in a moment."""
         with replacing(folder / FINDINGS) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **self._arrays())
-        write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(
+            folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        )
         write_text(folder / REPORT, render_images(body))
 
     def _rescued(self, body: dict[str, Any]) -> str:
@@ -156,7 +170,9 @@ class ImageAudit:
         return f"Nothing is lost: the whole run is in {place}."
 
     def _arrays(self) -> dict[str, Any]:
-        """The seeds with their Δ_sens, and for each method which of them it made differ, by which Δ_bias. `rows` are rows of the data."""
+        """The seeds with their Δ_sens, and for each method which of them it made differ, by which
+        Δ_bias. `rows` are rows of the data.
+        """
         arrays: dict[str, Any] = {"seeds": self.seeds, "change": self.change_of_seeds().delta}
         for method, found in self.findings.items():
             arrays |= {

@@ -1,4 +1,6 @@
-"""The run folder of an image audit: filled beside its place and moved there whole, so that it is either complete or not there."""
+"""The run folder of an image audit: filled beside its place and moved there whole, so that it is
+either complete or not there.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ KIND = "images"
 
 @contextmanager
 def new_run(folder: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder in the making, which takes its place when the block ends well. Whether it can be written is found out at once."""
-    run = StagedFolder(folder, overwrite=overwrite, ours="image audit of fairprobe", is_ours=_is_run)
+    """A folder in the making, which takes its place when the block ends well. Whether it can be
+    written is found out at once.
+    """
+    run = StagedFolder(
+        folder, overwrite=overwrite, ours="image audit of fairprobe", is_ours=_is_run
+    )
     try:
         yield run.staging
     except StorageError as error:
@@ -29,7 +35,9 @@ def new_run(folder: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
     try:
         run.take_place()
     except OSError as error:
-        raise StorageError(f"{run.why(error)}. Nothing is lost: the whole run is in {run.staging}.") from error
+        raise StorageError(
+            f"{run.why(error)}. Nothing is lost: the whole run is in {run.staging}."
+        ) from error
 
 
 def _is_run(folder: Path) -> bool:

@@ -1,10 +1,13 @@
-"""NeuronFair's interpretation on images: which layer of trunk and head, and which of its neurons, react to a change of the attribute.
+"""NeuronFair's interpretation on images: which layer of trunk and head, and which of its neurons,
+react to a change of the attribute.
 
-Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of `fairprobe.interpret.neuron_bias`. A pair is an
-image and the same with Δ_sens. A neuron is one position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a
-whole map as one neuron, whose ActDiff is the mean of its positions'.
+Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of
+`fairprobe.interpret.neuron_bias`. A pair is an image and the same with Δ_sens. A neuron is one
+position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a whole map as
+one neuron, whose ActDiff is the mean of its positions'.
 
-Sums are taken while the network runs, so memory grows with the network and not with the number of images.
+Sums are taken while the network runs, so memory grows with the network and not with the number of
+images.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ def image_bias(
     """Compares every image with its changed self, in every hidden layer."""
     check_change(images, change)
     if by not in ("position", "channel"):
-        raise SettingError(f"A neuron is a position of a map (position) or a whole map (channel); got '{by}'.")
+        raise SettingError(
+            f"A neuron is a position of a map (position) or a whole map (channel); got '{by}'."
+        )
     if len(images) == 0:
         raise DataError("The interpretation needs at least one image.")
     names: list[str] = []
@@ -79,7 +84,9 @@ def image_bias(
                 network(pair)
             if progress is not None:
                 progress(rows.stop, len(images))
-    return NeuronBias(tuple(one.layer(name) for name, one in zip(names, sums, strict=True)), pairs=len(images))
+    return NeuronBias(
+        tuple(one.layer(name) for name, one in zip(names, sums, strict=True)), pairs=len(images)
+    )
 
 
 def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
@@ -88,12 +95,17 @@ def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
     with own_errors(f"The network does not take images of shape {tuple(image.shape[1:])}"):
         names, _ = layer_names(inside, image)
     if not names:
-        raise ModelError("The network has no hidden layer with an activation function, so there is nothing to interpret.")
+        raise ModelError(
+            "The network has no hidden layer with an activation function, so there is nothing to"
+            " interpret."
+        )
     return names
 
 
 class _Sums:
-    """Of one layer, over all pairs so far: differences, activations and their squares, for each neuron."""
+    """Of one layer, over all pairs so far: differences, activations and their squares, for each
+    neuron.
+    """
 
     def __init__(self, by: By) -> None:
         self._by, self._count = by, 0
@@ -102,8 +114,14 @@ class _Sums:
     def add(self, output: Tensor) -> None:
         mine, other = output.chunk(2)
         self._count += len(mine)
-        new = [self._total((mine - other).abs()), self._total(mine), self._total(mine.double().square())]
-        self._totals = [a + b for a, b in zip(self._totals, new, strict=True)] if self._totals else new
+        new = [
+            self._total((mine - other).abs()),
+            self._total(mine),
+            self._total(mine.double().square()),
+        ]
+        self._totals = (
+            [a + b for a, b in zip(self._totals, new, strict=True)] if self._totals else new
+        )
 
     def _total(self, values: Tensor) -> Tensor:
         if self._by == "channel" and values.ndim > 2:
@@ -113,7 +131,12 @@ class _Sums:
     def layer(self, name: str) -> LayerBias:
         difference, mean, squares = (total.cpu().numpy() / self._count for total in self._totals)
         if not np.isfinite(difference).all():
-            raise ModelError(f"Layer '{name}' gives values that are not finite. Check the network's weights and the scale of its inputs.")
+            raise ModelError(
+                f"Layer '{name}' gives values that are not finite. Check the network's weights and"
+                " the scale of its inputs."
+            )
         variance: Floats = np.maximum(squares - mean**2, 0)
-        variance[variance < 1e-12 * mean**2] = 0  # the squares carry rounding: a variance that small beside the mean is none
+        variance[variance < 1e-12 * mean**2] = (
+            0  # the squares carry rounding: a variance that small beside the mean is none
+        )
         return LayerBias(name, difference, np.sqrt(variance))

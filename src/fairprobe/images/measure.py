@@ -1,4 +1,6 @@
-"""What is measured on held-out pictures: how well a detector sees, how well a network tells an attribute, and in which pairs it differs."""
+"""What is measured on held-out pictures: how well a detector sees, how well a network tells an
+attribute, and in which pairs it differs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ AT_ONCE = 256  # pictures
 
 @dataclass(frozen=True)
 class Quality:
-    """How well a detector sees held-out pictures: all, the faces, the others, and the faces of each value of the attribute."""
+    """How well a detector sees held-out pictures: all, the faces, the others, and the faces of each
+    value of the attribute.
+    """
 
     accuracy: Rate
     detection_rate: Rate
@@ -41,7 +45,9 @@ class Reading:
 
 
 def people(data: ImageSet) -> Mask:
-    """The pictures that a detector should find: faces. Where there are other classes, all whose people are known."""
+    """The pictures that a detector should find: faces. Where there are other classes, all whose
+    people are known.
+    """
     if data.classes == FACE_CLASSES:
         faces: Mask = data.y == 1
         return faces
@@ -57,7 +63,10 @@ def quality(detector: nn.Module, data: ImageSet, sensitive: str) -> Quality:
         accuracy=_rate(right),
         detection_rate=_rate(right[faces]),
         false_alarms=_rate(~right[~faces]),
-        by_value={value: _rate(right[faces & (codes == code)]) for code, value in enumerate(data.attributes[sensitive].values)},
+        by_value={
+            value: _rate(right[faces & (codes == code)])
+            for code, value in enumerate(data.attributes[sensitive].values)
+        },
     )
 
 
@@ -81,7 +90,10 @@ def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]
     """Of each class, for each picture."""
     network.eval()
     with one_thread(), torch.inference_mode():
-        parts = [network(torch.from_numpy(images[at : at + AT_ONCE])).softmax(dim=1).numpy() for at in range(0, len(images), AT_ONCE)]
+        parts = [
+            network(torch.from_numpy(images[at : at + AT_ONCE])).softmax(dim=1).numpy()
+            for at in range(0, len(images), AT_ONCE)
+        ]
     return np.concatenate(parts)
 
 

@@ -1,4 +1,6 @@
-"""The detector that is audited: a user's own, a known trunk, or a small one that is trained here."""
+"""The detector that is audited: a user's own, a known trunk, or a small one that is trained
+here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ import torch
 from torch import nn
 
 from fairprobe.errors import ModelError, SettingError, suggest
-from fairprobe.images.detector import Detector, KerasName, Shape, keras_detector, own_detector, small_detector
+from fairprobe.images.detector import (
+    Detector,
+    KerasName,
+    Shape,
+    keras_detector,
+    own_detector,
+    small_detector,
+)
 from fairprobe.images.interpret import hidden_layers
 from fairprobe.model import Outputs, one_thread
 from fairprobe.model.formats.own_code import open_own, own_errors
@@ -24,7 +33,9 @@ SMALL = "small detector of six convolutions"
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`, or nothing."""
+    """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`,
+    or nothing.
+    """
 
     model: Detector | nn.Module | str | None = None
     trunk: str | None = None
@@ -52,13 +63,19 @@ class Given:
         own = {"trunk": self.trunk, "head": self.head}
         for option, value in own.items():
             if value is not None and not self.is_trained:
-                raise SettingError(f"The name of the {option} ({value}) goes with a detector of your own. Leave it out.")
+                raise SettingError(
+                    f"The name of the {option} ({value}) goes with a detector of your own. Leave it"
+                    " out."
+                )
         if self.weights is not None and self.model is None:
-            raise SettingError("Weights go with a trunk (vgg16, resnet50) or with a network of your own code. Name it, or leave them out.")
+            raise SettingError(
+                "Weights go with a trunk (vgg16, resnet50) or with a network of your own code. Name"
+                " it, or leave them out."
+            )
         if isinstance(self.model, str) and self.is_trained and ":" not in self.model:
             raise SettingError(
-                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} One of your own is named as module:function or "
-                "file.py:function, which gives a torch module."
+                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} One of your own"
+                " is named as module:function or file.py:function, which gives a torch module."
             )
 
     def open(self, shape: Shape, classes: int, *, seed: int) -> Detector:
@@ -67,8 +84,12 @@ class Given:
         if self.model is None:
             return small_detector(shape, classes, seed=seed)
         if self.model in TRUNKS:
-            weights: Literal["imagenet"] | Path | None = "imagenet" if self.weights == "imagenet" else self._path
-            return keras_detector(cast("KerasName", self.model), shape, classes, weights=weights, seed=seed)
+            weights: Literal["imagenet"] | Path | None = (
+                "imagenet" if self.weights == "imagenet" else self._path
+            )
+            return keras_detector(
+                cast("KerasName", self.model), shape, classes, weights=weights, seed=seed
+            )
         detector = self._own(self._module())
         check_answers(detector, shape, classes, self.name)
         return detector.eval()
@@ -80,33 +101,47 @@ class Given:
     def _module(self) -> nn.Module:
         if isinstance(self.model, nn.Module):
             if self.weights is not None:
-                raise SettingError("A network that is given as a Python object has its weights. Leave the weights out.")
+                raise SettingError(
+                    "A network that is given as a Python object has its weights. Leave the weights"
+                    " out."
+                )
             return self.model
         module = open_own(cast("str", self.model), weights=self._path).network
         if module is None:
-            raise ModelError(f"'{self.model}' is no torch module, so it cannot be looked into. Give the network itself.")
+            raise ModelError(
+                f"'{self.model}' is no torch module, so it cannot be looked into. Give the network"
+                " itself."
+            )
         return module
 
     def _own(self, module: nn.Module) -> Detector:
         if isinstance(module, Detector):
             return module
         trunk, head = self.trunk or PARTS[0], self.head or PARTS[1]
-        missing = [part for part, given in zip(PARTS, (self.trunk, self.head), strict=True) if given is None and not hasattr(module, part)]
+        missing = [
+            part
+            for part, given in zip(PARTS, (self.trunk, self.head), strict=True)
+            if given is None and not hasattr(module, part)
+        ]
         if missing:
             known = [name for name, _ in module.named_children()]
             raise ModelError(
-                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them, as they are called in the network: "
-                f"{', '.join(known) or 'it has no parts'}."
+                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them, as"
+                f" they are called in the network: {', '.join(known) or 'it has no parts'}."
             )
         return own_detector(module, trunk=trunk, head=head, outputs=self.outputs)
 
 
 def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> None:
-    """Refuses a network that does not take such pictures, answers for other classes or at random, or cannot be looked into."""
+    """Refuses a network that does not take such pictures, answers for other classes or at random,
+    or cannot be looked into.
+    """
     pictures = torch.from_numpy(np.random.default_rng(0).random((2, *shape), dtype=np.float32))
     detector.eval()
     with one_thread():
-        with own_errors(f"{name} cannot take pictures of {shape[2]} × {shape[1]} pixels, as float32 from 0 to 1"):
+        with own_errors(
+            f"{name} cannot take pictures of {shape[2]} × {shape[1]} pixels, as float32 from 0 to 1"
+        ):
             detector.check(pictures)
             with torch.no_grad():
                 answers = [detector(pictures), detector(pictures)]
@@ -116,10 +151,17 @@ def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> 
             copy.deepcopy(detector)
     answer: Any = answers[0]
     if tuple(answer.shape) != (2, classes):
-        raise ModelError(f"{name} answers with {tuple(answer.shape)} to two pictures; expected (2, {classes}), a number for each class.")
+        raise ModelError(
+            f"{name} answers with {tuple(answer.shape)} to two pictures; expected (2, {classes}), a"
+            " number for each class."
+        )
     if not torch.isfinite(answer).all():
-        raise ModelError(f"{name} answers with numbers that are not finite. Check its weights and the scale of its pixels (0 to 1).")
+        raise ModelError(
+            f"{name} answers with numbers that are not finite. Check its weights and the scale of"
+            " its pixels (0 to 1)."
+        )
     if not torch.allclose(answers[0], answers[1], atol=1e-4):
         raise ModelError(
-            f"{name} answers the same picture differently each time. Switch off what is random in it; else pairs prove nothing."
+            f"{name} answers the same picture differently each time. Switch off what is random in"
+            " it; else pairs prove nothing."
         )

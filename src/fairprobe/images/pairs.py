@@ -1,4 +1,6 @@
-"""Pairs to look at: an original, what was added to it, and what the detector says without and with the change of the attribute."""
+"""Pairs to look at: an original, what was added to it, and what the detector says without and with
+the change of the attribute.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FULL = 99.5  # the percentile of a change that is drawn at full strength
 
 @dataclass(frozen=True)
 class Pair:
-    """One finding. Pictures are (3, height, width) from 0 to 1; verdicts are of the original, without and with the change."""
+    """One finding. Pictures are (3, height, width) from 0 to 1; verdicts are of the original,
+    without and with the change.
+    """
 
     row: int
     method: str
@@ -58,7 +62,13 @@ class Pair:
 
 
 def striking_pairs(
-    data: ImageSet, seeds: Ints, change: Change, found: ImageFindings, detector: nn.Module, head: nn.Module, independent: nn.Module | None
+    data: ImageSet,
+    seeds: Ints,
+    change: Change,
+    found: ImageFindings,
+    detector: nn.Module,
+    head: nn.Module,
+    independent: nn.Module | None,
 ) -> list[Pair]:
     """The findings whose two pictures lie furthest apart in the detector's eyes."""
     if len(found) == 0:
@@ -71,7 +81,13 @@ def striking_pairs(
     gap = told[1][np.arange(len(own)), own] - told[2][np.arange(len(own)), own]
     chosen = np.argsort(-gap, kind="stable")[:SHOWN]
     opinions = [
-        None if network is None else np.stack([labels_of(network, without[chosen]), labels_of(network, changed[chosen])], axis=1)
+        (
+            None
+            if network is None
+            else np.stack(
+                [labels_of(network, without[chosen]), labels_of(network, changed[chosen])], axis=1
+            )
+        )
         for network in (head, independent)
     ]
     assert opinions[0] is not None
@@ -87,7 +103,11 @@ def striking_pairs(
                 bias=found.delta[at],
                 change=change.delta[found.rows[at]],
                 labels=(labels[0], labels[1], labels[2]),
-                probabilities=(float(told[0][at].max()), float(told[1][at].max()), float(told[2][at].max())),
+                probabilities=(
+                    float(told[0][at].max()),
+                    float(told[1][at].max()),
+                    float(told[2][at].max()),
+                ),
                 head=_two(opinions[0][place]),
                 independent=None if opinions[1] is None else _two(opinions[1][place]),
             )

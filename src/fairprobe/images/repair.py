@@ -1,12 +1,16 @@
-"""Retraining a detector with the image IDIs that were found in it, and what that changed beyond what more training changes anyway.
+"""Retraining a detector with the image IDIs that were found in it, and what that changed beyond
+what more training changes anyway.
 
-Zheng et al., "NeuronFair", ICSE 2022, §5.5: retrain with all image IDIs, then compare AUC and detection rate before and after.
+Zheng et al., "NeuronFair", ICSE 2022, §5.5: retrain with all image IDIs, then compare AUC and
+detection rate before and after.
 
 Deliberate choices:
-- Both pictures of a pair, x + Δ_bias and x + Δ_bias + Δ_sens, are learnt with the class of the picture that they were made of.
-- Each state is measured with a *fresh* Δ_sens, made with a new attribute head on its own trunk: an old one does not transfer, so it would
-  praise any new training.
-- The control is the same fine-tuning, step by step, with the clean pictures in the place of the IDIs.
+- Both pictures of a pair, x + Δ_bias and x + Δ_bias + Δ_sens, are learnt with the class of the
+  picture that they were made of.
+- Each state is measured with a *fresh* Δ_sens, made with a new attribute head on its own trunk: an
+  old one does not transfer, so it would praise any new training.
+- The control is the same fine-tuning, step by step, with the clean pictures in the place of the
+  IDIs.
 - IDIs come from pictures that the detector may learn from; everything is measured on held-out ones.
 """
 
@@ -38,7 +42,9 @@ ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
 
 @dataclass(frozen=True)
 class Task:
-    """What every state is measured with: the data, the attribute, the rows to learn it from and to attack, and how."""
+    """What every state is measured with: the data, the attribute, the rows to learn it from and to
+    attack, and how.
+    """
 
     data: ImageSet
     sensitive: str
@@ -58,7 +64,9 @@ class State:
     detection_rate: Rate
     flips: Rate
     differing: Rate
-    """IDIs of the detector before, made from held-out faces, whose verdict the fresh change still changes."""
+    """IDIs of the detector before, made from held-out faces, whose verdict the fresh change still
+    changes.
+    """
     differing_faces: Rate
     """Held-out faces as they are, whose verdict the fresh change alone changes."""
     auc: float
@@ -83,7 +91,9 @@ class Repaired:
 
 
 def idi_pictures(images: Bytes, change: Change, findings: ImageFindings) -> Bytes:
-    """Both pictures of each pair; `images` and `change` are what the search was given. As bytes, for that is what pictures are."""
+    """Both pictures of each pair; `images` and `change` are what the search was given. As bytes,
+    for that is what pictures are.
+    """
     without = np.clip(as_numbers(images[findings.rows]) + findings.delta, 0, 1)
     with_change = np.clip(without + change.delta[findings.rows], 0, 1)
     return np.round(np.concatenate([without, with_change]) * 255).astype(np.uint8)
@@ -99,12 +109,16 @@ def fine_tuned(
     training: Training = ON_REPAIRS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Detector:
-    """A copy of the detector, trained on with the data that it may learn from and with more pictures."""
+    """A copy of the detector, trained on with the data that it may learn from and with more
+    pictures.
+    """
     images = np.concatenate([data.images[~data.held_out], more])
     y = np.concatenate([data.y[~data.held_out], labels])
     new = copy.deepcopy(detector)
     weights = list(new.parameters())
-    if not any(weight.requires_grad for weight in weights):  # frozen for use, not for good: the copy may learn
+    if not any(
+        weight.requires_grad for weight in weights
+    ):  # frozen for use, not for good: the copy may learn
         new.requires_grad_(True)
     if not weights:
         raise ModelError("It has no weights that could learn.")
@@ -112,22 +126,49 @@ def fine_tuned(
     return new
 
 
-def measure(detector: Detector, task: Task, *, before: State | None = None, progress: Callable[[int, int], None] | None = None) -> State:
-    """A fresh attribute head, a fresh change, the interpretation, and a new attack. `before`: whose IDIs are asked about again."""
+def measure(
+    detector: Detector,
+    task: Task,
+    *,
+    before: State | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> State:
+    """A fresh attribute head, a fresh change, the interpretation, and a new attack. `before`: whose
+    IDIs are asked about again.
+    """
     data, attribute = task.data, task.data.attributes[task.sensitive]
     told = quality(detector, data, task.sensitive)
-    head = attribute_head(detector, data.images[task.learnt], attribute.codes[task.learnt], len(attribute.values), seed=task.seed)
+    head = attribute_head(
+        detector,
+        data.images[task.learnt],
+        attribute.codes[task.learnt],
+        len(attribute.values),
+        seed=task.seed,
+    )
     images = data.images[task.attacked]
     change = sensitive_change(head, images, task.change)
     flips = Rate(int(change.flipped.sum()), len(change))
     images, change = images[change.flipped], change.take(change.flipped)
     if len(images) == 0:
         none = Rate(0, 0)
-        return State(told.accuracy, told.detection_rate, flips, none, none, 0.0, 0.0, none, np.empty(0), as_numbers(images))
+        return State(
+            told.accuracy,
+            told.detection_rate,
+            flips,
+            none,
+            none,
+            0.0,
+            0.0,
+            none,
+            np.empty(0),
+            as_numbers(images),
+        )
     signs, walk = np.random.default_rng(task.seed).spawn(2)
     bias = image_bias(detector, images, change, by=task.by)
     noise = image_bias(detector, images, random_change(head, images, change, rng=signs), by=task.by)
-    found = search_images(detector, images, change, task.search, bias=bias, rng=walk, progress=progress)
+    found = search_images(
+        detector, images, change, task.search, bias=bias, rng=walk, progress=progress
+    )
     if found.stopped == "interrupted":  # half an attack is no measurement
         raise KeyboardInterrupt
     moved = ~found.at_seed

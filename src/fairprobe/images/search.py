@@ -1,21 +1,27 @@
-"""Images on which a detector changes its mind when the sensitive attribute is changed: NeuronFair, ADF and EIDIG on pixels.
+"""Images on which a detector changes its mind when the sensitive attribute is changed: NeuronFair,
+ADF and EIDIG on pixels.
 
-Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. ADF and EIDIG as in `fairprobe.search.methods`, carried over to pixels.
+Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. ADF and EIDIG as in
+`fairprobe.search.methods`, carried over to pixels.
 
-    paper                       here
-    Δ_bias                      `ImageFindings.delta`
-    the pair                    x + Δ_bias, and clip(x + Δ_bias + Δ_sens)
-    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)     `_neuronfair`, by its derivative; ascended
-    ADF: ∇ of the cross-entropy to the own label       `_adf`, where x and x' agree on the sign
-    EIDIG: ∇ of the own label's probability            `_eidig`, against it, likewise; memories for x and x' apart
-    step, max_iter, μ, p_r, r_step                     `ImageSearch`
+    paper                       here Δ_bias                      `ImageFindings.delta` the pair
+    x + Δ_bias, and clip(x + Δ_bias + Δ_sens) J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)
+    `_neuronfair`, by its derivative; ascended ADF: ∇ of the cross-entropy to the own label
+    `_adf`, where x and x' agree on the sign EIDIG: ∇ of the own label's probability
+    `_eidig`, against it, likewise; memories for x and x' apart step, max_iter, μ, p_r, r_step
+    `ImageSearch`
 
 Deliberate choices:
-- "No sign, step 0.15" needs a norm: the gradient is brought to an L2 length of 1 for each image. Raw ones explode (NeuronFair) or vanish.
-- The gradients of a pair are brought to a common length of 1 before they enter the momentum: raw ones differ by orders of magnitude.
-- log(a + 1e-8); a zero gradient, or no agreement at all, means a random direction, so that no seed stalls.
-- One pass of the network judges a pair and gives its gradient; the derivative is taken from the biased layer downwards.
-- A label is the greatest logit. Where rounding could decide which one that is, a pair is not counted and goes on.
+- "No sign, step 0.15" needs a norm: the gradient is brought to an L2 length of 1 for each image.
+  Raw ones explode (NeuronFair) or vanish.
+- The gradients of a pair are brought to a common length of 1 before they enter the momentum: raw
+  ones differ by orders of magnitude.
+- log(a + 1e-8); a zero gradient, or no agreement at all, means a random direction, so that no seed
+  stalls.
+- One pass of the network judges a pair and gives its gradient; the derivative is taken from the
+  biased layer downwards.
+- A label is the greatest logit. Where rounding could decide which one that is, a pair is not
+  counted and goes on.
 - An image that is discriminatory before any step is counted apart (`at_seed`).
 """
 
@@ -32,7 +38,14 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.images.change import Change, check_change, l2_of, pieces, scaled, slope_of_cross_entropy
+from fairprobe.images.change import (
+    Change,
+    check_change,
+    l2_of,
+    pieces,
+    scaled,
+    slope_of_cross_entropy,
+)
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.model import one_thread
@@ -42,12 +55,15 @@ Method = Literal["neuronfair", "adf", "eidig", "random"]
 MOMENTUM: dict[Method, float] = {"neuronfair": 0.1, "adf": 0.0, "eidig": 0.5, "random": 0.0}
 
 SMALLEST_ACTIVATION = 1e-8
-CERTAIN = 1e-5  # of the logits' size: closer ones may change places when the same image is asked in another batch
+# of the logits' size: closer ones may change places when the same image is asked in another batch
+CERTAIN = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearch:
-    """The method and its numbers; `momentum` None takes the method's own. `random_share` and `r_step` are NeuronFair's."""
+    """The method and its numbers; `momentum` None takes the method's own. `random_share` and
+    `r_step` are NeuronFair's.
+    """
 
     method: Method = "neuronfair"
     step: float = 0.15
@@ -59,13 +75,20 @@ class ImageSearch:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
-            raise SettingError(f"The method is one of {', '.join(get_args(Method))}; got '{self.method}'.")
+            raise SettingError(
+                f"The method is one of {', '.join(get_args(Method))}; got '{self.method}'."
+            )
         if not 0 < self.step < float("inf"):
             raise SettingError(f"The step must be positive, such as 0.15; got {self.step:g}.")
         if self.max_iter < 0 or min(self.r_step, self.batch) < 1:
-            raise SettingError(f"max_iter must be 0 or more, r_step and batch 1 or more; got {self}.")
+            raise SettingError(
+                f"max_iter must be 0 or more, r_step and batch 1 or more; got {self}."
+            )
         if not 0 <= self.random_share <= 1 or not 0 <= self.decay < 1:
-            raise SettingError(f"random_share lies between 0 and 1 and the momentum between 0 and below 1; got {self}.")
+            raise SettingError(
+                "random_share lies between 0 and 1 and the momentum between 0 and below 1; got"
+                f" {self}."
+            )
 
     @property
     def decay(self) -> float:
@@ -74,7 +97,9 @@ class ImageSearch:
 
 @dataclass(frozen=True)
 class ImageFindings:
-    """The IDIs of one search. `rows` are the seeds that led to one; `delta` what was added to them, which is zero for those `at_seed`."""
+    """The IDIs of one search. `rows` are the seeds that led to one; `delta` what was added to them,
+    which is zero for those `at_seed`.
+    """
 
     method: Method
     rows: Ints
@@ -98,12 +123,16 @@ class ImageFindings:
 
     @property
     def success(self) -> float:
-        """The share of all seeds that lead to an IDI, those that were one from the start among them."""
+        """The share of all seeds that lead to an IDI, those that were one from the start among
+        them.
+        """
         return len(self) / self.seeds if self.seeds else 0.0
 
     @property
     def gsr(self) -> float:
-        """The share of seeds, of those that were no IDI from the start, out of which the search makes one: each gives one picture."""
+        """The share of seeds, of those that were no IDI from the start, out of which the search
+        makes one: each gives one picture.
+        """
         tried = self.seeds - int(self.at_seed.sum())
         return self.made / tried if tried else 0.0
 
@@ -127,15 +156,18 @@ def search_images(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImageFindings:
-    """Searches from every image. `network` answers with a logit for each class; NeuronFair also needs its interpretation, `bias`.
+    """Searches from every image. `network` answers with a logit for each class; NeuronFair also
+    needs its interpretation, `bias`.
 
-    An interrupt (Ctrl-C) ends the search and keeps what was found; `stopped` says so. An error on the way carries what was found until
-    then as `error.findings`.
+    An interrupt (Ctrl-C) ends the search and keeps what was found; `stopped` says so. An error on
+    the way carries what was found until then as `error.findings`.
     """
     how = settings or ImageSearch()
     check_change(images, change)
     if how.method == "neuronfair" and bias is None:
-        raise SettingError("NeuronFair needs to know the biased neurons: give the result of image_bias as `bias`.")
+        raise SettingError(
+            "NeuronFair needs to know the biased neurons: give the result of image_bias as `bias`."
+        )
     run = _Run(network.eval(), how, len(images), progress)
     try:
         with one_thread():
@@ -149,7 +181,9 @@ def search_images(
 
 
 class _Walkers:
-    """The seeds of one batch that still walk: where they started, how far they came, what will be added to change the attribute."""
+    """The seeds of one batch that still walk: where they started, how far they came, what will be
+    added to change the attribute.
+    """
 
     def __init__(self, rows: Ints, start: Tensor, sensitive: Tensor) -> None:
         self.rows, self.start, self.sensitive = rows, start, sensitive
@@ -167,14 +201,24 @@ class _Walkers:
 
     def keep(self, left: Tensor) -> None:
         self.rows = self.rows[left.cpu().numpy()]
-        self.start, self.sensitive, self.delta = self.start[left], self.sensitive[left], self.delta[left]
+        self.start, self.sensitive, self.delta = (
+            self.start[left],
+            self.sensitive[left],
+            self.delta[left],
+        )
         self.memory = {name: value[left] for name, value in self.memory.items()}
 
 
 class _Run:
     """One search over all batches."""
 
-    def __init__(self, network: nn.Module, how: ImageSearch, seeds: int, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        how: ImageSearch,
+        seeds: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         self.network, self.how, self.total, self.progress = network, how, seeds, progress
         self.found: list[tuple[Ints, Rows, int]] = []  # rows, deltas, iteration
         self.begun = self.generated = 0
@@ -182,12 +226,20 @@ class _Run:
         self.call = -1
         self.start = perf_counter()
 
-    def whole(self, images: Images, change: Change, bias: NeuronBias | None, rng: np.random.Generator) -> None:
+    def whole(
+        self, images: Images, change: Change, bias: NeuronBias | None, rng: np.random.Generator
+    ) -> None:
         streams = rng.spawn(-(-len(images) // self.how.batch))
-        for (rows, x), own_rng in zip(pieces(self.network, images, self.how.batch), streams, strict=True):
+        for (rows, x), own_rng in zip(
+            pieces(self.network, images, self.how.batch), streams, strict=True
+        ):
             if self.how.method == "neuronfair" and self.layer is None and bias is not None:
                 self.look_at(bias, x[:1])
-            walkers = _Walkers(np.arange(rows.start, rows.stop, dtype=np.int64), x, torch.from_numpy(change.delta[rows]).to(x))
+            walkers = _Walkers(
+                np.arange(rows.start, rows.stop, dtype=np.int64),
+                x,
+                torch.from_numpy(change.delta[rows]).to(x),
+            )
             self.one_batch(walkers, own_rng)
             if self.progress is not None:
                 self.progress(rows.stop, self.total)
@@ -196,28 +248,43 @@ class _Run:
         self.layer = bias.most_biased
         names = hidden_layers(self.network, image)
         if self.layer.name not in names:
-            raise ModelError(f"The interpretation is of another network: this one has no layer '{self.layer.name}'.")
+            raise ModelError(
+                "The interpretation is of another network: this one has no layer"
+                f" '{self.layer.name}'."
+            )
         self.call = names.index(self.layer.name)
 
     def one_batch(self, walkers: _Walkers, rng: np.random.Generator) -> None:
         self.begun += len(walkers.rows)
-        for iteration in range(self.how.max_iter + 1):  # the image after the last move is judged too
+        for iteration in range(
+            self.how.max_iter + 1
+        ):  # the image after the last move is judged too
             last = iteration == self.how.max_iter or self.how.method == "random"
             differs, gradients = self.ask(walkers, iteration, rng, judge_only=last)
             self.generated += len(walkers.rows)
             hit = differs.cpu().numpy()
             if hit.any():
-                self.found.append((walkers.rows[hit], walkers.delta[differs].cpu().numpy(), iteration))
+                self.found.append(
+                    (walkers.rows[hit], walkers.delta[differs].cpu().numpy(), iteration)
+                )
             walkers.keep(~differs)
             if len(walkers.rows) == 0 or iteration == self.how.max_iter:
                 return
-            kept = None if gradients is None else gradients.view(2, -1, *gradients.shape[1:])[:, ~differs]
+            kept = (
+                None
+                if gradients is None
+                else gradients.view(2, -1, *gradients.shape[1:])[:, ~differs]
+            )
             walkers.move(self.direction(walkers, kept, rng), self.how.step)
 
-    # -- one step ---------------------------------------------------------------------------------------------------
+    # -- one step ----------------------------------------------------------------------------------
 
-    def ask(self, walkers: _Walkers, iteration: int, rng: np.random.Generator, *, judge_only: bool) -> tuple[Tensor, Tensor | None]:
-        """(n,) whether the labels of each pair differ, and (2n, …) the gradient of the method's objective by the pixels."""
+    def ask(
+        self, walkers: _Walkers, iteration: int, rng: np.random.Generator, *, judge_only: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """(n,) whether the labels of each pair differ, and (2n, …) the gradient of the method's
+        objective by the pixels.
+        """
         pair = walkers.pair()
         if judge_only:
             with torch.no_grad():
@@ -234,28 +301,44 @@ class _Run:
                 logits = self.network(z.clone())  # likewise
             differs = _differs(logits)
             if self.layer is not None:
-                objective, slope = seen[0], self._neuronfair(seen[0].detach(), walkers, iteration, rng)
+                objective, slope = (
+                    seen[0],
+                    self._neuronfair(seen[0].detach(), walkers, iteration, rng),
+                )
             else:
-                objective, slope = logits, (_adf if self.how.method == "adf" else _eidig)(logits.detach())
+                objective, slope = (
+                    logits,
+                    (_adf if self.how.method == "adf" else _eidig)(logits.detach()),
+                )
             if not objective.requires_grad:  # nothing here depends on the pixels
                 return differs, torch.zeros_like(pair)
             slope = _by_pair(slope, scaled).to(objective.dtype)
-            (gradient,) = torch.autograd.grad(objective, z, slope, allow_unused=True, materialize_grads=True)
+            (gradient,) = torch.autograd.grad(
+                objective, z, slope, allow_unused=True, materialize_grads=True
+            )
         return differs, gradient
 
-    def _neuronfair(self, a: Tensor, walkers: _Walkers, iteration: int, rng: np.random.Generator) -> Tensor:
+    def _neuronfair(
+        self, a: Tensor, walkers: _Walkers, iteration: int, rng: np.random.Generator
+    ) -> Tensor:
         """The derivative of J(x) by a(x), and of J(x') by a(x'). A dead neuron has none."""
         assert self.layer is not None
         if iteration % self.how.r_step == 0:
-            walkers.memory["watched"] = _watched(self.layer, len(walkers.rows), self.how.random_share, rng).to(a.device)
+            walkers.memory["watched"] = _watched(
+                self.layer, len(walkers.rows), self.how.random_share, rng
+            ).to(a.device)
         watched = walkers.memory["watched"]
-        shape = a.shape[1:] if watched.shape[1] == a[0].numel() else (a.shape[1], *[1] * (a.ndim - 2))  # neurons are positions, or maps
+        shape = (
+            a.shape[1:] if watched.shape[1] == a[0].numel() else (a.shape[1], *[1] * (a.ndim - 2))
+        )  # neurons are positions, or maps
         mask = watched.view(1, -1, *shape)
         mine, other = a.chunk(2)
         ratio = (torch.cat([other, mine]) / (a + SMALLEST_ACTIVATION)).masked_fill_(a == 0, 0)
         return -(ratio.view(2, -1, *a.shape[1:]) * mask).view_as(a)
 
-    def direction(self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator) -> Tensor:
+    def direction(
+        self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator
+    ) -> Tensor:
         """(n, …) where to go, of length 1 for each image; `gradients` are (2, n, …)."""
         if gradients is None:
             return _random(walkers.start, rng)
@@ -276,13 +359,22 @@ class _Run:
 
     def findings(self, stopped: str, images: Images) -> ImageFindings:
         found = sorted(
-            ((row, delta, at) for rows, deltas, at in self.found for row, delta in zip(rows, deltas, strict=True)), key=lambda one: one[0]
+            (
+                (row, delta, at)
+                for rows, deltas, at in self.found
+                for row, delta in zip(rows, deltas, strict=True)
+            ),
+            key=lambda one: one[0],
         )
         iterations = np.array([at for _, _, at in found], dtype=np.int64)
         return ImageFindings(
             method=self.how.method,
             rows=np.array([row for row, _, _ in found], dtype=np.int64),
-            delta=np.stack([delta for _, delta, _ in found]) if found else np.empty((0, *images.shape[1:]), dtype=np.float32),
+            delta=(
+                np.stack([delta for _, delta, _ in found])
+                if found
+                else np.empty((0, *images.shape[1:]), dtype=np.float32)
+            ),
             iterations=iterations,
             at_seed=iterations == 0,
             seeds=self.begun,
@@ -296,8 +388,9 @@ def _differs(logits: Tensor) -> Tensor:
     """Whether the labels of each pair differ beyond what rounding can do."""
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ModelError(
-            f"The network must answer each image with a logit for each of two or more classes; it answered {tuple(logits.shape)}. "
-            "own_detector makes them of one logit or of probabilities."
+            "The network must answer each image with a logit for each of two or more classes; it"
+            f" answered {tuple(logits.shape)}. own_detector makes them of one logit or of"
+            " probabilities."
         )
     logits = logits.detach()
     top = logits.topk(2, dim=1)
@@ -322,14 +415,18 @@ def _watched(layer: LayerBias, count: int, share: float, rng: np.random.Generato
     watched = np.zeros((count, layer.neurons), dtype=np.float32)
     some = int(layer.neurons * share)
     if some:
-        chosen = rng.random(watched.shape, dtype=np.float32).argpartition(some - 1, axis=1)[:, :some]
+        chosen = rng.random(watched.shape, dtype=np.float32).argpartition(some - 1, axis=1)[
+            :, :some
+        ]
         np.put_along_axis(watched, chosen, 1, axis=1)
     watched[:, layer.biased] = 1
     return torch.from_numpy(watched)
 
 
 def _by_pair(values: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
-    """Applies a rule for each image to both images of each pair together: (2n, …) in, (2n, …) out."""
+    """Applies a rule for each image to both images of each pair together: (2n, …) in, (2n, …)
+    out.
+    """
     pairs = values.view(2, -1, *values.shape[1:]).transpose(0, 1)
     return rule(pairs).transpose(0, 1).reshape(values.shape)
 

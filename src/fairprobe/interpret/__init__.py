@@ -1,4 +1,6 @@
-"""Looking inside a network: which neurons react to the sensitive attribute, and whether that matters."""
+"""Looking inside a network: which neurons react to the sensitive attribute, and whether that
+matters.
+"""
 
 from fairprobe.interpret.ablation import Ablation, ablation
 from fairprobe.interpret.coverage import Coverage, coverage

@@ -1,7 +1,9 @@
-"""Ablation: silence the biased neurons and see whether the discrimination falls. The evidence that the interpretation is causal.
+"""Ablation: silence the biased neurons and see whether the discrimination falls. The evidence that
+the interpretation is causal.
 
-Silencing as many *random* neurons of the same layer is the control. Silencing much of a layer can also make a network answer
-the same to everybody, which looks fair and is useless: so the accuracy stands beside each rate.
+Silencing as many *random* neurons of the same layer is the control. Silencing much of a layer can
+also make a network answer the same to everybody, which looks fair and is useless: so the accuracy
+stands beside each rate.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ REPEATS = 10  # random choices of neurons; their mean is reported
 
 @dataclass(frozen=True)
 class Ablation:
-    """DM-RS and accuracy of the network as it is, without its biased neurons, and without as many random ones (mean of `repeats`)."""
+    """DM-RS and accuracy of the network as it is, without its biased neurons, and without as many
+    random ones (mean of `repeats`).
+    """
 
     before: float
     biased_zeroed: float
@@ -35,18 +39,45 @@ class Ablation:
 
 
 def ablation(
-    domain: Domain, model: TorchModel, layer: LayerBias, x: Rows, y: Ints, *, rng: np.random.Generator, samples: int = 10_000
+    domain: Domain,
+    model: TorchModel,
+    layer: LayerBias,
+    x: Rows,
+    y: Ints,
+    *,
+    rng: np.random.Generator,
+    samples: int = 10_000,
 ) -> Ablation:
-    """Measures on the same uniform sample of the domain, and the accuracy on the rows `x` with labels `y`."""
+    """Measures on the same uniform sample of the domain, and the accuracy on the rows `x` with
+    labels `y`.
+    """
     drawn = domain.sample(samples, rng=rng)
 
     def measure(some: Model) -> tuple[float, float]:
-        return float(judge(domain, some, drawn).is_discriminatory.mean()), float((some.labels(x) == y).mean())
+        return float(judge(domain, some, drawn).is_discriminatory.mean()), float(
+            (some.labels(x) == y).mean()
+        )
 
     before = measure(model)
-    biased = measure(model.with_zeroed(layer.name, layer.biased, x)) if len(layer.biased) else before
+    biased = (
+        measure(model.with_zeroed(layer.name, layer.biased, x)) if len(layer.biased) else before
+    )
     random = before
     if len(layer.biased):
-        choices = [rng.choice(layer.neurons, len(layer.biased), replace=False) for _ in range(REPEATS)]
-        random = tuple(np.mean([measure(model.with_zeroed(layer.name, some, x)) for some in choices], axis=0))
-    return Ablation(before[0], biased[0], float(random[0]), before[1], biased[1], float(random[1]), len(layer.biased), samples, REPEATS)
+        choices = [
+            rng.choice(layer.neurons, len(layer.biased), replace=False) for _ in range(REPEATS)
+        ]
+        random = tuple(
+            np.mean([measure(model.with_zeroed(layer.name, some, x)) for some in choices], axis=0)
+        )
+    return Ablation(
+        before[0],
+        biased[0],
+        float(random[0]),
+        before[1],
+        biased[1],
+        float(random[1]),
+        len(layer.biased),
+        samples,
+        REPEATS,
+    )

@@ -1,4 +1,6 @@
-"""Biased-neuron coverage: how many of the biased neurons an instance, or a set of instances, switches on (NeuronFair, §5.3)."""
+"""Biased-neuron coverage: how many of the biased neurons an instance, or a set of instances,
+switches on (NeuronFair, §5.3).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ ROWS_AT_ONCE = 16384
 
 @dataclass(frozen=True)
 class Coverage:
-    """`each` instance's share of biased neurons that it activates, and the share that the `union` of all activates."""
+    """`each` instance's share of biased neurons that it activates, and the share that the `union`
+    of all activates.
+    """
 
     each: Floats
     union: float

@@ -1,4 +1,6 @@
-"""What each image of a group excites in each layer of a network: the mean of every feature map, taken while the network runs."""
+"""What each image of a group excites in each layer of a network: the mean of every feature map,
+taken while the network runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from fairprobe.model import one_thread
 from fairprobe.model.formats.own_code import own_errors
 from fairprobe.model.trace import ACTIVATIONS, layer_names
 
-Images: TypeAlias = "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
+Images: TypeAlias = (
+    "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
+)
 Order = Literal["image", "group"]
 
 AT_ONCE = 64  # images
@@ -27,7 +31,8 @@ AT_ONCE = 64  # images
 
 @dataclass(frozen=True)
 class Excitement:
-    """What each image excites in each layer: `values[layer][group]` is (images, 1), the strongest map, or (images, maps).
+    """What each image excites in each layer: `values[layer][group]` is (images, 1), the strongest
+    map, or (images, maps).
 
     Measured once, it can be compared as a whole and in small samples.
     """
@@ -43,9 +48,15 @@ class Excitement:
         """That many images of each group, drawn without putting back."""
         sizes = [len(part) for part in self.values[0]]
         if not 2 <= count <= min(sizes):
-            raise SettingError(f"A sample must have 2 images of each group or more, and {min(sizes)} at most; got {count}.")
+            raise SettingError(
+                f"A sample must have 2 images of each group or more, and {min(sizes)} at most; got"
+                f" {count}."
+            )
         chosen = [rng.choice(size, count, replace=False) for size in sizes]
-        values = tuple(tuple(part[rows] for part, rows in zip(layer, chosen, strict=True)) for layer in self.values)
+        values = tuple(
+            tuple(part[rows] for part, rows in zip(layer, chosen, strict=True))
+            for layer in self.values
+        )
         return Excitement(self.groups, self.names, self.maps, self.convolutions, values, self.order)
 
 
@@ -59,9 +70,14 @@ def excitement(
     batch: int = AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Excitement:
-    """One pass over all images. Of a map only its mean is kept, so memory does not grow with the size of the images."""
+    """One pass over all images. Of a map only its mean is kept, so memory does not grow with the
+    size of the images.
+    """
     if order not in ("image", "group"):
-        raise SettingError(f"The order is image (the strongest map of each image) or group (of the group's mean); got '{order}'.")
+        raise SettingError(
+            "The order is image (the strongest map of each image) or group (of the group's mean);"
+            f" got '{order}'."
+        )
     if batch < 1:
         raise SettingError(f"A batch has 1 image or more; got {batch}.")
     tensors = _checked(groups)
@@ -74,8 +90,15 @@ def excitement(
             parts: list[list[Floats]] = []
             for at in range(0, len(images), batch):
                 with own_errors(f"The network failed on images of group '{name}'"):
-                    means = _means(model, _given(images[at : at + batch], parameter), wanted, channels_last)
-                parts.append([_reduced(one, names[layer], name, order) for layer, one in zip(wanted, means.values, strict=True)])
+                    means = _means(
+                        model, _given(images[at : at + batch], parameter), wanted, channels_last
+                    )
+                parts.append(
+                    [
+                        _reduced(one, names[layer], name, order)
+                        for layer, one in zip(wanted, means.values, strict=True)
+                    ]
+                )
                 done += len(images[at : at + batch])
                 if progress is not None:
                     progress(done, total)
@@ -90,11 +113,13 @@ def excitement(
     )
 
 
-# -- looking in ---------------------------------------------------------------------------------------------------------
+# -- looking in ------------------------------------------------------------------------------------
 
 
 class _Means(TorchFunctionMode):
-    """Takes each map's mean the moment its activation is computed: the network may change it in place, and it need not be kept."""
+    """Takes each map's mean the moment its activation is computed: the network may change it in
+    place, and it need not be kept.
+    """
 
     def __init__(self, wanted: Sequence[int], channels_last: bool) -> None:
         super().__init__()
@@ -108,7 +133,9 @@ class _Means(TorchFunctionMode):
             if self._calls in self._wanted:
                 maps = result.movedim(-1, 1) if self._channels_last else result
                 self.values.append(
-                    maps.flatten(2).mean(dim=2, dtype=torch.float64) if maps.ndim > 2 else maps.double().reshape(len(maps), -1)
+                    maps.flatten(2).mean(dim=2, dtype=torch.float64)
+                    if maps.ndim > 2
+                    else maps.double().reshape(len(maps), -1)
                 )
                 self.are_maps.append(maps.ndim > 2)
             self._calls += 1
@@ -123,22 +150,29 @@ def _means(model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last
 
 
 def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
-    """(images, 1) or (images, maps). Taking the strongest map first makes one rule of both orders: the greatest of the means."""
+    """(images, 1) or (images, maps). Taking the strongest map first makes one rule of both orders:
+    the greatest of the means.
+    """
     values: Floats = means.cpu().numpy()
     if not np.isfinite(values).all():
         raise ModelError(
-            f"Layer '{layer}' gives values that are not finite for images of group '{group}'. Check the network's weights and the scale of "
-            "the pixels."
+            f"Layer '{layer}' gives values that are not finite for images of group '{group}'. Check"
+            " the network's weights and the scale of the pixels."
         )
     return values.max(axis=1, keepdims=True) if order == "image" else values
 
 
-def _layers(model: nn.Module, first: Tensor, parameter: Tensor, asked: Sequence[str] | None) -> tuple[list[str], list[int]]:
+def _layers(
+    model: nn.Module, first: Tensor, parameter: Tensor, asked: Sequence[str] | None
+) -> tuple[list[str], list[int]]:
     """The hidden layers by name, and the places of those to look at."""
     with own_errors(f"The network does not take images of shape {tuple(first.shape[1:])}"):
         names, _ = layer_names(model, _given(first, parameter))
     if not names:
-        raise ModelError("The network has no hidden layer with an activation function, so there is nothing to look at.")
+        raise ModelError(
+            "The network has no hidden layer with an activation function, so there is nothing to"
+            " look at."
+        )
     for name in asked or ():
         if name not in names:
             raise SettingError(f"The network has no layer '{name}'.{suggest(name, names)}")
@@ -165,24 +199,37 @@ def _quiet(model: nn.Module) -> Iterator[None]:
 
 def _checked(groups: Mapping[str, Images]) -> dict[str, Tensor]:
     if len(groups) < 2:
-        raise DataError(f"Groups are compared with each other, so there must be two or more; got {len(groups)}.")
-    tensors = {str(name): images if isinstance(images, Tensor) else torch.from_numpy(np.asarray(images)) for name, images in groups.items()}
+        raise DataError(
+            f"Groups are compared with each other, so there must be two or more; got {len(groups)}."
+        )
+    tensors = {
+        str(name): images if isinstance(images, Tensor) else torch.from_numpy(np.asarray(images))
+        for name, images in groups.items()
+    }
     first, example = next(iter(tensors.items()))
     for name, images in tensors.items():
         if images.ndim not in (2, 3, 4):
             raise DataError(
-                f"Group '{name}' has the shape {tuple(images.shape)}; expected images (number, channels, height, width) or rows of numbers."
+                f"Group '{name}' has the shape {tuple(images.shape)}; expected images (number,"
+                " channels, height, width) or rows of numbers."
             )
         if len(images) == 0:
             raise DataError(f"Group '{name}' has no image. Give it some, or leave the group out.")
         if len(images) == 1:
-            raise DataError(f"Group '{name}' has one image only, and one cannot tell how much they vary. Give it five or more.")
+            raise DataError(
+                f"Group '{name}' has one image only, and one cannot tell how much they vary. Give"
+                " it five or more."
+            )
         if images.shape[1:] != example.shape[1:]:
             raise DataError(
-                f"Images of group '{name}' are {_size(images)}, those of group '{first}' {_size(example)}. Bring all to one size."
+                f"Images of group '{name}' are {_size(images)}, those of group '{first}'"
+                f" {_size(example)}. Bring all to one size."
             )
         if images.is_floating_point() and not bool(torch.isfinite(images).all()):
-            raise DataError(f"Group '{name}' has pixels that are not finite (NaN or infinite). Leave those images out.")
+            raise DataError(
+                f"Group '{name}' has pixels that are not finite (NaN or infinite). Leave those"
+                " images out."
+            )
     return tensors
 
 

@@ -1,20 +1,23 @@
-"""InsideBias: a network that learnt little about a group is less excited by it in its last layers; a few images of each group show it.
+"""InsideBias: a network that learnt little about a group is less excited by it in its last layers;
+a few images of each group show it.
 
-Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender Biometrics", ICPR 2020.
+Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
+Biometrics", ICPR 2020.
 
-    paper                           here
-    λ[l], of a group                `LayerActivation.activation`
-    λ'[l], normalised               `InsideBias.curves`
-    Λ[l], the Activation Ratio      `LayerActivation.ratio`; of the layer that decides, `InsideBias.ratio`
-    τ                               `InsideBias.tau`
+    paper                           here λ[l], of a group
+    `LayerActivation.activation` λ'[l], normalised               `InsideBias.curves` Λ[l], the
+    Activation Ratio      `LayerActivation.ratio`; of the layer that decides, `InsideBias.ratio` τ
+    `InsideBias.tau`
 
-Choices where the paper is silent: activations after the activation function; the strongest map is taken for each image and then averaged
-over the group (`order="image"`; the other order is an option); the last convolutional layer decides, in a network without convolutions the
-last hidden one; a curve is divided by its own greatest value over the layers.
+Choices where the paper is silent: activations after the activation function; the strongest map is
+taken for each image and then averaged over the group (`order="image"`; the other order is an
+option); the last convolutional layer decides, in a network without convolutions the last hidden
+one; a curve is divided by its own greatest value over the layers.
 
-Beside the paper: a ratio of the lowest to the highest group lies below 1 by chance alone, the more so the fewer images there are. So Λ has
-a bootstrap interval and a permutation null at the same group sizes, and "not distinguishable" is a verdict. And a dark image excites
-most networks less, even some that were never trained: `even_brightness` makes images that a second look can be had at.
+Beside the paper: a ratio of the lowest to the highest group lies below 1 by chance alone, the more
+so the fewer images there are. So Λ has a bootstrap interval and a permutation null at the same
+group sizes, and "not distinguishable" is a verdict. And a dark image excites most networks less,
+even some that were never trained: `even_brightness` makes images that a second look can be had at.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from fairprobe.interpret.excitement import AT_ONCE, Excitement, Images, Order, e
 Pixels: TypeAlias = "npt.NDArray[Any]"
 Verdict = Literal["biased", "unbiased", "not distinguishable"]
 
-CONFIDENCE = 0.95  # of the interval; and a Λ that chance reaches in more than the rest of the cases is no evidence
+# of the interval; and a Λ that chance reaches in more than the rest of the cases is no evidence
+CONFIDENCE = 0.95
 RESAMPLES = 1000
 FEWEST = 100
 DRAWN_AT_ONCE = 1 << 22  # numbers of a resample in memory
@@ -44,9 +48,11 @@ WIDEST = 700.0  # on the log scale: a group that some resamples show as silent
 
 @dataclass(frozen=True)
 class LayerActivation:
-    """One layer: λ of each group, their ratio Λ with its interval, and how often chance alone gives a Λ as low (`p_value`).
+    """One layer: λ of each group, their ratio Λ with its interval, and how often chance alone gives
+    a Λ as low (`p_value`).
 
-    Where some group does not excite the layer at all, or its values are negative, a ratio means nothing and is None.
+    Where some group does not excite the layer at all, or its values are negative, a ratio means
+    nothing and is None.
     """
 
     name: str
@@ -63,7 +69,9 @@ class LayerActivation:
 
 @dataclass(frozen=True)
 class InsideBias:
-    """What the groups excite in each layer, and what the deciding layer says. Groups stand in the order in which they were given."""
+    """What the groups excite in each layer, and what the deciding layer says. Groups stand in the
+    order in which they were given.
+    """
 
     groups: tuple[str, ...]
     images: tuple[int, ...]
@@ -94,7 +102,9 @@ class InsideBias:
 
     @property
     def verdict(self) -> Verdict:
-        """Biased: Λ is below τ and chance seldom gives as low a one. Unbiased: the whole interval lies above τ."""
+        """Biased: Λ is below τ and chance seldom gives as low a one. Unbiased: the whole interval
+        lies above τ.
+        """
         assert self.decisive.p_value is not None
         assert self.decisive.low is not None
         if self.is_below and self.decisive.p_value <= 1 - CONFIDENCE:
@@ -112,7 +122,10 @@ class InsideBias:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
-            "groups": [{"name": name, "images": count} for name, count in zip(self.groups, self.images, strict=True)],
+            "groups": [
+                {"name": name, "images": count}
+                for name, count in zip(self.groups, self.images, strict=True)
+            ],
             "decisive": self.decisive.name,
             "ratio": self.ratio,
             "low": self.decisive.low,
@@ -126,7 +139,10 @@ class InsideBias:
             "order": self.order,
             "confidence": CONFIDENCE,
             "resamples": self.resamples,
-            "layers": [{**vars(layer), "activation": dict(zip(self.groups, layer.activation, strict=True))} for layer in self.layers],
+            "layers": [
+                {**vars(layer), "activation": dict(zip(self.groups, layer.activation, strict=True))}
+                for layer in self.layers
+            ],
             "curves": {name: list(curve) for name, curve in self.curves.items()},
         }
 
@@ -144,16 +160,30 @@ def insidebias(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> InsideBias:
-    """Compares how strongly the images of each group excite the network, as it takes them: nothing is scaled here.
+    """Compares how strongly the images of each group excite the network, as it takes them: nothing
+    is scaled here.
 
-    `layers` names those to look at instead of all. `channels_last` is for networks whose maps are (height, width, channels), as in Keras.
+    `layers` names those to look at instead of all. `channels_last` is for networks whose maps are
+    (height, width, channels), as in Keras.
     """
-    excited = excitement(model, groups, layers=layers, order=order, channels_last=channels_last, batch=batch, progress=progress)
+    excited = excitement(
+        model,
+        groups,
+        layers=layers,
+        order=order,
+        channels_last=channels_last,
+        batch=batch,
+        progress=progress,
+    )
     return compare(excited, tau=tau, resamples=resamples, seed=seed)
 
 
-def compare(excited: Excitement, *, tau: float = 0.8, resamples: int = RESAMPLES, seed: int = 0) -> InsideBias:
-    """λ, Λ and the verdict, with resampled images for the interval and exchanged groups for what chance does."""
+def compare(
+    excited: Excitement, *, tau: float = 0.8, resamples: int = RESAMPLES, seed: int = 0
+) -> InsideBias:
+    """λ, Λ and the verdict, with resampled images for the interval and exchanged groups for what
+    chance does.
+    """
     if not 0 < tau <= 1:
         raise SettingError(f"The threshold τ lies above 0 and at most at 1; got {tau:g}.")
     if resamples < FEWEST:
@@ -174,29 +204,42 @@ def compare(excited: Excitement, *, tau: float = 0.8, resamples: int = RESAMPLES
     decisive = [layer for layer in layers if layer.is_convolution] or list(layers)
     if decisive[-1].ratio is None:
         raise ModelError(
-            f"In layer '{decisive[-1].name}' some group's λ is not above 0, and then their ratio means nothing; the layer is dead or "
-            "its activation function gives negative values. Name another layer."
+            f"In layer '{decisive[-1].name}' some group's λ is not above 0, and then their ratio"
+            " means nothing; the layer is dead or its activation function gives negative values."
+            " Name another layer."
         )
     return InsideBias(excited.groups, sizes, layers, decisive[-1], tau, excited.order, resamples)
 
 
 def even_brightness(groups: Mapping[str, Pixels]) -> dict[str, Pixels]:
-    """The same images, each as bright as all are on average, for a control. Pixels are bytes, or numbers from 0 to 1."""
-    means = {name: images.reshape(len(images), -1).mean(axis=1, dtype=np.float64) for name, images in groups.items()}
+    """The same images, each as bright as all are on average, for a control. Pixels are bytes, or
+    numbers from 0 to 1.
+    """
+    means = {
+        name: images.reshape(len(images), -1).mean(axis=1, dtype=np.float64)
+        for name, images in groups.items()
+    }
     wanted = np.concatenate(list(means.values())).mean()
-    return {name: _scaled(groups[name], np.divide(wanted, own, out=np.ones_like(own), where=own > 0)) for name, own in means.items()}
+    return {
+        name: _scaled(groups[name], np.divide(wanted, own, out=np.ones_like(own), where=own > 0))
+        for name, own in means.items()
+    }
 
 
 def _scaled(images: Pixels, factors: Floats) -> Pixels:
     is_bytes = images.dtype == np.uint8
-    scaled = np.clip(images * factors.reshape(-1, *[1] * (images.ndim - 1)), 0, 255 if is_bytes else 1)
+    scaled = np.clip(
+        images * factors.reshape(-1, *[1] * (images.ndim - 1)), 0, 255 if is_bytes else 1
+    )
     return (np.round(scaled) if is_bytes else scaled).astype(images.dtype)
 
 
-# -- comparing ----------------------------------------------------------------------------------------------------------
+# -- comparing -------------------------------------------------------------------------------------
 
 
-def _layer(name: str, maps: int, is_convolution: bool, levels: Floats, moved: Floats, exchanged: Floats) -> LayerActivation:
+def _layer(
+    name: str, maps: int, is_convolution: bool, levels: Floats, moved: Floats, exchanged: Floats
+) -> LayerActivation:
     activation = tuple(levels.tolist())
     if levels.min() <= 0:
         return LayerActivation(name, maps, is_convolution, activation, None, None, None, None, None)
@@ -204,14 +247,26 @@ def _layer(name: str, maps: int, is_convolution: bool, levels: Floats, moved: Fl
     apart = float(np.exp(min(np.quantile(moved, CONFIDENCE), WIDEST)))
     p_value = (1 + int((exchanged <= ratio * (1 + 1e-12)).sum())) / (len(exchanged) + 1)
     return LayerActivation(
-        name, maps, is_convolution, activation, ratio, ratio / apart, min(ratio * apart, 1.0), p_value, float(np.median(exchanged))
+        name,
+        maps,
+        is_convolution,
+        activation,
+        ratio,
+        ratio / apart,
+        min(ratio * apart, 1.0),
+        p_value,
+        float(np.median(exchanged)),
     )
 
 
-def _bootstrap(values: Sequence[Sequence[Floats]], resamples: int, rng: np.random.Generator) -> Floats:
-    """How far the groups' λ move apart when each group's images are drawn anew: (resamples, layers), on the log scale.
+def _bootstrap(
+    values: Sequence[Sequence[Floats]], resamples: int, rng: np.random.Generator
+) -> Floats:
+    """How far the groups' λ move apart when each group's images are drawn anew: (resamples,
+    layers), on the log scale.
 
-    It is the greatest change of any ratio of two groups, so it holds whichever of them are the lowest and the highest.
+    It is the greatest change of any ratio of two groups, so it holds whichever of them are the
+    lowest and the highest.
     """
     moved = []  # (resamples, layers) a group
     for at in range(len(values[0])):
@@ -223,13 +278,19 @@ def _bootstrap(values: Sequence[Sequence[Floats]], resamples: int, rng: np.rando
             parts.append(np.stack([(weights @ one).max(axis=1) for one in group], axis=1))
         level = np.array([one.mean(axis=0).max() for one in group])
         change = np.log(np.maximum(np.concatenate(parts), TINY)) - np.log(np.maximum(level, TINY))
-        moved.append(change * np.sqrt(count / (count - 1)))  # drawn images vary less than fresh ones, which shows where they are few
+        moved.append(
+            change * np.sqrt(count / (count - 1))
+        )  # drawn images vary less than fresh ones, which shows where they are few
     apart: Floats = np.ptp(np.stack(moved), axis=0)
     return apart
 
 
-def _permuted(values: Sequence[Sequence[Floats]], resamples: int, rng: np.random.Generator) -> Floats:
-    """Λ (resamples, layers) of groups of the same sizes, dealt at random from all images together."""
+def _permuted(
+    values: Sequence[Sequence[Floats]], resamples: int, rng: np.random.Generator
+) -> Floats:
+    """Λ (resamples, layers) of groups of the same sizes, dealt at random from all images
+    together.
+    """
     together = [np.concatenate(layer) for layer in values]
     sizes = [len(part) for part in values[0]]
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -237,7 +298,14 @@ def _permuted(values: Sequence[Sequence[Floats]], resamples: int, rng: np.random
     for step in _steps(resamples, len(owner)):
         dealt = rng.permuted(np.tile(owner, (step, 1)), axis=1)
         shares = [(dealt == at) / size for at, size in enumerate(sizes)]
-        parts.append(np.stack([np.stack([(share @ one).max(axis=1) for one in together], axis=1) for share in shares]))
+        parts.append(
+            np.stack(
+                [
+                    np.stack([(share @ one).max(axis=1) for one in together], axis=1)
+                    for share in shares
+                ]
+            )
+        )
     return _ratios(np.concatenate(parts, axis=1))
 
 
@@ -248,7 +316,9 @@ def _steps(resamples: int, width: int) -> Iterator[int]:
 
 
 def _ratios(levels: Floats) -> Floats:
-    """Lowest over highest of (groups, resamples, layers); where a resample excites nothing, there is no difference to see."""
+    """Lowest over highest of (groups, resamples, layers); where a resample excites nothing, there
+    is no difference to see.
+    """
     low, high = levels.min(axis=0), levels.max(axis=0)
     ratios: Floats = np.divide(low, high, out=np.ones_like(low), where=high > 0)
     return ratios

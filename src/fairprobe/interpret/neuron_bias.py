@@ -1,6 +1,8 @@
-"""NeuronFair's interpretation: which layer, and which of its neurons, react to the sensitive attribute (Algorithm 1).
+"""NeuronFair's interpretation: which layer, and which of its neurons, react to the sensitive
+attribute (Algorithm 1).
 
-Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron Identification", ICSE 2022.
+Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron
+Identification", ICSE 2022.
 
     paper                           here
     ActDiff z[l,k]                  `LayerBias.difference`
@@ -10,12 +12,13 @@ Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Bias
     T_d                             `LayerBias.threshold`
     p, the biased neurons           `LayerBias.biased`
 
-Choices where the paper is silent: pairs are the whole data, each row against all its other sensitive values; T_d is the first threshold
-whose SenNeuR is not above it; where no neuron lies above T_d (all that are left share one step of the grid), those above the threshold
-before it are the biased ones.
+Choices where the paper is silent: pairs are the whole data, each row against all its other
+sensitive values; T_d is the first threshold whose SenNeuR is not above it; where no neuron lies
+above T_d (all that are left share one step of the grid), those above the threshold before it are
+the biased ones.
 
-Beside the paper: `auc_scale_free` divides ActDiff by the neuron's standard deviation over the data first, because tanh saturates on
-networks with large activations.
+Beside the paper: `auc_scale_free` divides ActDiff by the neuron's standard deviation over the data
+first, because tanh saturates on networks with large activations.
 """
 
 from __future__ import annotations
@@ -32,13 +35,17 @@ from fairprobe.errors import DataError, ModelError
 from fairprobe.model import TorchModel
 
 GRID = 0.005  # distance between two thresholds of the AS curve
-THRESHOLDS: Floats = np.arange(0, 201, dtype=np.float64) * GRID  # tanh < 1, so the curve has come down to zero at its end
+THRESHOLDS: Floats = (
+    np.arange(0, 201, dtype=np.float64) * GRID
+)  # tanh < 1, so the curve has come down to zero at its end
 ROWS_AT_ONCE = 16384
 
 
 @dataclass(frozen=True)
 class LayerBias:
-    """How one layer reacts to the sensitive attribute; `deviation` is each neuron's standard deviation over the data."""
+    """How one layer reacts to the sensitive attribute; `deviation` is each neuron's standard
+    deviation over the data.
+    """
 
     name: str
     difference: Floats
@@ -63,7 +70,12 @@ class LayerBias:
 
     @property
     def auc_scale_free(self) -> float:
-        relative = np.divide(self.difference, self.deviation, out=np.zeros_like(self.difference), where=self.deviation > 0)
+        relative = np.divide(
+            self.difference,
+            self.deviation,
+            out=np.zeros_like(self.difference),
+            where=self.deviation > 0,
+        )
         return float(_curve(np.tanh(relative)).sum() * GRID)
 
     @property
@@ -99,30 +111,49 @@ class NeuronBias:
         return self.most_biased.auc
 
 
-def neuron_bias(domain: Domain, model: TorchModel, x: Rows, *, progress: Callable[[int, int], None] | None = None) -> NeuronBias:
-    """Compares every row with its counterparts, in every hidden layer. Rows may lie outside the bounds of the other attributes."""
+def neuron_bias(
+    domain: Domain,
+    model: TorchModel,
+    x: Rows,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> NeuronBias:
+    """Compares every row with its counterparts, in every hidden layer. Rows may lie outside the
+    bounds of the other attributes.
+    """
     if len(x) == 0:
         raise DataError("The interpretation needs at least one row.")
     if not model.layers(x):
-        raise ModelError("The network has no hidden layer with an activation function, so there is nothing to interpret.")
+        raise ModelError(
+            "The network has no hidden layer with an activation function, so there is nothing to"
+            " interpret."
+        )
     sums: dict[str, list[torch.Tensor]] = {}  # of differences, of activations, of their squares
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     for start in range(0, len(x), at_once):
         part = x[start : start + at_once]
         own = torch.from_numpy(domain.own_value(part))
-        for name, flat in model.activations(domain.counterparts(part).reshape(-1, len(domain))).items():
+        for name, flat in model.activations(
+            domain.counterparts(part).reshape(-1, len(domain))
+        ).items():
             every = flat.reshape(len(part), domain.value_count, -1)  # (n, V, neurons)
             mine = every[torch.arange(len(part)), own.to(every.device)]
             difference = (every - mine[:, None]).abs().sum(dim=1)  # a row's own value adds zero
             new = [value.double().sum(dim=0) for value in (difference, mine, mine.double() ** 2)]
-            sums[name] = [a + b for a, b in zip(sums[name], new, strict=True)] if name in sums else new
+            sums[name] = (
+                [a + b for a, b in zip(sums[name], new, strict=True)] if name in sums else new
+            )
         if progress is not None:
             progress(min(start + at_once, len(x)), len(x))
-    layers = tuple(_layer(name, [value.cpu().numpy() for value in total], len(x), domain.value_count) for name, total in sums.items())
+    layers = tuple(
+        _layer(name, [value.cpu().numpy() for value in total], len(x), domain.value_count)
+        for name, total in sums.items()
+    )
     for layer in layers:
         if not np.isfinite(layer.difference).all():
             raise ModelError(
-                f"Layer '{layer.name}' gives values that are not finite. Check the network's weights and the scale of its inputs."
+                f"Layer '{layer.name}' gives values that are not finite. Check the network's"
+                " weights and the scale of its inputs."
             )
     return NeuronBias(layers, pairs=len(x) * (domain.value_count - 1))
 

@@ -1,9 +1,30 @@
 """Numbers about findings, networks and people: pure functions."""
 
-from fairprobe.metrics.generation import coverage_rate, dm_rs, generation_diversity, gsr, ms_per_1000_idis, spread
-from fairprobe.metrics.group import SelectionRow, SelectionTable, demographic_parity, equalised_odds, selection_rates, selection_tables
+from fairprobe.metrics.generation import (
+    coverage_rate,
+    dm_rs,
+    generation_diversity,
+    gsr,
+    ms_per_1000_idis,
+    spread,
+)
+from fairprobe.metrics.group import (
+    SelectionRow,
+    SelectionTable,
+    demographic_parity,
+    equalised_odds,
+    selection_rates,
+    selection_tables,
+)
 from fairprobe.metrics.held_out import Divided, Fairness, fairness
-from fairprobe.metrics.individual import IFR, IndividualFairness, ifr_b, ifr_p, individual_fairness, js
+from fairprobe.metrics.individual import (
+    IFR,
+    IndividualFairness,
+    ifr_b,
+    ifr_p,
+    individual_fairness,
+    js,
+)
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
 from fairprobe.metrics.quality import accuracy, f1, mcc

@@ -1,10 +1,12 @@
-"""What a search achieved: how many, how different, how fast — and, apart from it, how common discrimination is.
+"""What a search achieved: how many, how different, how fast — and, apart from it, how common
+discrimination is.
 
-paper       here
-GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to find: this is no population rate
-CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a radius of cosine distance
-DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an exact interval
-(ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
+paper       here GSR         `gsr`: unique IDIs among unique instances generated. A search looks
+where it expects to find: this is no population rate CR, GD      `coverage_rate`,
+`generation_diversity`: which of two sets of IDIs reaches further, at a radius of cosine distance
+DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an
+exact interval (ours)      `spread`: the mean distance between two findings, each attribute scaled
+to [0, 1]
 """
 
 from __future__ import annotations
@@ -58,14 +60,18 @@ def dm_rs(
 
 
 def spread(findings: Findings) -> float | None:
-    """The mean distance of two different findings: 0 all alike, 1 as far apart as can be. None below two findings.
+    """The mean distance of two different findings: 0 all alike, 1 as far apart as can be. None
+    below two findings.
 
-    The distance is the mean over the attributes that are not sensitive; of a number, the difference in codes over the range, of a one-hot
-    attribute, whether it differs. It is exact: from how often each value occurs, not from a sample of pairs.
+    The distance is the mean over the attributes that are not sensitive; of a number, the difference
+    in codes over the range, of a one-hot attribute, whether it differs. It is exact: from how often
+    each value occurs, not from a sample of pairs.
     """
     domain = findings.domain
     columns = domain.other_columns
-    counts = [np.zeros(domain.attributes[column].size or BINS, dtype=np.int64) for column in columns]
+    counts = [
+        np.zeros(domain.attributes[column].size or BINS, dtype=np.int64) for column in columns
+    ]
     for batch in findings.batches():
         x = findings.rows(batch)
         for count, column in zip(counts, columns, strict=True):
@@ -73,21 +79,30 @@ def spread(findings: Findings) -> float | None:
     n = len(findings)
     if n < 2:
         return None
-    distances = [_mean_distance(count, domain.attributes[column].one_hot) for count, column in zip(counts, columns, strict=True)]
-    return float(np.mean(distances)) * n / (n - 1)  # of two different findings, not of one with itself
+    distances = [
+        _mean_distance(count, domain.attributes[column].one_hot)
+        for count, column in zip(counts, columns, strict=True)
+    ]
+    return (
+        float(np.mean(distances)) * n / (n - 1)
+    )  # of two different findings, not of one with itself
 
 
 def _places(domain: Domain, x: Rows, column: int) -> Ints:
     attribute = domain.attributes[column]
     offset = x[:, column] - np.float32(attribute.low)
     if attribute.size is None:
-        offset = np.minimum(offset / np.float32(max(attribute.high - attribute.low, 1e-12)) * BINS, BINS - 1)
+        offset = np.minimum(
+            offset / np.float32(max(attribute.high - attribute.low, 1e-12)) * BINS, BINS - 1
+        )
     places: Ints = offset.astype(np.int64)
     return places
 
 
 def _mean_distance(count: Ints, one_hot: bool) -> float:
-    """E|a − b| / range for two independent draws: between neighbouring values pass all pairs with one below and one above."""
+    """E|a − b| / range for two independent draws: between neighbouring values pass all pairs with
+    one below and one above.
+    """
     share: Floats = count / count.sum()
     if one_hot:
         return float(1 - (share**2).sum())
@@ -103,12 +118,17 @@ def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
         return 0.0
     unit = _unit(by).T
     at_once = max(1, PAIRS_AT_ONCE // len(by))
-    near = [(1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius + ROUNDING for i in range(0, len(of), at_once)]
+    near = [
+        (1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius + ROUNDING
+        for i in range(0, len(of), at_once)
+    ]
     return float(np.concatenate(near).mean())
 
 
 def generation_diversity(ours: Rows, theirs: Rows, radius: float) -> float:
-    """GD: above 1, our findings reach more of theirs than theirs of ours. NaN when neither reaches the other."""
+    """GD: above 1, our findings reach more of theirs than theirs of ours. NaN when neither reaches
+    the other.
+    """
     forward, backward = coverage_rate(theirs, ours, radius), coverage_rate(ours, theirs, radius)
     return forward / backward if backward > 0 else nan
 

@@ -1,9 +1,9 @@
 """How groups of people fare: selection rates and impact ratios, demographic parity, equalised odds.
 
-paper       here
-ΔDP         `demographic_parity`: how far the groups' rates of the favourable prediction lie apart
-ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true label is k
-(law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by attribute and by intersection
+paper       here ΔDP         `demographic_parity`: how far the groups' rates of the favourable
+prediction lie apart ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true
+label is k (law)       `selection_tables`: what a bias audit after New York City's Local Law 144
+lists, by attribute and by intersection
 
 Read them beside the rates: a model that says the same to everybody has perfect differences.
 """
@@ -21,17 +21,31 @@ import pandas as pd
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.metrics.resampling import Column, Estimate, around, column, is_label, labels, ratio, replicates, same_length
+from fairprobe.metrics.resampling import (
+    Column,
+    Estimate,
+    around,
+    column,
+    is_label,
+    labels,
+    ratio,
+    replicates,
+    same_length,
+)
 from fairprobe.rates import Rate
 
-SMALLEST = 0.02  # of the people: below it, Local Law 144 lets a group be left out of the impact ratios
+SMALLEST = (
+    0.02  # of the people: below it, Local Law 144 lets a group be left out of the impact ratios
+)
 LARGEST_INTERSECTION = 4096  # groups
 FEATURES = "sensitive_features"
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Who belongs where: `codes` (N,) are places in `names`, −1 for people whose group is unknown. Some names may have nobody."""
+    """Who belongs where: `codes` (N,) are places in `names`, −1 for people whose group is unknown.
+    Some names may have nobody.
+    """
 
     attribute: str
     names: tuple[str, ...]
@@ -42,8 +56,9 @@ class Groups:
 class SelectionRow:
     """One group: how often it is selected, and that rate over the highest one.
 
-    A small group is listed but never the reference, so its ratio may be above 1. Of an empty group there is no ratio, and the rate, 0 of 0,
-    says nothing. The ratio is not defined either where nobody is selected in any group that could be the reference.
+    A small group is listed but never the reference, so its ratio may be above 1. Of an empty group
+    there is no ratio, and the rate, 0 of 0, says nothing. The ratio is not defined either where
+    nobody is selected in any group that could be the reference.
     """
 
     name: str
@@ -63,7 +78,9 @@ class SelectionRow:
 
 @dataclass(frozen=True)
 class SelectionTable:
-    """The groups of one attribute, or of several together. `unknown` people, whose group is missing, are in no row."""
+    """The groups of one attribute, or of several together. `unknown` people, whose group is
+    missing, are in no row.
+    """
 
     attribute: str
     rows: tuple[SelectionRow, ...]
@@ -71,22 +88,36 @@ class SelectionTable:
     smallest: float
 
 
-# -- the metrics --------------------------------------------------------------------------------------------------------
+# -- the metrics -----------------------------------------------------------------------------------
 
 
-def demographic_parity(y_true: Any, y_pred: Any, *, sensitive_features: Any, positive: Any = 1) -> Estimate:  # noqa: ARG001
-    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not looked at; it is there because all metrics take it.
+def demographic_parity(
+    y_true: Any,  # noqa: ARG001
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    positive: Any = 1,
+) -> Estimate:
+    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not looked at; it is there
+    because all metrics take it.
 
-    For two groups the absolute difference, for more the standard deviation over the groups: that of a population (the groups are all there
-    are, not a sample of groups), each group counting the same however large. Groups with nobody are left out and named.
+    For two groups the absolute difference, for more the standard deviation over the groups: that of
+    a population (the groups are all there are, not a sample of groups), each group counting the
+    same however large. Groups with nobody are left out and named.
     """
     predicted = labels(y_pred, name="y_pred")
     groups = groups_of(sensitive_features, len(predicted))
-    return _apart(groups, is_label(predicted, positive, name="y_pred", option="positive"), groups.codes >= 0)
+    return _apart(
+        groups, is_label(predicted, positive, name="y_pred", option="positive"), groups.codes >= 0
+    )
 
 
-def equalised_odds(y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1) -> Estimate:
-    """ΔEO_{y=given}: as `demographic_parity`, among the people whose true label is `given`. Groups without such people are left out."""
+def equalised_odds(
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1
+) -> Estimate:
+    """ΔEO_{y=given}: as `demographic_parity`, among the people whose true label is `given`. Groups
+    without such people are left out.
+    """
     true, predicted = labels(y_true, name="y_true"), labels(y_pred, name="y_pred")
     same_length("y_pred", len(predicted), "y_true", len(true))
     groups = groups_of(sensitive_features, len(predicted))
@@ -95,21 +126,36 @@ def equalised_odds(y_true: Any, y_pred: Any, *, sensitive_features: Any, given: 
 
 
 def selection_rates(
-    y_pred: Any, *, sensitive_features: Any, positive: Any = 1, smallest: float = SMALLEST, groups: Any = None
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    positive: Any = 1,
+    smallest: float = SMALLEST,
+    groups: Any = None,
 ) -> SelectionTable:
     """Selection rates and impact ratios by group; of several attributes, by their intersections.
 
-    `groups` are the values to expect (for several attributes {attribute: values}), so that those with nobody are named. `smallest` is the
-    share of the people of known group below which a group is small.
+    `groups` are the values to expect (for several attributes {attribute: values}), so that those
+    with nobody are named. `smallest` is the share of the people of known group below which a group
+    is small.
     """
     predicted, selected = _selected(y_pred, positive, smallest)
-    return _table(groups_of(sensitive_features, len(predicted), expected=groups), selected, smallest)
+    return _table(
+        groups_of(sensitive_features, len(predicted), expected=groups), selected, smallest
+    )
 
 
 def selection_tables(
-    y_pred: Any, *, sensitive_features: Any, positive: Any = 1, smallest: float = SMALLEST, groups: Any = None
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    positive: Any = 1,
+    smallest: float = SMALLEST,
+    groups: Any = None,
 ) -> tuple[SelectionTable, ...]:
-    """The table of `selection_rates` for each attribute alone, and after them, if there are several, for their intersections."""
+    """The table of `selection_rates` for each attribute alone, and after them, if there are
+    several, for their intersections.
+    """
     predicted, selected = _selected(y_pred, positive, smallest)
     parts = _attributes(sensitive_features, len(predicted), groups)
     if len(parts) > 1:
@@ -119,7 +165,10 @@ def selection_tables(
 
 def _selected(y_pred: Any, positive: Any, smallest: float) -> tuple[Column, Mask]:
     if not 0 <= smallest < 1:
-        raise SettingError(f"`smallest` is a share of the people, from 0 to below 1; it is {smallest}. 2 % is 0.02.")
+        raise SettingError(
+            f"`smallest` is a share of the people, from 0 to below 1; it is {smallest}. 2 % is"
+            " 0.02."
+        )
     predicted = labels(y_pred, name="y_pred")
     return predicted, is_label(predicted, positive, name="y_pred", option="positive")
 
@@ -137,16 +186,21 @@ def _rates(tables: Floats) -> Floats:
 def _apart(groups: Groups, selected: Mask, within: Mask) -> Estimate:
     """How far the rates lie apart.
 
-    A resampled table is noisier than the data, and the data noisier than the truth: both push the rates apart, and plain percentiles would
-    never reach 0 for groups that are treated alike. So what the noise adds to the variance is taken off twice.
+    A resampled table is noisier than the data, and the data noisier than the truth: both push the
+    rates apart, and plain percentiles would never reach 0 for groups that are treated alike. So
+    what the noise adds to the variance is taken off twice.
     """
     counts = _counts(groups, selected, within)
     present = counts.sum(axis=1) > 0
-    left_out = tuple(name for name, is_there in zip(groups.names, present, strict=True) if not is_there)
+    left_out = tuple(
+        name for name, is_there in zip(groups.names, present, strict=True) if not is_there
+    )
     samples, counts = int(counts.sum()), counts[present]
     if len(counts) < 2:
         return Estimate(None, None, None, samples, left_out=left_out)
-    scale = 2 if len(counts) == 2 else 1  # the difference of two numbers is twice their standard deviation
+    scale = (
+        2 if len(counts) == 2 else 1
+    )  # the difference of two numbers is twice their standard deviation
     variance = float(_rates(counts.astype(np.float64)).var())
     drawn = replicates(counts, lambda tables: _rates(tables).var(axis=1))
     drawn = drawn[np.isfinite(drawn)]
@@ -183,11 +237,13 @@ def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
     return SelectionTable(groups.attribute, rows, len(groups.codes) - known, smallest)
 
 
-# -- who belongs where --------------------------------------------------------------------------------------------------
+# -- who belongs where -----------------------------------------------------------------------------
 
 
 def groups_of(sensitive_features: Any, rows: int, *, expected: Any = None) -> Groups:
-    """The group of each row; of several attributes, their intersection. A missing value (None, NaN) makes the group unknown."""
+    """The group of each row; of several attributes, their intersection. A missing value (None, NaN)
+    makes the group unknown.
+    """
     parts = _attributes(sensitive_features, rows, expected)
     return parts[0] if len(parts) == 1 else _intersection(parts)
 
@@ -198,7 +254,10 @@ def _attributes(features: Any, rows: int, expected: Any) -> list[Groups]:
         raise DataError(f"{FEATURES} has no column; expected at least one attribute.")
     for name, values in columns:
         if len(values) != rows:
-            raise DataError(f"{FEATURES} ({name}) has {len(values):,} values for {rows:,} people; give one for each, in the same order.")
+            raise DataError(
+                f"{FEATURES} ({name}) has {len(values):,} values for {rows:,} people; give one for"
+                " each, in the same order."
+            )
     wanted = _expected_values(expected, [name for name, _ in columns])
     return [_groups(name, values, wanted.get(name, ())) for name, values in columns]
 
@@ -207,7 +266,9 @@ def _columns(features: Any) -> list[tuple[str, Column]]:
     """Attribute names and their values, from whatever form they come in."""
     named: list[tuple[str, Any]]
     if isinstance(features, pd.DataFrame):
-        named = [(str(name), features.iloc[:, place]) for place, name in enumerate(features.columns)]
+        named = [
+            (str(name), features.iloc[:, place]) for place, name in enumerate(features.columns)
+        ]
     elif isinstance(features, Mapping):
         named = [(str(name), values) for name, values in features.items()]
     elif isinstance(features, pd.Series):
@@ -215,7 +276,11 @@ def _columns(features: Any) -> list[tuple[str, Column]]:
     else:
         table = np.asarray(features) if hasattr(features, "dtype") else _objects(features)
         wide = table.ndim == 2 and table.shape[1] > 1
-        named = [(f"attribute {place + 1}", table[:, place]) for place in range(table.shape[1])] if wide else [("group", table)]
+        named = (
+            [(f"attribute {place + 1}", table[:, place]) for place in range(table.shape[1])]
+            if wide
+            else [("group", table)]
+        )
     return [(name, column(values, name=f"{FEATURES} ({name})")) for name, values in named]
 
 
@@ -223,7 +288,9 @@ def _objects(features: Any) -> Column:
     try:
         return np.asarray(features, dtype=object)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{FEATURES} must have the same number of attributes in each row: {error}.") from error
+        raise DataError(
+            f"{FEATURES} must have the same number of attributes in each row: {error}."
+        ) from error
 
 
 def _expected_values(expected: Any, names: list[str]) -> dict[str, tuple[Any, ...]]:
@@ -232,12 +299,18 @@ def _expected_values(expected: Any, names: list[str]) -> dict[str, tuple[Any, ..
     if isinstance(expected, Mapping):
         for name in expected:
             if name not in names:
-                raise SettingError(f"`groups` names an attribute that {FEATURES} does not have: '{name}'.{suggest(str(name), names)}")
+                raise SettingError(
+                    f"`groups` names an attribute that {FEATURES} does not have:"
+                    f" '{name}'.{suggest(str(name), names)}"
+                )
         return {name: tuple(values) for name, values in expected.items()}
     if isinstance(expected, str) or not isinstance(expected, (Sequence, np.ndarray)):
         raise SettingError(f"`groups` must be a list of the values to expect; it is {expected!r}.")
     if len(names) > 1:
-        raise SettingError(f"With several attributes `groups` must say whose values it lists: {{'{names[0]}': […], '{names[1]}': […]}}.")
+        raise SettingError(
+            f"With several attributes `groups` must say whose values it lists: {{'{names[0]}': […],"
+            f" '{names[1]}': […]}}."
+        )
     return {names[0]: tuple(expected)}
 
 
@@ -247,14 +320,23 @@ def _groups(attribute: str, values: Column, expected: Sequence[Any]) -> Groups:
         codes, found = pd.factorize(values)  # −1 for missing values
     except TypeError as error:
         raise DataError(f"{FEATURES} ({attribute}) must hold names or numbers: {error}.") from error
-    place = {name: number for number, name in enumerate(dict.fromkeys(map(_text, [*expected, *sorted(found, key=_rank)])))}
+    place = {
+        name: number
+        for number, name in enumerate(
+            dict.fromkeys(map(_text, [*expected, *sorted(found, key=_rank)]))
+        )
+    }
     places = np.array([*(place[_text(value)] for value in found), -1], dtype=np.int64)
     return Groups(attribute, tuple(place), places[codes])
 
 
 def _text(value: Any) -> str:
     """Whole numbers without a point: codes are often stored as floats."""
-    return str(int(value)) if isinstance(value, (float, np.floating)) and float(value).is_integer() else str(value)
+    return (
+        str(int(value))
+        if isinstance(value, (float, np.floating)) and float(value).is_integer()
+        else str(value)
+    )
 
 
 def _rank(value: Any) -> tuple[bool, float, str]:
@@ -268,9 +350,13 @@ def _intersection(parts: list[Groups]) -> Groups:
     if size > LARGEST_INTERSECTION:
         sizes = ", ".join(f"{part.attribute} {len(part.names):,}" for part in parts)
         raise DataError(
-            f"{FEATURES} make {size:,} intersections ({sizes}); at most {LARGEST_INTERSECTION:,} are told apart. Bin the values."
+            f"{FEATURES} make {size:,} intersections ({sizes}); at most {LARGEST_INTERSECTION:,}"
+            " are told apart. Bin the values."
         )
-    codes, known = np.zeros(len(parts[0].codes), dtype=np.int64), np.ones(len(parts[0].codes), dtype=bool)
+    codes, known = (
+        np.zeros(len(parts[0].codes), dtype=np.int64),
+        np.ones(len(parts[0].codes), dtype=bool),
+    )
     for part in parts:
         codes, known = codes * len(part.names) + part.codes, known & (part.codes >= 0)
     names = tuple(", ".join(values) for values in product(*(part.names for part in parts)))

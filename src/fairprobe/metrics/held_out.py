@@ -1,4 +1,6 @@
-"""What the fairness metrics measure on the people held out: counterparts one by one, groups, and how good the answers are."""
+"""What the fairness metrics measure on the people held out: counterparts one by one, groups, and
+how good the answers are.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,28 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.domain import Domain
-from fairprobe.metrics.group import SelectionTable, demographic_parity, equalised_odds, selection_rates
+from fairprobe.metrics.group import (
+    SelectionTable,
+    demographic_parity,
+    equalised_odds,
+    selection_rates,
+)
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
 from fairprobe.metrics.quality import accuracy, f1, mcc
 from fairprobe.metrics.resampling import Estimate
 from fairprobe.model import Model
 from fairprobe.rates import Rate
 
-LARGEST_PAIR = 200  # combinations; more would hold a handful of people each, and nobody reads such a table
+LARGEST_PAIR = (
+    200  # combinations; more would hold a handful of people each, and nobody reads such a table
+)
 
 
 @dataclass(frozen=True)
 class Divided:
-    """People divided into groups by an attribute, or by several together: the table of their selection, ΔDP, and ΔEO for each class."""
+    """People divided into groups by an attribute, or by several together: the table of their
+    selection, ΔDP, and ΔEO for each class.
+    """
 
     table: SelectionTable
     dp: Estimate
@@ -35,8 +46,8 @@ class Divided:
 class Fairness:
     """Everything that is measured on the people held out.
 
-    `positive` is the class that counts as selected, `is_assumed` if nobody declared it; None if there is none, and then no group was
-    compared.
+    `positive` is the class that counts as selected, `is_assumed` if nobody declared it; None if
+    there is none, and then no group was compared.
     """
 
     rows: int
@@ -51,7 +62,9 @@ class Fairness:
 
 
 def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
-    """Measures the given rows of the data. Of two classes the second counts as selected unless the data says which is favourable."""
+    """Measures the given rows of the data. Of two classes the second counts as selected unless the
+    data says which is favourable.
+    """
     x, true = data.x[rows], data.y[rows]
     predicted = model.labels(x)
     is_assumed = data.favourable is None and len(data.classes) == 2
@@ -63,23 +76,38 @@ def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
         is_assumed=is_assumed,
         individual=individual_fairness(data.domain, model, x),
         selected=None if chosen is None else Rate(int(chosen.sum()), len(x)),
-        groups=() if chosen is None else _groups(data.domain, x, true, chosen, classes=len(data.classes)),
+        groups=(
+            ()
+            if chosen is None
+            else _groups(data.domain, x, true, chosen, classes=len(data.classes))
+        ),
         accuracy=accuracy(true, predicted),
         f1=_f1(true, predicted, positive, classes=len(data.classes)),
         mcc=mcc(true, predicted),
     )
 
 
-def _groups(domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int) -> tuple[Divided, ...]:
-    """By each sensitive attribute; then, of three or more, by each pair that makes no huge table; last by all of them together."""
+def _groups(
+    domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int
+) -> tuple[Divided, ...]:
+    """By each sensitive attribute; then, of three or more, by each pair that makes no huge table;
+    last by all of them together.
+    """
     features, expected = _features(domain, x)
     selected = chosen.astype(np.int64)
     parts: list[tuple[str, ...]] = [(name,) for name in features]
     if len(features) > 2:
-        parts += [pair for pair in combinations(features, 2) if prod(len(expected[name]) for name in pair) <= LARGEST_PAIR]
+        parts += [
+            pair
+            for pair in combinations(features, 2)
+            if prod(len(expected[name]) for name in pair) <= LARGEST_PAIR
+        ]
     if len(features) > 1:
         parts.append(tuple(features))
-    return tuple(_divided({name: features[name] for name in part}, expected, selected, true, classes) for part in parts)
+    return tuple(
+        _divided({name: features[name] for name in part}, expected, selected, true, classes)
+        for part in parts
+    )
 
 
 def _features(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:
@@ -95,18 +123,33 @@ def _features(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[s
     return features, expected
 
 
-def _divided(features: dict[str, Any], expected: dict[str, list[str]], selected: Ints, true: Ints, classes: int) -> Divided:
+def _divided(
+    features: dict[str, Any],
+    expected: dict[str, list[str]],
+    selected: Ints,
+    true: Ints,
+    classes: int,
+) -> Divided:
     return Divided(
-        table=selection_rates(selected, sensitive_features=features, groups={name: expected[name] for name in features}),
+        table=selection_rates(
+            selected,
+            sensitive_features=features,
+            groups={name: expected[name] for name in features},
+        ),
         dp=demographic_parity(true, selected, sensitive_features=features),
         eo=tuple(
-            equalised_odds((true == number).astype(np.int64), selected, sensitive_features=features, given=1) for number in range(classes)
+            equalised_odds(
+                (true == number).astype(np.int64), selected, sensitive_features=features, given=1
+            )
+            for number in range(classes)
         ),
     )
 
 
 def _f1(true: Ints, predicted: Ints, positive: int | None, *, classes: int) -> Estimate:
-    """Of the positive class where there are two; of more classes the mean, for which at least three must occur."""
+    """Of the positive class where there are two; of more classes the mean, for which at least three
+    must occur.
+    """
     if classes == 2:
         return f1((true == positive).astype(np.int64), (predicted == positive).astype(np.int64))
     if len(np.union1d(true, predicted)) < 3:

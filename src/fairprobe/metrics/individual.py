@@ -1,10 +1,10 @@
 """Individual fairness rates: how often a person and their counterparts are told the same.
 
-paper       here
-pair        a person `x` and one counterpart `x'`, equal in everything but the sensitive attributes
-IFR_b       `ifr_b`: the share of pairs with equal labels. A tie is no evidence of a difference, as in `judgement`
-IFR_p(τ)    `ifr_p`: the share of pairs with equal labels and JS(f(x), f(x')) ≤ τ
-JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 2, but its worked example is in nats: "bits" is an option
+paper       here pair        a person `x` and one counterpart `x'`, equal in everything but the
+sensitive attributes IFR_b       `ifr_b`: the share of pairs with equal labels. A tie is no evidence
+of a difference, as in `judgement` IFR_p(τ)    `ifr_p`: the share of pairs with equal labels and
+JS(f(x), f(x')) ≤ τ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base
+2, but its worked example is in nats: "bits" is an option
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class IFR:
-    """The share that is fair, of the `pairs` of `samples` people or of the people themselves; None where there are none.
+    """The share that is fair, of the `pairs` of `samples` people or of the people themselves; None
+    where there are none.
 
-    `groups` are the same numbers for each group by name, those with nobody included. The interval is exact where each person counts once.
-    Where several pairs of a person count it is a bootstrap over people, because the pairs of a person hang together.
+    `groups` are the same numbers for each group by name, those with nobody included. The interval
+    is exact where each person counts once. Where several pairs of a person count it is a bootstrap
+    over people, because the pairs of a person hang together.
     """
 
     estimate: float | None
@@ -54,7 +56,9 @@ class IFR:
 
 @dataclass(frozen=True)
 class IndividualFairness:
-    """IFR_b and IFR_p of a model on data. `left_out` people have a sensitive value outside the domain, and so no counterpart."""
+    """IFR_b and IFR_p of a model on data. `left_out` people have a sensitive value outside the
+    domain, and so no counterpart.
+    """
 
     b: IFR
     p: IFR
@@ -65,43 +69,69 @@ class IndividualFairness:
 
 
 def js(p: Any, q: Any, *, base: Base = "nats") -> Floats:
-    """The Jensen–Shannon divergence of two (N, C) tables, row by row: 0 for equal rows, ln 2 (1 bit) for rows without a common class."""
+    """The Jensen–Shannon divergence of two (N, C) tables, row by row: 0 for equal rows, ln 2 (1
+    bit) for rows without a common class.
+    """
     unit = _unit(base)
     one, other = _distributions(p, "p"), _distributions(q, "q")
     if one.shape != other.shape:
-        raise DataError(f"p has shape {one.shape} and q {other.shape}; expected the same rows and classes in both.")
+        raise DataError(
+            f"p has shape {one.shape} and q {other.shape}; expected the same rows and classes in"
+            " both."
+        )
     return _js(one, other) / unit
 
 
-def ifr_b(p: Any, p_other: Any, *, sensitive_features: Any = None, allowed: Mask | None = None) -> IFR:
-    """IFR_b from the probabilities of the people (N, C) and of their counterparts, (N, C) or several for each (N, V, C).
+def ifr_b(
+    p: Any, p_other: Any, *, sensitive_features: Any = None, allowed: Mask | None = None
+) -> IFR:
+    """IFR_b from the probabilities of the people (N, C) and of their counterparts, (N, C) or
+    several for each (N, V, C).
 
     Pairs that `allowed` (N, V) denies are not counted.
     """
     one, others, counted = _pairs(p, p_other, allowed)
     fair = ~_differs(one, others) & counted
-    return _over_pairs(fair.sum(axis=1), counted.sum(axis=1), _optional_groups(sensitive_features, len(one)))
+    return _over_pairs(
+        fair.sum(axis=1), counted.sum(axis=1), _optional_groups(sensitive_features, len(one))
+    )
 
 
 def ifr_p(
-    p: Any, p_other: Any, *, tau: float = TAU, base: Base = "nats", sensitive_features: Any = None, allowed: Mask | None = None
+    p: Any,
+    p_other: Any,
+    *,
+    tau: float = TAU,
+    base: Base = "nats",
+    sensitive_features: Any = None,
+    allowed: Mask | None = None,
 ) -> IFR:
     """IFR_p(τ), given what `ifr_b` is given. For τ ≥ 1 it is IFR_b."""
     _check_tau(tau)
     unit = _unit(base)
     one, others, counted = _pairs(p, p_other, allowed)
     fair = ~_differs(one, others) & (_divergences(one, others) / unit <= tau) & counted
-    return _over_pairs(fair.sum(axis=1), counted.sum(axis=1), _optional_groups(sensitive_features, len(one)))
+    return _over_pairs(
+        fair.sum(axis=1), counted.sum(axis=1), _optional_groups(sensitive_features, len(one))
+    )
 
 
 def individual_fairness(
-    domain: Domain, model: Model, x: Any, *, tau: float = TAU, base: Base = "nats", over: Over = "pairs"
+    domain: Domain,
+    model: Model,
+    x: Any,
+    *,
+    tau: float = TAU,
+    base: Base = "nats",
+    over: Over = "pairs",
 ) -> IndividualFairness:
-    """Asks the model about every person under all their sensitive values; the groups are the people's own values.
+    """Asks the model about every person under all their sensitive values; the groups are the
+    people's own values.
 
-    `over="people"`: a person is fair if every counterpart is told the same; by IFR_b, exactly if `judge` finds no discrimination. Somebody
-    without a counterpart that may be is fair then, and counts as no pair in `over="pairs"`. For a binary attribute whose counterparts
-    all may be, both are the same.
+    `over="people"`: a person is fair if every counterpart is told the same; by IFR_b, exactly if
+      `judge` finds no discrimination. Somebody
+    without a counterpart that may be is fair then, and counts as no pair in `over="pairs"`. For a
+    binary attribute whose counterparts all may be, both are the same.
     """
     _check_tau(tau)
     unit = _unit(base)
@@ -110,28 +140,49 @@ def individual_fairness(
     rows = domain.check(x)
     inside = rows[domain.comparable(rows)]
     own = domain.own_value(inside)
-    groups = Groups(" and ".join(domain.sensitive), tuple(map(domain.describe_value, range(domain.value_count))), own)
-    at_once = max(1, ROWS_AT_ONCE // domain.value_count)  # the chunks of `judge`: the same rounding, the same verdicts
+    groups = Groups(
+        " and ".join(domain.sensitive),
+        tuple(map(domain.describe_value, range(domain.value_count))),
+        own,
+    )
+    at_once = max(
+        1, ROWS_AT_ONCE // domain.value_count
+    )  # the chunks of `judge`: the same rounding, the same verdicts
     with one_thread():
-        parts = [_tally(domain, model, inside[i : i + at_once], tau * unit) for i in range(0, len(inside), at_once)]
-    pairs, fair_b, fair_p, one_label, alike = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else _NOBODY
+        parts = [
+            _tally(domain, model, inside[i : i + at_once], tau * unit)
+            for i in range(0, len(inside), at_once)
+        ]
+    pairs, fair_b, fair_p, one_label, alike = (
+        (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else _NOBODY
+    )
     if over == "pairs":
         b, p = _over_pairs(fair_b, pairs, groups), _over_pairs(fair_p, pairs, groups)
     else:
-        b, p = _over_people(one_label, pairs, groups), _over_people(one_label & alike, pairs, groups)
+        b, p = (
+            _over_people(one_label, pairs, groups),
+            _over_people(one_label & alike, pairs, groups),
+        )
     return IndividualFairness(b, p, tau, base, over, len(rows) - len(inside))
 
 
 _NOBODY = (*[np.empty(0, dtype=np.int64)] * 3, *[np.empty(0, dtype=bool)] * 2)
 
 
-def _tally(domain: Domain, model: Model, x: Rows, most_nats: float) -> tuple[Ints, Ints, Ints, Mask, Mask]:
-    """For each person: pairs, those fair by label, those fair by probability; whether all have one label, whether all are alike."""
+def _tally(
+    domain: Domain, model: Model, x: Rows, most_nats: float
+) -> tuple[Ints, Ints, Ints, Mask, Mask]:
+    """For each person: pairs, those fair by label, those fair by probability; whether all have one
+    label, whether all are alike.
+    """
     n, v = len(x), domain.value_count
     every = domain.counterparts(x).reshape(n * v, -1)
     p = model.probabilities(every).reshape(n, v, -1)
     if not (p.sum(axis=-1) > 0).all():
-        raise ModelError("The model gives some rows no probability for any class; their divergence is not defined. Check its outputs.")
+        raise ModelError(
+            "The model gives some rows no probability for any class; their divergence is not"
+            " defined. Check its outputs."
+        )
     own = domain.own_value(x)
     person = np.arange(n)
     may_be = domain.satisfies(every).reshape(n, v)
@@ -142,15 +193,23 @@ def _tally(domain: Domain, model: Model, x: Rows, most_nats: float) -> tuple[Int
     labels, certain = _told(p)
     one_label = ~(two_labels(labels, certain & may_be) & may_be[person, own])
     fair_b, fair_p = same_label & counted, same_label & alike & counted
-    return counted.sum(axis=1), fair_b.sum(axis=1), fair_p.sum(axis=1), one_label, np.asarray((alike | ~counted).all(axis=1))
+    return (
+        counted.sum(axis=1),
+        fair_b.sum(axis=1),
+        fair_p.sum(axis=1),
+        one_label,
+        np.asarray((alike | ~counted).all(axis=1)),
+    )
 
 
-# -- pairs --------------------------------------------------------------------------------------------------------------
+# -- pairs -----------------------------------------------------------------------------------------
 
 
 def _told(p: Probabilities) -> tuple[Ints, Mask]:
     """(…, C) to (…): the labels, and which of them are no ties."""
-    labels, lead = labels_and_lead(p.reshape(-1, p.shape[-1]))  # as exact as they came: ties are judged alike
+    labels, lead = labels_and_lead(
+        p.reshape(-1, p.shape[-1])
+    )  # as exact as they came: ties are judged alike
     return labels.reshape(p.shape[:-1]), (lead > TIE).reshape(p.shape[:-1])
 
 
@@ -166,7 +225,9 @@ def _divergences(p: Probabilities, others: Probabilities) -> Floats:
 
 
 def _js(p: Floats, q: Floats) -> Floats:
-    """Over the last axis, in nats. With sums in the place of means, so that the tiniest probability is not halved to nothing."""
+    """Over the last axis, in nats. With sums in the place of means, so that the tiniest probability
+    is not halved to nothing.
+    """
     both = p + q
     divergence = (rel_entr(2 * p, both) + rel_entr(2 * q, both)).sum(axis=-1) / 4
     return np.asarray(np.clip(divergence, 0, log(2)))
@@ -190,17 +251,24 @@ def _pairs(p: Any, p_other: Any, allowed: Any) -> tuple[Probabilities, Probabili
     one, others = _probabilities(p, "p"), _probabilities(p_other, "p_other")
     if others.ndim == 2:
         others = others[:, None]
-    if one.ndim != 2 or others.ndim != 3 or (len(one), one.shape[1]) != (len(others), others.shape[2]):
+    if (
+        one.ndim != 2
+        or others.ndim != 3
+        or (len(one), one.shape[1]) != (len(others), others.shape[2])
+    ):
         raise DataError(
-            f"p has shape {one.shape} and p_other {np.shape(p_other)}; expected (people, classes) and the same again, or "
-            "(people, counterparts, classes)."
+            f"p has shape {one.shape} and p_other {np.shape(p_other)}; expected (people, classes)"
+            " and the same again, or (people, counterparts, classes)."
         )
     if allowed is None:
         return one, others, np.ones(others.shape[:2], dtype=bool)
     counted = np.asarray(allowed)
     counted = counted[:, None] if counted.ndim == 1 else counted
     if counted.dtype != np.bool_ or counted.shape != others.shape[:2]:
-        raise DataError(f"`allowed` is {counted.shape} of {counted.dtype}; expected True or False for each pair, {others.shape[:2]}.")
+        raise DataError(
+            f"`allowed` is {counted.shape} of {counted.dtype}; expected True or False for each"
+            f" pair, {others.shape[:2]}."
+        )
     return one, others, counted
 
 
@@ -212,12 +280,20 @@ def _probabilities(p: Any, name: str) -> Probabilities:
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must be a table of probabilities: {error}.") from error
     if table.ndim < 2 or table.shape[-1] < 2:
-        raise DataError(f"{name} has shape {table.shape}; expected a column for each class, two at least: [1 − p, p] for a single one.")
-    wrong = ~((table >= -ROUNDING) & (table <= 1 + ROUNDING)).all(axis=-1) | ~(table.sum(axis=-1) > 0)
+        raise DataError(
+            f"{name} has shape {table.shape}; expected a column for each class, two at least: [1 −"
+            " p, p] for a single one."
+        )
+    wrong = ~((table >= -ROUNDING) & (table <= 1 + ROUNDING)).all(axis=-1) | ~(
+        table.sum(axis=-1) > 0
+    )
     if wrong.any():
         row = tuple(int(place) for place in np.argwhere(wrong)[0])
         where = row[0] if len(row) == 1 else row
-        raise DataError(f"Row {where} of {name} holds no probabilities: {table[row].tolist()}. Each must lie in [0, 1], and not all be 0.")
+        raise DataError(
+            f"Row {where} of {name} holds no probabilities: {table[row].tolist()}. Each must lie in"
+            " [0, 1], and not all be 0."
+        )
     return table
 
 
@@ -230,10 +306,12 @@ def _unit(base: str) -> float:
 
 def _check_tau(tau: float) -> None:
     if not tau >= 0:
-        raise SettingError(f"`tau` is the greatest divergence of a fair pair, 0 or more; it is {tau}.")
+        raise SettingError(
+            f"`tau` is the greatest divergence of a fair pair, 0 or more; it is {tau}."
+        )
 
 
-# -- rates --------------------------------------------------------------------------------------------------------------
+# -- rates -----------------------------------------------------------------------------------------
 
 
 def _optional_groups(sensitive_features: Any, rows: int) -> Groups | None:
@@ -243,16 +321,30 @@ def _optional_groups(sensitive_features: Any, rows: int) -> Groups | None:
 def _over_pairs(fair: Ints, pairs: Ints, groups: Groups | None) -> IFR:
     """From the fair pairs and the pairs of each person."""
     overall = _share_of_pairs(fair, pairs)
-    return replace(overall, groups=tuple((name, _share_of_pairs(fair[own], pairs[own])) for name, own in _members(groups)))
+    return replace(
+        overall,
+        groups=tuple(
+            (name, _share_of_pairs(fair[own], pairs[own])) for name, own in _members(groups)
+        ),
+    )
 
 
 def _over_people(fair: Mask, pairs: Ints, groups: Groups | None) -> IFR:
     overall = _share_of_people(fair, pairs)
-    return replace(overall, groups=tuple((name, _share_of_people(fair[own], pairs[own])) for name, own in _members(groups)))
+    return replace(
+        overall,
+        groups=tuple(
+            (name, _share_of_people(fair[own], pairs[own])) for name, own in _members(groups)
+        ),
+    )
 
 
 def _members(groups: Groups | None) -> list[tuple[str, Mask]]:
-    return [] if groups is None else [(name, groups.codes == place) for place, name in enumerate(groups.names)]
+    return (
+        []
+        if groups is None
+        else [(name, groups.codes == place) for place, name in enumerate(groups.names)]
+    )
 
 
 def _share_of_people(fair: Mask, pairs: Ints) -> IFR:
@@ -266,9 +358,11 @@ def _from_rate(rate: Rate, pairs: int) -> IFR:
 
 
 def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
-    """Where all pairs are alike a bootstrap sees no spread; the exact interval over people is never too narrow then.
+    """Where all pairs are alike a bootstrap sees no spread; the exact interval over people is never
+    too narrow then.
 
-    Few people hold too little to draw from: their interval is that of whole people, rounded outwards.
+    Few people hold too little to draw from: their interval is that of whole people, rounded
+    outwards.
     """
     with_pairs = pairs > 0
     fair, pairs = fair[with_pairs], pairs[with_pairs]

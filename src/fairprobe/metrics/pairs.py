@@ -30,11 +30,14 @@ class Pair:
     origin: int
 
 
-def striking_pairs(findings: Findings, count: int = 6, *, records: Rows | None = None) -> list[Pair]:
+def striking_pairs(
+    findings: Findings, count: int = 6, *, records: Rows | None = None
+) -> list[Pair]:
     """Of the findings with the widest gap, those that lie farthest apart, the widest first.
 
-    A search starts at people in the data, and who is affected as they are is found as they are. Such a person is not shown: of `records`,
-    those that fewer than `CROWD` share apart from the sensitive attributes are left out.
+    A search starts at people in the data, and who is affected as they are is found as they are.
+    Such a person is not shown: of `records`, those that fewer than `CROWD` share apart from the
+    sensitive attributes are left out.
     """
     best: list[Pair] = []
     rare = _rare(findings.domain, records)

@@ -1,4 +1,6 @@
-"""The people in the data: how many of them would get another answer if only the sensitive attribute were different, and who they are."""
+"""The people in the data: how many of them would get another answer if only the sensitive attribute
+were different, and who they are.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class Advantage:
 
 @dataclass(frozen=True)
 class People:
-    """Everybody in the data, each sensitive value, the groups most affected, and which values would help the affected ones.
+    """Everybody in the data, each sensitive value, the groups most affected, and which values would
+    help the affected ones.
 
     `absent` are the sensitive values (or combinations) that nobody in the data has.
     """
@@ -50,19 +53,38 @@ class People:
 
 
 def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
-    """Judges every row as it is (values outside the bounds included), as long as its sensitive values lie in the domain."""
+    """Judges every row as it is (values outside the bounds included), as long as its sensitive
+    values lie in the domain.
+    """
     rows = x[domain.comparable(x)]
     with one_thread():
         affected = judge(domain, model, rows).is_discriminatory
         advantages = _advantages(domain, model, rows[affected], favourable)
     own = domain.own_value(rows)
     name = " and ".join(domain.sensitive)
-    values = [Group(name, domain.describe_value(int(v)), _rate(affected, own == v)) for v in np.unique(own)]
-    absent = [domain.describe_value(int(v)) for v in np.setdiff1d(np.arange(domain.value_count), own)]
-    groups = [group for column in domain.other_columns for group in _groups(domain.attributes[column], rows[:, column], affected)]
-    groups.sort(key=lambda group: -group.rate.low)  # the lower end: a small group needs stronger evidence to stand first
-    worst = [group for group in groups if group.rate.low > affected.mean()][:GROUPS] if len(rows) else []
-    return People(Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages, tuple(absent))
+    values = [
+        Group(name, domain.describe_value(int(v)), _rate(affected, own == v))
+        for v in np.unique(own)
+    ]
+    absent = [
+        domain.describe_value(int(v)) for v in np.setdiff1d(np.arange(domain.value_count), own)
+    ]
+    groups = [
+        group
+        for column in domain.other_columns
+        for group in _groups(domain.attributes[column], rows[:, column], affected)
+    ]
+    groups.sort(
+        key=lambda group: -group.rate.low
+    )  # the lower end: a small group needs stronger evidence to stand first
+    worst = (
+        [group for group in groups if group.rate.low > affected.mean()][:GROUPS]
+        if len(rows)
+        else []
+    )
+    return People(
+        Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages, tuple(absent)
+    )
 
 
 def _rate(affected: Mask, within: Mask) -> Rate:
@@ -93,10 +115,14 @@ def _parts(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
     return parts
 
 
-def _advantages(domain: Domain, model: Model, rows: Rows, favourable: int | None) -> tuple[Advantage, ...]:
+def _advantages(
+    domain: Domain, model: Model, rows: Rows, favourable: int | None
+) -> tuple[Advantage, ...]:
     if favourable is None or len(rows) == 0:
         return ()
-    labels: Ints = model.labels(domain.counterparts(rows).reshape(-1, len(domain))).reshape(len(rows), domain.value_count)
+    labels: Ints = model.labels(domain.counterparts(rows).reshape(-1, len(domain))).reshape(
+        len(rows), domain.value_count
+    )
     shares = (labels == favourable).mean(axis=0)
     order = np.argsort(-shares, kind="stable")
     return tuple(Advantage(domain.describe_value(int(v)), float(shares[v])) for v in order)

@@ -9,7 +9,15 @@ import pandas as pd
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError
-from fairprobe.metrics.resampling import Column, Estimate, bootstrap, is_label, labels, ratio, same_length
+from fairprobe.metrics.resampling import (
+    Column,
+    Estimate,
+    bootstrap,
+    is_label,
+    labels,
+    ratio,
+    same_length,
+)
 from fairprobe.rates import Rate
 
 
@@ -27,14 +35,21 @@ def f1(y_true: Any, y_pred: Any, *, positive: Any = 1) -> Estimate:
     true, predicted = _both(y_true, y_pred)
     every = np.concatenate([true, predicted])
     if len(pd.unique(every)) > 2:
-        return bootstrap(_confusion(true, predicted), lambda tables: np.asarray(_f1_of_classes(tables).mean(axis=1)))
-    is_positive = is_label(every, positive, name="y_true and y_pred", option="positive").astype(np.int64)
+        return bootstrap(
+            _confusion(true, predicted),
+            lambda tables: np.asarray(_f1_of_classes(tables).mean(axis=1)),
+        )
+    is_positive = is_label(every, positive, name="y_true and y_pred", option="positive").astype(
+        np.int64
+    )
     counts = _table(is_positive[: len(true)], is_positive[len(true) :], 2)
     return bootstrap(counts, lambda tables: _f1_of_classes(tables)[:, 1])
 
 
 def mcc(y_true: Any, y_pred: Any) -> Estimate:
-    """Matthews' correlation of truth and prediction, for any number of classes; 0 where either is the same for all."""
+    """Matthews' correlation of truth and prediction, for any number of classes; 0 where either is
+    the same for all.
+    """
     return bootstrap(_confusion(*_both(y_true, y_pred)), _matthews)
 
 
@@ -42,12 +57,17 @@ def _both(y_true: Any, y_pred: Any) -> tuple[Column, Column]:
     true, predicted = labels(y_true, name="y_true"), labels(y_pred, name="y_pred")
     same_length("y_pred", len(predicted), "y_true", len(true))
     if len(true) and (true.dtype.kind == "O") != (predicted.dtype.kind == "O"):
-        raise DataError(f"y_true has labels such as {true[0]!r} and y_pred such as {predicted[0]!r}; use the same labels in both.")
+        raise DataError(
+            f"y_true has labels such as {true[0]!r} and y_pred such as {predicted[0]!r}; use the"
+            " same labels in both."
+        )
     return true, predicted
 
 
 def _confusion(true: Column, predicted: Column) -> Ints:
-    """(C, C) how many rows of each class are given each; a class is one that occurs on either side."""
+    """(C, C) how many rows of each class are given each; a class is one that occurs on either
+    side.
+    """
     codes, classes = pd.factorize(np.concatenate([true, predicted]))
     return _table(codes[: len(true)], codes[len(true) :], max(len(classes), 1))
 

@@ -1,6 +1,7 @@
 """Repeats of one measurement: their mean, how sure it is, and whether two of them differ.
 
-Means and variances are exact (`statistics` works with fractions), so that repeats which hardly differ lose no digits.
+Means and variances are exact (`statistics` works with fractions), so that repeats which hardly
+differ lose no digits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class Repeats:
     def __post_init__(self) -> None:
         wrong = [value for value in self.values if not isfinite(value)]
         if wrong:
-            raise DataError(f"Repeats must be finite numbers; {len(wrong)} of {self.n} are not ({wrong[0]}). Leave them out and say so.")
+            raise DataError(
+                f"Repeats must be finite numbers; {len(wrong)} of {self.n} are not ({wrong[0]})."
+                " Leave them out and say so."
+            )
 
     @property
     def n(self) -> int:
@@ -40,7 +44,9 @@ class Repeats:
 
     @property
     def sd(self) -> float | None:
-        """The standard deviation (n − 1); None below two repeats, which say nothing about spread."""
+        """The standard deviation (n − 1); None below two repeats, which say nothing about
+        spread.
+        """
         return sqrt(variance(self.values)) if self.n >= 2 else None
 
     @property
@@ -54,10 +60,12 @@ class Repeats:
 
 
 def t_test(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Welch's two-sided p value: how often means this far apart, or farther, would come from equal ones by chance.
+    """Welch's two-sided p value: how often means this far apart, or farther, would come from equal
+    ones by chance.
 
-    None when either has fewer than two values. When neither has any spread the statistic is 0/0 or infinite, and the answer is its limit:
-    1 for equal means, 0 for different ones. A p value of 0 then only says that the repeats were all alike, as with a fixed seed.
+    None when either has fewer than two values. When neither has any spread the statistic is 0/0 or
+    infinite, and the answer is its limit: 1 for equal means, 0 for different ones. A p value of 0
+    then only says that the repeats were all alike, as with a fixed seed.
     """
     first, second = Repeats(tuple(a)), Repeats(tuple(b))
     if first.n < 2 or second.n < 2:
@@ -66,6 +74,8 @@ def t_test(a: Sequence[float], b: Sequence[float]) -> float | None:
     squared_error, difference = of_first + of_second, abs(mean(first.values) - mean(second.values))
     if squared_error == 0:
         return 1.0 if difference == 0 else 0.0
-    part = of_first / squared_error  # Welch–Satterthwaite by shares, because the squares of tiny variances vanish
+    part = (
+        of_first / squared_error
+    )  # Welch–Satterthwaite by shares, because the squares of tiny variances vanish
     freedom = 1 / (part**2 / (first.n - 1) + (1 - part) ** 2 / (second.n - 1))
     return float(2 * student.sf(difference / sqrt(squared_error), freedom))

@@ -1,4 +1,6 @@
-"""Models: black boxes (`Model`), white boxes (`TorchModel`), and how those of the user's own come in (`load_model`)."""
+"""Models: black boxes (`Model`), white boxes (`TorchModel`), and how those of the user's own come
+in (`load_model`).
+"""
 
 from fairprobe.model.base import About, Model
 from fairprobe.model.encoder import Encoder
@@ -6,4 +8,14 @@ from fairprobe.model.load import load_model
 from fairprobe.model.scale import Scale
 from fairprobe.model.torch_model import Outputs, TorchModel, as_logits, one_thread
 
-__all__ = ["About", "Encoder", "Model", "Outputs", "Scale", "TorchModel", "as_logits", "load_model", "one_thread"]
+__all__ = [
+    "About",
+    "Encoder",
+    "Model",
+    "Outputs",
+    "Scale",
+    "TorchModel",
+    "as_logits",
+    "load_model",
+    "one_thread",
+]

@@ -1,7 +1,9 @@
-"""A shortcut for plain dense networks: run a `Sequential` of known pieces forwards, and pull a gradient back through it by hand.
+"""A shortcut for plain dense networks: run a `Sequential` of known pieces forwards, and pull a
+gradient back through it by hand.
 
-It computes what autograd computes (autograd is its test oracle) without building a graph, in about half the time. `TorchModel` uses
-it where a network consists of known pieces only; every other network goes through autograd.
+It computes what autograd computes (autograd is its test oracle) without building a graph, in about
+half the time. `TorchModel` uses it where a network consists of known pieces only; every other
+network goes through autograd.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from fairprobe.model.scale import Scale
 
 Pull = Callable[[Tensor], Tensor]
 
-FEW = 16  # columns; BLAS is slow on a result as narrow as that, and twice as fast on the transposed product
+# columns; BLAS is slow on a result as narrow as that, and twice as fast on the transposed product
+FEW = 16
 AFFINE = (nn.Linear, Scale)
 KNOWN = frozenset({*AFFINE, nn.ReLU, nn.Tanh, nn.Sigmoid})
 NOTHING_TO_DO = frozenset({nn.Dropout, nn.Identity})
@@ -24,13 +27,17 @@ NOTHING_TO_DO = frozenset({nn.Dropout, nn.Identity})
 
 @dataclass(frozen=True)
 class Chain:
-    """The pieces of a dense network in order. It is made anew for each use, so whatever became of the network since is seen."""
+    """The pieces of a dense network in order. It is made anew for each use, so whatever became of
+    the network since is seen.
+    """
 
     pieces: tuple[nn.Module, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Chain | None:
-        """The network as a chain, or None when it is anything else (or somebody watches it through hooks)."""
+        """The network as a chain, or None when it is anything else (or somebody watches it through
+        hooks).
+        """
         pieces: list[nn.Module] = []
         return cls(tuple(pieces)) if _collect(module, pieces) else None
 
@@ -39,9 +46,17 @@ class Chain:
         return self.up_to(z, None)[0]
 
     def up_to(self, z: Tensor, layer: int | None) -> tuple[Tensor, Pull]:
-        """The activations of hidden layer number `layer` (None: the network's output), and the way back from there to `z`."""
+        """The activations of hidden layer number `layer` (None: the network's output), and the way
+        back from there to `z`.
+        """
         passed: list[tuple[nn.Module, Tensor]] = []
-        seen, ours = 0, False  # may a ReLU work in place? Only on what no piece needs for its derivative, and never on the input
+        seen, ours = (
+            0,
+            False,
+            # may a ReLU work in place? Only on what no piece needs for its derivative, and never
+            # on the
+            # input
+        )
         for piece in self.pieces:
             z = _forward(piece, z, in_place=ours)
             ours = isinstance(piece, AFFINE)
@@ -67,7 +82,9 @@ def _collect(module: nn.Module, pieces: list[nn.Module]) -> bool:
     if kind in KNOWN:
         pieces.append(module)
     elif kind.forward is nn.Sequential.forward:
-        return all(_collect(child, pieces) for child in module._modules.values() if child is not None)  # `children()` hides repetitions
+        return all(
+            _collect(child, pieces) for child in module._modules.values() if child is not None
+        )  # `children()` hides repetitions
     return kind in KNOWN or kind in NOTHING_TO_DO
 
 
@@ -92,7 +109,9 @@ def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     if isinstance(piece, Scale):
         return cotangent * piece.factor
     if isinstance(piece, nn.ReLU):
-        through: Tensor = torch.ops.aten.threshold_backward(cotangent, answer, 0)  # the native derivative of a ReLU
+        through: Tensor = torch.ops.aten.threshold_backward(
+            cotangent, answer, 0
+        )  # the native derivative of a ReLU
         return through
     if isinstance(piece, nn.Tanh):
         return cotangent * (1 - answer * answer)

@@ -1,4 +1,6 @@
-"""Joining a model of the user's own with the data: what it is given, how codes become its columns, which answer is which class."""
+"""Joining a model of the user's own with the data: what it is given, how codes become its columns,
+which answer is which class.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from fairprobe.model.torch_model import Outputs, TorchModel, as_logits
 
 SAME = 1e-3  # in probability, between what can be looked into and the user's own program
 ASKED = 256
-NUMBERED = re.compile(r"-?\d+(\.0)?|True|False|true|false")  # classes that were coded before the model saw them
+NUMBERED = re.compile(
+    r"-?\d+(\.0)?|True|False|true|false"
+)  # classes that were coded before the model saw them
 LOST = 32  # people whose numbers are looked at to see whether an attribute reaches the model
 
 
@@ -37,21 +41,36 @@ def join(
     blind_to: tuple[str, ...],
     origin: dict[str, Any] | None,
 ) -> Model:
-    """The model for rows of `data`: a white box if its network can be seen through the encoder, otherwise a black box that says why."""
+    """The model for rows of `data`: a white box if its network can be seen through the encoder,
+    otherwise a black box that says why.
+    """
     for name in blind_to:
         data.domain.index(name)  # refused by name if it does not exist
     seen = _seen(opened if encoder is None else replace(opened, columns=None), data, blind_to)
-    about = About(opened.kind, opened.name, opened.why, tuple(name for name in data.domain.names if name not in seen), origin)
+    about = About(
+        opened.kind,
+        opened.name,
+        opened.why,
+        tuple(name for name in data.domain.names if name not in seen),
+        origin,
+    )
     words = _words(data, seen)
     to_numbers: Numbers | None = None
     if opened.takes == "words" and opened.encode is not None:
         to_numbers = _guarded(opened.encode, words)
     elif opened.takes == "numbers":
-        to_numbers = _guarded(encoder, words) if encoder is not None else _plain(opened, data, seen, inputs)
+        to_numbers = (
+            _guarded(encoder, words) if encoder is not None else _plain(opened, data, seen, inputs)
+        )
         _check_width(to_numbers, opened, data)
     if to_numbers is not None:
         about = replace(
-            about, blind_to=tuple(name for name in data.domain.names if name in about.blind_to or _is_lost(name, data, to_numbers))
+            about,
+            blind_to=tuple(
+                name
+                for name in data.domain.names
+                if name in about.blind_to or _is_lost(name, data, to_numbers)
+            ),
         )
     asked = words if opened.takes == "words" else to_numbers
     assert asked is not None
@@ -64,9 +83,15 @@ def join(
             white = TorchModel(module, encoder=None if plain.is_identity else plain, outputs=scores)
             scores = white.outputs(data.x)
             if order is not None:
-                white = TorchModel(nn.Sequential(module, Reordered(order, scores)), encoder=white.encoder, outputs=scores)
+                white = TorchModel(
+                    nn.Sequential(module, Reordered(order, scores)),
+                    encoder=white.encoder,
+                    outputs=scores,
+                )
             white.about = about
-            is_itself = opened.kind == "torch module" and module is opened.network  # nothing was made of it that could be wrong
+            is_itself = (
+                opened.kind == "torch module" and module is opened.network
+            )  # nothing was made of it that could be wrong
             white.original = None if is_itself else _black_box(opened, asked, scores, data, about)
             if white.original is None or _same(white, white.original, data):
                 return white
@@ -85,15 +110,21 @@ class Reordered(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         if scores.ndim == 2 and scores.shape[1] > 1:
             return scores[:, self.order]
-        return 1 - scores if self.outputs == "probabilities" else -scores  # one score, of the second class
+        return (
+            1 - scores if self.outputs == "probabilities" else -scores
+        )  # one score, of the second class
 
 
-def _black_box(opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About) -> Model:
+def _black_box(
+    opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About
+) -> Model:
     def predict(x: Rows) -> Any:
         answer = opened.ask(asked(x))
         if scores == "logits":
             answer = _softmax(answer)
-        classes = opened.classes or getattr(opened.ask, "classes", None)  # an endpoint names them when it answers
+        classes = opened.classes or getattr(
+            opened.ask, "classes", None
+        )  # an endpoint names them when it answers
         order = _order(classes, opened.name, data)
         if order is None:
             return answer
@@ -107,10 +138,14 @@ def _black_box(opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, da
 
 def _softmax(answer: Any) -> Any:
     scores = np.asarray(answer, dtype=np.float32)
-    return torch.softmax(as_logits(torch.from_numpy(np.ascontiguousarray(scores)), "logits"), dim=1).numpy()
+    return torch.softmax(
+        as_logits(torch.from_numpy(np.ascontiguousarray(scores)), "logits"), dim=1
+    ).numpy()
 
 
-def _network(opened: Opened, data: Dataset, to_numbers: Numbers | None) -> tuple[nn.Module | None, str]:
+def _network(
+    opened: Opened, data: Dataset, to_numbers: Numbers | None
+) -> tuple[nn.Module | None, str]:
     """The user's network behind the encoder, or why there is none."""
     assert opened.network is not None
     if to_numbers is None:
@@ -119,17 +154,26 @@ def _network(opened: Opened, data: Dataset, to_numbers: Numbers | None) -> tuple
         columns = learn_columns(to_numbers, data.domain, data.x)
     except ModelError as error:
         return None, str(error)
-    return opened.network if columns is None else nn.Sequential(OrderedDict(inputs=columns, network=opened.network)), ""
+    return (
+        opened.network
+        if columns is None
+        else nn.Sequential(OrderedDict(inputs=columns, network=opened.network))
+    ), ""
 
 
 def _same(white: TorchModel, original: Model, data: Dataset) -> bool:
     rng = np.random.default_rng(0)
-    rows = np.concatenate([data.domain.sample(ASKED, rng=rng), data.x[rng.choice(len(data), min(ASKED, len(data)), replace=False)]])
+    rows = np.concatenate(
+        [
+            data.domain.sample(ASKED, rng=rng),
+            data.x[rng.choice(len(data), min(ASKED, len(data)), replace=False)],
+        ]
+    )
     ours, theirs = white.probabilities(rows), original.probabilities(rows)
     return ours.shape == theirs.shape and bool(np.abs(ours - theirs).max() <= SAME)
 
 
-# -- columns and classes ------------------------------------------------------------------------------------------------
+# -- columns and classes ---------------------------------------------------------------------------
 
 
 def _seen(opened: Opened, data: Dataset, blind_to: tuple[str, ...]) -> list[str]:
@@ -139,8 +183,8 @@ def _seen(opened: Opened, data: Dataset, blind_to: tuple[str, ...]) -> list[str]
         missing = [name for name in opened.columns if name not in names]
         if missing and (opened.takes == "words" or len(missing) < len(opened.columns) / 2):
             raise ModelError(
-                f"{opened.name} wants the columns {', '.join(missing[:8])}, which '{data.name}' does not have. Its attributes are: "
-                f"{', '.join(names[:30])}."
+                f"{opened.name} wants the columns {', '.join(missing[:8])}, which '{data.name}'"
+                f" does not have. Its attributes are: {', '.join(names[:30])}."
             )
         if not missing:
             return [name for name in opened.columns if name not in blind_to]
@@ -158,15 +202,25 @@ def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
 
 
 def _plain(opened: Opened, data: Dataset, seen: list[str], inputs: Inputs) -> Numbers:
-    """Numbers without an encoder of the user's. A network cannot take gaps, so they are told before it answers that nothing is a number."""
-    numbers = numbers_of(data, seen, inputs, width=opened.width, what=opened.name, is_network=opened.network is not None)
+    """Numbers without an encoder of the user's. A network cannot take gaps, so they are told before
+    it answers that nothing is a number.
+    """
+    numbers = numbers_of(
+        data,
+        seen,
+        inputs,
+        width=opened.width,
+        what=opened.name,
+        is_network=opened.network is not None,
+    )
     if opened.network is not None and data.origin is not None and np.isnan(numbers(data.x)).any():
         for name in seen:
             gaps = data.x[:, data.domain.index(name)] == data.domain[name].missing
             if gaps.any():
                 raise ModelError(
-                    f"Row {int(gaps.argmax())} of '{data.name}' has no value for '{name}', and {opened.name} takes numbers. Fill the gaps, "
-                    "drop the rows, or give the encoder that fills them (--encoder)."
+                    f"Row {int(gaps.argmax())} of '{data.name}' has no value for '{name}', and"
+                    f" {opened.name} takes numbers. Fill the gaps, drop the rows, or give the"
+                    " encoder that fills them (--encoder)."
                 )
     return numbers
 
@@ -175,8 +229,9 @@ def _check_width(to_numbers: Numbers, opened: Opened, data: Dataset) -> None:
     got = to_numbers(data.x[:1])
     if opened.width is not None and got.shape[1] != opened.width:
         raise ModelError(
-            f"{opened.name} takes {opened.width} columns; the encoder makes {got.shape[1]} of the {len(data.domain)} attributes of "
-            f"'{data.name}'. Give the encoder that the model was trained with."
+            f"{opened.name} takes {opened.width} columns; the encoder makes {got.shape[1]} of the"
+            f" {len(data.domain)} attributes of '{data.name}'. Give the encoder that the model was"
+            " trained with."
         )
 
 
@@ -184,7 +239,9 @@ def _words(data: Dataset, seen: list[str]) -> Callable[[Rows], pd.DataFrame]:
     return lambda x: data.words(x)[seen]
 
 
-def _guarded(encode: Callable[[pd.DataFrame], Any], words: Callable[[Rows], pd.DataFrame]) -> Numbers:
+def _guarded(
+    encode: Callable[[pd.DataFrame], Any], words: Callable[[Rows], pd.DataFrame]
+) -> Numbers:
     def numbers(x: Rows) -> Rows:
         try:
             answer = encode(words(x))
@@ -192,20 +249,27 @@ def _guarded(encode: Callable[[pd.DataFrame], Any], words: Callable[[Rows], pd.D
             raise
         except Exception as error:
             raise ModelError(
-                f"The encoder failed on {len(x):,} rows ({type(error).__name__}: {error}). It is given a DataFrame in the table's words."
+                f"The encoder failed on {len(x):,} rows ({type(error).__name__}: {error}). It is"
+                " given a DataFrame in the table's words."
             ) from error
         table = answer.toarray() if hasattr(answer, "toarray") else answer
         try:
             return np.asarray(table, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"The encoder must answer with a table of numbers: {error}.") from error
+            raise ModelError(
+                f"The encoder must answer with a table of numbers: {error}."
+            ) from error
 
     return numbers
 
 
 def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:
-    """Where each class of the data stands among the model's; None if they stand alike, or if the model only numbers them."""
-    if classes is None or len(classes) != len(data.classes):  # how many there are is compared where the model is asked
+    """Where each class of the data stands among the model's; None if they stand alike, or if the
+    model only numbers them.
+    """
+    if classes is None or len(classes) != len(
+        data.classes
+    ):  # how many there are is compared where the model is asked
         return None
     theirs = [_plain_name(one) for one in classes]
     if sorted(theirs) == sorted(data.classes):
@@ -214,8 +278,9 @@ def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int]
     if all(NUMBERED.fullmatch(one) for one in theirs):
         return None
     raise ModelError(
-        f"{name} answers for the classes {', '.join(theirs)}; '{data.name}' has {', '.join(data.classes)}. Say which of these its answers "
-        "stand for, in its own order (--classes)."
+        f"{name} answers for the classes {', '.join(theirs)}; '{data.name}' has"
+        f" {', '.join(data.classes)}. Say which of these its answers stand for, in its own order"
+        " (--classes)."
     )
 
 

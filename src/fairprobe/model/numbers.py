@@ -1,4 +1,6 @@
-"""The plain encoder: a number for each attribute, or a column for each category. What a model eats that was trained on a coded table."""
+"""The plain encoder: a number for each attribute, or a column for each category. What a model eats
+that was trained on a coded table.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,29 @@ from fairprobe.model.columns import Numbers
 Inputs = Literal["auto", "numbers", "one-hot"]
 
 
-def numbers_of(data: Dataset, names: Sequence[str], inputs: Inputs, *, width: int | None, what: str, is_network: bool) -> Numbers:
+def numbers_of(
+    data: Dataset,
+    names: Sequence[str],
+    inputs: Inputs,
+    *,
+    width: int | None,
+    what: str,
+    is_network: bool,
+) -> Numbers:
     """The function from rows to a model's columns, in the order of `names`: (N, A) -> (N, width).
 
-    Where the width is not known, a network is given categories one-hot as the domain says, any other model a number for each.
+    Where the width is not known, a network is given categories one-hot as the domain says, any
+    other model a number for each.
     """
     if inputs not in ("auto", "numbers", "one-hot"):
         raise SettingError(f"A model's inputs are 'numbers', 'one-hot' or 'auto'; got '{inputs}'.")
     narrow = len(names)
-    wide = sum(len(data.domain[name].categories) if data.domain[name].one_hot else 1 for name in names)
-    one_hot = inputs == "one-hot" or (inputs == "auto" and (is_network if width is None else narrow != width))
+    wide = sum(
+        len(data.domain[name].categories) if data.domain[name].one_hot else 1 for name in names
+    )
+    one_hot = inputs == "one-hot" or (
+        inputs == "auto" and (is_network if width is None else narrow != width)
+    )
     made = wide if one_hot else narrow
     if width is not None and made != width:
         raise ModelError(_misfit(data, names, what, width, narrow, wide))
@@ -48,7 +63,9 @@ def _columns(data: Dataset, name: str, x: Rows, *, one_hot: bool) -> Rows:
 
 
 def _values(data: Dataset, attribute: Attribute, codes: Rows) -> Rows:
-    """The numbers that stand in the table: those of a sensitive number's categories, and gaps where a table of the user's own has them."""
+    """The numbers that stand in the table: those of a sensitive number's categories, and gaps where
+    a table of the user's own has them.
+    """
     values = codes
     known = data.coding.values.get(attribute.name, ()) if data.coding is not None else ()
     if known and all(isinstance(value, bool | int | float | np.number) for value in known):
@@ -59,11 +76,20 @@ def _values(data: Dataset, attribute: Attribute, codes: Rows) -> Rows:
     return values
 
 
-def _misfit(data: Dataset, names: Sequence[str], what: str, width: int, narrow: int, wide: int) -> str:
-    ways = f"{narrow}, a number for each attribute" + (f", or {wide}, with a column for each category" if wide != narrow else "")
+def _misfit(
+    data: Dataset, names: Sequence[str], what: str, width: int, narrow: int, wide: int
+) -> str:
+    ways = f"{narrow}, a number for each attribute" + (
+        f", or {wide}, with a column for each category" if wide != narrow else ""
+    )
     without = len(names) - len(data.domain.sensitive)
-    hint = f" If it is not given {' and '.join(data.domain.sensitive)}, say so (--blind-to)." if width == without else ""
+    hint = (
+        f" If it is not given {' and '.join(data.domain.sensitive)}, say so (--blind-to)."
+        if width == without
+        else ""
+    )
     return (
-        f"{what} takes {width} columns; '{data.name}' has {ways}. Give the encoder that the model was trained with (--encoder), drop the "
-        f"columns that it does not know (--drop), or say in a domain.toml which categories are one-hot.{hint}"
+        f"{what} takes {width} columns; '{data.name}' has {ways}. Give the encoder that the model"
+        " was trained with (--encoder), drop the columns that it does not know (--drop), or say in"
+        f" a domain.toml which categories are one-hot.{hint}"
     )

@@ -1,4 +1,6 @@
-"""`Scale`: brings every input column to about [-1, 1], inside the network, so that the network itself takes plain codes."""
+"""`Scale`: brings every input column to about [-1, 1], inside the network, so that the network
+itself takes plain codes.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,21 @@ class Scale(nn.Module):
     def between(cls, low: Tensor, high: Tensor) -> Scale:
         """From [low, high] to [-1, 1]; a column with a single value becomes 0."""
         half = (high - low) / 2
-        return cls((high + low) / 2, torch.where(half > 0, 1 / half.clamp(min=1e-12), torch.zeros_like(half)))
+        return cls(
+            (high + low) / 2,
+            torch.where(half > 0, 1 / half.clamp(min=1e-12), torch.zeros_like(half)),
+        )
 
     @classmethod
     def standard(cls, z: Tensor) -> Scale:
-        """To mean 0 and standard deviation 1 over these rows; a column with a single value becomes 0."""
+        """To mean 0 and standard deviation 1 over these rows; a column with a single value becomes
+        0.
+        """
         spread = z.std(dim=0, correction=0)
-        return cls(z.mean(dim=0), torch.where(spread > 0, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread)))
+        return cls(
+            z.mean(dim=0),
+            torch.where(spread > 0, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread)),
+        )
 
     def forward(self, z: Tensor) -> Tensor:
         return (z - self.middle) * self.factor

@@ -1,4 +1,6 @@
-"""`TorchModel`: a white box around any `nn.Module` — probabilities, activations by layer, gradients with respect to the input."""
+"""`TorchModel`: a white box around any `nn.Module` — probabilities, activations by layer, gradients
+with respect to the input.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ Outputs = Literal["auto", "logits", "probabilities"]
 class TorchModel(Model):
     """An `nn.Module` that takes coded rows, or what `encoder` makes of them.
 
-    The module runs in eval mode, on the device where it lies. `outputs` says whether it ends in logits or probabilities;
-    "auto" looks whether the last thing it computes is a softmax or sigmoid. `closed_form` lets plain dense networks skip autograd.
+    The module runs in eval mode, on the device where it lies. `outputs` says whether it ends in
+    logits or probabilities; "auto" looks whether the last thing it computes is a softmax or
+    sigmoid. `closed_form` lets plain dense networks skip autograd.
     """
 
     def __init__(
@@ -46,25 +49,33 @@ class TorchModel(Model):
         self._closed_form = closed_form
         self._names: list[str] | None = None
         self._zeroed: dict[int, Tensor] = {}
-        self.trained_on: tuple[str, int] | None = None  # the data set and the seed of its split, where fairprobe trained it
+        self.trained_on: tuple[str, int] | None = (
+            None  # the data set and the seed of its split, where fairprobe trained it
+        )
         parameter = next(module.parameters(), None)
         self.device = parameter.device if parameter is not None else torch.device("cpu")
         self.dtype = parameter.dtype if parameter is not None else torch.float32
 
-    # -- looking inside -------------------------------------------------------------------------------------
+    # -- looking inside ----------------------------------------------------------------------------
 
     def layers(self, x: Rows) -> dict[str, int]:
-        """The hidden layers in order, each with its number of neurons. One row is enough to find out."""
+        """The hidden layers in order, each with its number of neurons. One row is enough to find
+        out.
+        """
         return {name: values.shape[1] for name, values in self.activations(x[:1]).items()}
 
     def activations(self, x: Rows) -> dict[str, Tensor]:
-        """What every hidden layer answers to these rows, after its non-linearity: name -> (N, neurons)."""
+        """What every hidden layer answers to these rows, after its non-linearity: name -> (N,
+        neurons).
+        """
         names = self._look_at(x)
         parts: dict[str, list[Tensor]] = {name: [] for name in names}
         for part in self._parts(x):
             with torch.no_grad(), Watch(zeroed=self._zeroed) as watch:
                 self._run(part, silence=False)
-            for name, values in zip(names, watch.outputs, strict=False):  # a final sigmoid is watched too, but is no layer
+            for name, values in zip(
+                names, watch.outputs, strict=False
+            ):  # a final sigmoid is watched too, but is no layer
                 parts[name].append(values.flatten(1))
         return {name: torch.cat(values) for name, values in parts.items()}
 
@@ -72,14 +83,20 @@ class TorchModel(Model):
         """What one layer answers; the network runs only up to there."""
         call = self._index(x, layer)
         with torch.no_grad():
-            return torch.cat([self._up_to(self._encode(part).clone(), part, call) for part in self._parts(x)])
+            return torch.cat(
+                [self._up_to(self._encode(part).clone(), part, call) for part in self._parts(x)]
+            )
 
-    def gradient(self, cotangent: Callable[[Tensor], Tensor], x: Rows, *, layer: str | None = None) -> Rows:
-        """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's activations.
+    def gradient(
+        self, cotangent: Callable[[Tensor], Tensor], x: Rows, *, layer: str | None = None
+    ) -> Rows:
+        """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's
+        activations.
 
-        The objective is given by its derivative: `cotangent` takes the activations (N, neurons), or the class probabilities when no layer
-        is named, and returns the objective's derivative with respect to each. The network runs only as far as needed. The rows are one
-        batch: the objective sees them together.
+        The objective is given by its derivative: `cotangent` takes the activations (N, neurons), or
+        the class probabilities when no layer is named, and returns the objective's derivative with
+        respect to each. The network runs only as far as needed. The rows are one batch: the
+        objective sees them together.
         """
         self._look_at(x)
         call = None if layer is None else self._index(x, layer)
@@ -91,10 +108,16 @@ class TorchModel(Model):
         with torch.inference_mode(False), torch.enable_grad():
             z = self._encode(x).clone().requires_grad_()
             # The network gets a copy of its own, because it may change its input in place.
-            seen = self._to_probabilities(self._call(z.clone(), x)) if call is None else self._up_to(z.clone(), x, call)
+            seen = (
+                self._to_probabilities(self._call(z.clone(), x))
+                if call is None
+                else self._up_to(z.clone(), x, call)
+            )
             if not seen.requires_grad:  # nothing in this layer depends on the input
                 return np.zeros(z.shape, dtype=np.float32)
-            (gradient,) = torch.autograd.grad(seen, z, cotangent(seen.detach()), allow_unused=True, materialize_grads=True)
+            (gradient,) = torch.autograd.grad(
+                seen, z, cotangent(seen.detach()), allow_unused=True, materialize_grads=True
+            )
         return _to_numpy(gradient)
 
     def with_zeroed(self, layer: str, neurons: Sequence[int] | Ints, x: Rows) -> TorchModel:
@@ -102,11 +125,26 @@ class TorchModel(Model):
         call, count = self._index(x, layer), self.layers(x)[layer]
         chosen = np.asarray(neurons, dtype=np.int64)
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < count):
-            raise ModelError(f"Layer '{layer}' has the neurons 0 to {count - 1}; asked to silence {chosen.tolist()}.")
-        mask = self._zeroed.get(call, torch.ones(count, device=self.device, dtype=self.dtype)).clone()
+            raise ModelError(
+                f"Layer '{layer}' has the neurons 0 to {count - 1}; asked to silence"
+                f" {chosen.tolist()}."
+            )
+        mask = self._zeroed.get(
+            call, torch.ones(count, device=self.device, dtype=self.dtype)
+        ).clone()
         mask[torch.from_numpy(chosen).to(self.device)] = 0
-        other = TorchModel(self.module, encoder=self.encoder, outputs=self._outputs, batch=self._batch, closed_form=self._closed_form)
-        other._names, other._zeroed, other.about = self._names, {**self._zeroed, call: mask}, self.about
+        other = TorchModel(
+            self.module,
+            encoder=self.encoder,
+            outputs=self._outputs,
+            batch=self._batch,
+            closed_form=self._closed_form,
+        )
+        other._names, other._zeroed, other.about = (
+            self._names,
+            {**self._zeroed, call: mask},
+            self.about,
+        )
         return other
 
     def outputs(self, x: Rows) -> Outputs:
@@ -114,7 +152,7 @@ class TorchModel(Model):
         self._look_at(x)
         return self._outputs
 
-    # -- running --------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def _forward(self, x: Rows) -> Rows:
         self._look_at(x)
@@ -122,13 +160,16 @@ class TorchModel(Model):
             return _to_numpy(self._to_probabilities(self._run(x)))
 
     def _parts(self, x: Rows) -> list[Rows]:
-        """The rows in batches; one empty batch when there are none, so that shapes are right all the same."""
+        """The rows in batches; one empty batch when there are none, so that shapes are right all
+        the same.
+        """
         return [x[start : start + self._batch] for start in range(0, max(len(x), 1), self._batch)]
 
     def _encode(self, x: Rows) -> Tensor:
         if self.encoder is not None and x.shape[1] != len(self.encoder.spans):
             raise ModelError(
-                f"The rows have {x.shape[1]} columns; the network's encoder takes {len(self.encoder.spans)}, one an attribute."
+                f"The rows have {x.shape[1]} columns; the network's encoder takes"
+                f" {len(self.encoder.spans)}, one an attribute."
             )
         rows = torch.from_numpy(np.require(x, np.float32, ["C", "W"])).to(self.device, self.dtype)
         return self.encoder(rows) if self.encoder is not None else rows
@@ -146,18 +187,25 @@ class TorchModel(Model):
 
     def _call(self, z: Tensor, x: Rows, *, silence: bool = True) -> Tensor:
         self._rest()
-        with self._refusing(x), Watch(keep=False, zeroed=self._zeroed) if self._zeroed and silence else nullcontext():
+        with (
+            self._refusing(x),
+            Watch(keep=False, zeroed=self._zeroed) if self._zeroed and silence else nullcontext(),
+        ):
             output: object = self.module(z)
         if not isinstance(output, Tensor):
             raise ModelError(
-                f"The network must return one tensor of class scores; it returned {type(output).__name__}. Wrap it in a "
-                "module that returns the scores."
+                "The network must return one tensor of class scores; it returned"
+                f" {type(output).__name__}. Wrap it in a module that returns the scores."
             )
         return output
 
     def _up_to(self, z: Tensor, x: Rows, call: int) -> Tensor:
         self._rest()
-        with self._refusing(x), Watch(until=call, keep=False, zeroed=self._zeroed) as watch, _stopping():
+        with (
+            self._refusing(x),
+            Watch(until=call, keep=False, zeroed=self._zeroed) as watch,
+            _stopping(),
+        ):
             self.module(z)
         reached: Tensor = watch.outputs[0]
         return reached.flatten(1)
@@ -172,9 +220,15 @@ class TorchModel(Model):
             output = output[:, 0]
         if self._outputs == "probabilities":
             return torch.stack([1 - output, output], dim=1) if output.ndim == 1 else output
-        if output.ndim == 2 and output.shape[1] == 2:  # the same as a softmax, which is slow on two columns
+        if (
+            output.ndim == 2 and output.shape[1] == 2
+        ):  # the same as a softmax, which is slow on two columns
             output = output[:, 1] - output[:, 0]
-        return torch.softmax(output, dim=1) if output.ndim > 1 else torch.sigmoid(torch.stack([-output, output], dim=1))
+        return (
+            torch.softmax(output, dim=1)
+            if output.ndim > 1
+            else torch.sigmoid(torch.stack([-output, output], dim=1))
+        )
 
     def _look_at(self, x: Rows) -> list[str]:
         """Names the layers, once, by running a row through the network."""
@@ -204,12 +258,15 @@ class TorchModel(Model):
         except (RuntimeError, IndexError) as error:
             width = self.encoder.width if self.encoder is not None else x.shape[1]
             raise ModelError(
-                f"The network cannot take a row of {width} columns: {error}. Check its input width and its encoder."
+                f"The network cannot take a row of {width} columns: {error}. Check its input width"
+                " and its encoder."
             ) from error
 
 
 def as_logits(output: Tensor, outputs: Outputs) -> Tensor:
-    """(N, C) numbers whose softmax are the class probabilities, from what a network answers: "logits" or "probabilities"."""
+    """(N, C) numbers whose softmax are the class probabilities, from what a network answers:
+    "logits" or "probabilities".
+    """
     if output.ndim == 2 and output.shape[1] == 1:
         output = output[:, 0]
     if outputs == "probabilities":
@@ -228,12 +285,17 @@ def _stopping() -> Iterator[None]:
         yield
     except Reached:
         return
-    raise ModelError("The network took another path this time and never reached the layer; its forward pass must not depend on the rows.")
+    raise ModelError(
+        "The network took another path this time and never reached the layer; its forward pass must"
+        " not depend on the rows."
+    )
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small matrices are slower on two threads than on one: work below runs on one, and the setting is put back."""
+    """Small matrices are slower on two threads than on one: work below runs on one, and the setting
+    is put back.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

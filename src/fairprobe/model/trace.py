@@ -1,7 +1,9 @@
-"""Watching a network from inside: every non-linearity it calls, in order, whether as a module or as a function.
+"""Watching a network from inside: every non-linearity it calls, in order, whether as a module or as
+a function.
 
-A layer is one *call* of an activation function during the forward pass. That covers `nn.ReLU`, `F.relu`, `x.relu_()`, and one
-`nn.ReLU` that serves several layers, with nothing asked of the network's author.
+A layer is one *call* of an activation function during the forward pass. That covers `nn.ReLU`,
+`F.relu`, `x.relu_()`, and one `nn.ReLU` that serves several layers, with nothing asked of the
+network's author.
 """
 
 from __future__ import annotations
@@ -53,7 +55,12 @@ _NAMES = [
 
 def _functions(*names: str) -> frozenset[Any]:
     """The functions of these names, wherever torch has them."""
-    return frozenset(getattr(place, name) for name in names for place in (F, torch, Tensor) if hasattr(place, name))
+    return frozenset(
+        getattr(place, name)
+        for name in names
+        for place in (F, torch, Tensor)
+        if hasattr(place, name)
+    )
 
 
 ACTIVATIONS = _functions(*_NAMES)
@@ -67,9 +74,17 @@ class Reached(Exception):  # noqa: N818  (a signal, not a failure)
 
 
 class Watch(TorchFunctionMode):
-    """Runs a forward pass and keeps what each activation call answers; may stop at one, may silence neurons."""
+    """Runs a forward pass and keeps what each activation call answers; may stop at one, may silence
+    neurons.
+    """
 
-    def __init__(self, *, until: int | None = None, keep: bool = True, zeroed: dict[int, Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        until: int | None = None,
+        keep: bool = True,
+        zeroed: dict[int, Tensor] | None = None,
+    ) -> None:
         super().__init__()
         self.outputs: list[Tensor] = []
         self.calls = 0
@@ -82,7 +97,8 @@ class Watch(TorchFunctionMode):
         call, self.calls = self.calls, self.calls + 1
         if call in self._zeroed:
             mask = self._zeroed[call].view(1, *result.shape[1:])
-            # A function that works in place is often called for its effect alone: then the effect must be silenced.
+            # A function that works in place is often called for its effect alone: then the effect
+            # must be silenced.
             if args and result is args[0]:
                 result.data.mul_(mask)  # past autograd, which is told by the hook
                 if result.requires_grad:
@@ -98,7 +114,9 @@ class Watch(TorchFunctionMode):
 
 
 class _Survey(TorchFunctionMode):
-    """Notes where activations are called, and which tensors are probabilities. Tensors are kept, so that no memory is used twice."""
+    """Notes where activations are called, and which tensors are probabilities. Tensors are kept, so
+    that no memory is used twice.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +142,10 @@ class _Survey(TorchFunctionMode):
         self._leaves = {name for name, child in module.named_modules() if not any(child.children())}
         hooks = []
         for name, child in module.named_modules():
-            hooks += [child.register_forward_pre_hook(self._enter(name)), child.register_forward_hook(self._leave)]
+            hooks += [
+                child.register_forward_pre_hook(self._enter(name)),
+                child.register_forward_hook(self._leave),
+            ]
         try:
             with self, torch.no_grad():
                 output = module(z)
@@ -135,7 +156,11 @@ class _Survey(TorchFunctionMode):
             return self.names, False
         hidden = self.names[:-1] if _shares(output, self._last) else self.names
         # Columns that are no logits by any chance: not negative, and adding up to one.
-        whole = output.ndim == 2 and output.shape[1] > 1 and bool((output >= 0).all() and ((output.sum(dim=1) - 1).abs() < 1e-5).all())
+        whole = (
+            output.ndim == 2
+            and output.shape[1] > 1
+            and bool((output >= 0).all() and ((output.sum(dim=1) - 1).abs() < 1e-5).all())
+        )
         return hidden, whole or _shares(output, self._probabilities)
 
     def _enter(self, name: str) -> Callable[..., None]:
@@ -152,14 +177,20 @@ class _Survey(TorchFunctionMode):
 
 
 def _shares(tensor: Tensor, others: list[Tensor]) -> bool:
-    """Whether a tensor is one of the others, or a view of one: the same numbers in another shape."""
-    return any(tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() for other in others)
+    """Whether a tensor is one of the others, or a view of one: the same numbers in another
+    shape.
+    """
+    return any(
+        tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+        for other in others
+    )
 
 
 def layer_names(module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
-    """The hidden layers' names in order, and whether the network ends in probabilities; found by one forward pass over `z`.
+    """The hidden layers' names in order, and whether the network ends in probabilities; found by
+    one forward pass over `z`.
 
-    A layer is called after the module that computes it; a function inside a larger module adds its own name, a repeated
-    call a number. A final sigmoid or the like is the output, no hidden layer.
+    A layer is called after the module that computes it; a function inside a larger module adds its
+    own name, a repeated call a number. A final sigmoid or the like is the output, no hidden layer.
     """
     return _Survey().run(module, z)

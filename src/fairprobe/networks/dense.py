@@ -1,4 +1,6 @@
-"""The fully connected networks of the NeuronFair paper: LFCN (five hidden layers) and HFCN (eight), ReLU throughout."""
+"""The fully connected networks of the NeuronFair paper: LFCN (five hidden layers) and HFCN (eight),
+ReLU throughout.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ HFCN = (256, 256, 64, 64, 32, 32, 16, 8)
 class DenseNetwork(nn.Sequential):
     """Scaled inputs, hidden layers `hidden1`, `hidden2`, … with ReLU, and one logit for each class.
 
-    The scale comes from the domain's bounds. (The papers feed raw codes; scaled ones train better and keep activations comparable.)
+    The scale comes from the domain's bounds. (The papers feed raw codes; scaled ones train better
+    and keep activations comparable.)
     """
 
     def __init__(self, scale: Scale, inputs: int, hidden: Sequence[int], classes: int) -> None:
@@ -36,19 +39,30 @@ class DenseNetwork(nn.Sequential):
     @property
     def name(self) -> str:
         """What the papers call it, or its layers."""
-        return {LFCN: "LFCN", HFCN: "HFCN"}.get(self.hidden, f"dense {'-'.join(map(str, self.hidden))}")
+        return {LFCN: "LFCN", HFCN: "HFCN"}.get(
+            self.hidden, f"dense {'-'.join(map(str, self.hidden))}"
+        )
 
 
 def dense(
-    domain: Domain, hidden: Sequence[int], *, classes: int = 2, seed: int = 0, scale: Scale | None = None, kaiming: bool = False
+    domain: Domain,
+    hidden: Sequence[int],
+    *,
+    classes: int = 2,
+    seed: int = 0,
+    scale: Scale | None = None,
+    kaiming: bool = False,
 ) -> DenseNetwork:
-    """A fresh network for rows of this domain. The seed decides its weights and touches no other random number.
+    """A fresh network for rows of this domain. The seed decides its weights and touches no other
+    random number.
 
-    `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider first weights: deep narrow networks die less often.
+    `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider first weights: deep
+    narrow networks die less often.
     """
     if classes < 2 or not hidden or min(hidden) < 1:
         raise SettingError(
-            f"A network needs at least two classes and one neuron in each hidden layer; got {classes} classes, layers {list(hidden)}."
+            "A network needs at least two classes and one neuron in each hidden layer; got"
+            f" {classes} classes, layers {list(hidden)}."
         )
     encoder = Encoder(domain)
     with torch.random.fork_rng(devices=[]):

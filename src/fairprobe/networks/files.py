@@ -1,4 +1,6 @@
-"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is ever unpickled."""
+"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is ever
+unpickled.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,33 @@ WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
 def save(model: TorchModel, folder: Path | str) -> None:
-    """Writes the weights and a description. A network of the user's own keeps its weights; only ours can be rebuilt from the files."""
+    """Writes the weights and a description. A network of the user's own keeps its weights; only
+    ours can be rebuilt from the files.
+    """
     target = Path(folder)
     network = model.module
-    about: dict[str, Any] = {"network": type(network).__name__, "encoded": model.encoder is not None}
+    about: dict[str, Any] = {
+        "network": type(network).__name__,
+        "encoded": model.encoder is not None,
+    }
     if model.trained_on is not None:
         about["trained_on"] = {"dataset": model.trained_on[0], "seed": model.trained_on[1]}
     if isinstance(network, DenseNetwork):
-        about |= {"inputs": network.inputs, "hidden": list(network.hidden), "classes": network.classes}
+        about |= {
+            "inputs": network.inputs,
+            "hidden": list(network.hidden),
+            "classes": network.classes,
+        }
     try:
         target.mkdir(parents=True, exist_ok=True)
         with replacing(target / WEIGHTS) as temporary:
-            save_file({name: value.detach().cpu().contiguous().clone() for name, value in network.state_dict().items()}, temporary)
+            save_file(
+                {
+                    name: value.detach().cpu().contiguous().clone()
+                    for name, value in network.state_dict().items()
+                },
+                temporary,
+            )
     except (OSError, SafetensorError) as error:
         raise StorageError(f"Cannot write the network to {target}: {error}.") from error
     write_text(target / DESCRIPTION, json.dumps(about, indent=2) + "\n")
@@ -44,20 +61,27 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
         about = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
         weights = load_file(source / WEIGHTS)
     except (OSError, SafetensorError, ValueError) as error:
-        raise StorageError(f"There is no readable network in {source}: {error}. Train it again.") from error
+        raise StorageError(
+            f"There is no readable network in {source}: {error}. Train it again."
+        ) from error
     if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
-        raise ModelError(f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it.")
+        raise ModelError(
+            f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it."
+        )
     encoder = Encoder(domain)
     if about.get("inputs", encoder.width) != encoder.width:
         raise ModelError(
-            f"The network in {source} takes {about['inputs']} columns; this data has {encoder.width}. It was trained on other data."
+            f"The network in {source} takes {about['inputs']} columns; this data has"
+            f" {encoder.width}. It was trained on other data."
         )
     scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
     try:
         network = DenseNetwork(scale, about["inputs"], about["hidden"], about["classes"])
         network.load_state_dict(weights)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise StorageError(f"The network in {source} does not fit its description: {error}. Train it again.") from error
+        raise StorageError(
+            f"The network in {source} does not fit its description: {error}. Train it again."
+        ) from error
     model = TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
     if isinstance(trained_on := about.get("trained_on"), dict):
         model.trained_on = (str(trained_on.get("dataset")), int(trained_on.get("seed", -1)))

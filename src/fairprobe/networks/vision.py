@@ -1,8 +1,11 @@
-"""The two networks of the InsideBias paper, for images of any size: a VGG with eight convolutions and a ResNet with three blocks.
+"""The two networks of the InsideBias paper, for images of any size: a VGG with eight convolutions
+and a ResNet with three blocks.
 
-Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender Biometrics", ICPR 2020. The paper gives the
-number of layers and of parameters (more than 660,000 and 370,000), not the widths; those here keep to its numbers and are narrow where
-the maps are large, so that a digit is learnt from in less than a millisecond. Images are bytes, or numbers from 0 to 1.
+Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
+Biometrics", ICPR 2020. The paper gives the number of layers and of parameters (more than 660,000
+and 370,000), not the widths; those here keep to its numbers and are narrow where the maps are
+large, so that a digit is learnt from in less than a millisecond. Images are bytes, or numbers from
+0 to 1.
 """
 
 from __future__ import annotations
@@ -16,11 +19,22 @@ from torch import Tensor, nn
 
 from fairprobe.errors import SettingError
 
-VGG_WIDTHS = (8, 8, 16, 16, 32, 32, 128, 128)  # maps of the eight convolutions; a pooling after each pair
+VGG_WIDTHS = (
+    8,
+    8,
+    16,
+    16,
+    32,
+    32,
+    128,
+    128,
+)  # maps of the eight convolutions; a pooling after each pair
 VGG_DENSE = 400
 RESNET_STEM = 16
 RESNET_WIDTHS = (24, 40, 72)
-RESNET_DEPTH = 6  # convolutions of a block that its shortcut bypasses: with the stem and three shortcuts, the paper's 22
+# convolutions of a block that its shortcut bypasses: with the stem and three shortcuts, the paper's
+# 22
+RESNET_DEPTH = 6
 FACE = 3  # of the pooled maps, so that the dense layers do not depend on the image's size
 DROPOUT = 0.5
 SMALLEST = 8  # pixels: three poolings must leave something
@@ -29,9 +43,11 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class Pixels(nn.Module):
-    """Bytes become numbers from 0 to 1; numbers stay as they are. So a set of images takes a quarter of the memory until it is needed.
+    """Bytes become numbers from 0 to 1; numbers stay as they are. So a set of images takes a
+    quarter of the memory until it is needed.
 
-    The channels of a pixel are laid side by side, which makes narrow convolutions nearly twice as fast on a CPU.
+    The channels of a pixel are laid side by side, which makes narrow convolutions nearly twice as
+    fast on a CPU.
     """
 
     def forward(self, images: Tensor) -> Tensor:
@@ -40,7 +56,9 @@ class Pixels(nn.Module):
 
 
 class VGG(nn.Sequential):
-    """Network 1: `conv1` … `conv8`, each with its ReLU `relu1` …, then a dense layer with dropout and one logit for each class."""
+    """Network 1: `conv1` … `conv8`, each with its ReLU `relu1` …, then a dense layer with dropout
+    and one logit for each class.
+    """
 
     def __init__(self, channels: int, classes: int) -> None:
         pieces: OrderedDict[str, nn.Module] = OrderedDict(pixels=Pixels())
@@ -60,18 +78,27 @@ class VGG(nn.Sequential):
 
 
 class Block(nn.Module):
-    """Convolutions in a row and, past all of them, a shortcut with a convolution of its own; the first may halve the image."""
+    """Convolutions in a row and, past all of them, a shortcut with a convolution of its own; the
+    first may halve the image.
+    """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
         pieces: list[nn.Module] = []
         for number in range(RESNET_DEPTH):
             step = stride if number == 0 else 1
-            pieces += [nn.Conv2d(before if number == 0 else after, after, 3, stride=step, padding=1, bias=False), nn.BatchNorm2d(after)]
+            pieces += [
+                nn.Conv2d(
+                    before if number == 0 else after, after, 3, stride=step, padding=1, bias=False
+                ),
+                nn.BatchNorm2d(after),
+            ]
             if number < RESNET_DEPTH - 1:
                 pieces.append(nn.ReLU())
         self.body = nn.Sequential(*pieces)
-        self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after))
+        self.shortcut = nn.Sequential(
+            nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after)
+        )
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -98,7 +125,9 @@ class ResNet(nn.Sequential):
 
 
 def vgg(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> VGG:
-    """A fresh Network 1 for images (channels, height, width). The seed decides its weights and touches no other random number."""
+    """A fresh Network 1 for images (channels, height, width). The seed decides its weights and
+    touches no other random number.
+    """
     _check(shape, classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -116,13 +145,16 @@ def resnet(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> ResNe
 def _check(shape: tuple[int, int, int], classes: int) -> None:
     if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < SMALLEST or classes < 2:
         raise SettingError(
-            f"A network for images needs channels, a height and a width of {SMALLEST} pixels or more, and two classes or more; got images "
-            f"{' × '.join(map(str, shape))} and {classes} classes."
+            f"A network for images needs channels, a height and a width of {SMALLEST} pixels or"
+            f" more, and two classes or more; got images {' × '.join(map(str, shape))} and"
+            f" {classes} classes."
         )
 
 
 def _drawn(network: Network) -> Network:
-    """First weights by He's rule: with torch's own, eight layers without batch norm hardly begin to learn."""
+    """First weights by He's rule: with torch's own, eight layers without batch norm hardly begin to
+    learn.
+    """
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")

@@ -1,4 +1,6 @@
-"""Training on images: the numbers, batches and optimiser of the one loop for tables, without encoder, penalties and early stopping."""
+"""Training on images: the numbers, batches and optimiser of the one loop for tables, without
+encoder, penalties and early stopping.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ def train_on_images(
     training: Training = ON_IMAGES,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
-    """Trains the network where it stands, on all these images, for a fixed number of epochs; the same seed gives the same weights."""
+    """Trains the network where it stands, on all these images, for a fixed number of epochs; the
+    same seed gives the same weights.
+    """
     if training.patience is not None:
-        raise SettingError("Training on images has no validation part to stop by: set patience to None.")
+        raise SettingError(
+            "Training on images has no validation part to stop by: set patience to None."
+        )
     _check(images, labels)
     part, classes = torch.from_numpy(images), torch.from_numpy(labels)
     with one_thread(), torch.random.fork_rng(devices=[]):
@@ -49,7 +55,10 @@ def train_on_images(
                 optimiser.step()
                 total += loss.detach() * len(rows)
             if not torch.isfinite(total):
-                raise ModelError("The training diverged: the loss is not finite. Lower the learning rate, or check the pixels' scale.")
+                raise ModelError(
+                    "The training diverged: the loss is not finite. Lower the learning rate, or"
+                    " check the pixels' scale."
+                )
             if progress is not None:
                 progress(epoch + 1, training.epochs)
     return network.eval()
@@ -59,13 +68,16 @@ def labels_of(network: nn.Module, images: Images) -> Ints:
     """The class that the network gives each image."""
     network.eval()
     with one_thread(), torch.inference_mode():
-        parts = [network(torch.from_numpy(images[at : at + AT_ONCE])).argmax(dim=1).numpy() for at in range(0, len(images), AT_ONCE)]
+        parts = [
+            network(torch.from_numpy(images[at : at + AT_ONCE])).argmax(dim=1).numpy()
+            for at in range(0, len(images), AT_ONCE)
+        ]
     return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, dtype=np.int64)
 
 
 def _check(images: Images, labels: Ints) -> None:
     if images.ndim != 4 or len(images) < 2 or labels.shape != (len(images),):
         raise DataError(
-            f"Training on images needs two or more images (number, channels, height, width) and a class for each; got images "
-            f"{images.shape} and classes {labels.shape}."
+            "Training on images needs two or more images (number, channels, height, width) and a"
+            f" class for each; got images {images.shape} and classes {labels.shape}."
         )

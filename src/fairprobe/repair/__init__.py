@@ -1,9 +1,21 @@
-"""Repairs: each turns a network and its data into a network that treats people more alike, and `prove` shows what it did."""
+"""Repairs: each turns a network and its data into a network that treats people more alike, and
+`prove` shows what it did.
+"""
 
 from fairprobe.repair.adversarial import Adversarial
 from fairprobe.repair.base import Repair
 from fairprobe.repair.blind import Blind
-from fairprobe.repair.catalogue import REPAIRS, alfr, blind, cfair, counterfactual, iifr, laftr, repair_named, retrain
+from fairprobe.repair.catalogue import (
+    REPAIRS,
+    alfr,
+    blind,
+    cfair,
+    counterfactual,
+    iifr,
+    laftr,
+    repair_named,
+    retrain,
+)
 from fairprobe.repair.counterfactual import Counterfactual
 from fairprobe.repair.estimators import (
     ALFRClassifier,

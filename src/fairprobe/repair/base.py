@@ -1,7 +1,9 @@
-"""What a repair is: settings that turn a network and its data into a network that treats people more alike.
+"""What a repair is: settings that turn a network and its data into a network that treats people
+more alike.
 
-Every repair trains a network of the same shape, from scratch or on from where it is, with the one training loop. Most add a penalty to the
-loss; `Retrain` adds examples; `Blind` takes something away. Papers and symbols stand in each file.
+Every repair trains a network of the same shape, from scratch or on from where it is, with the one
+training loop. Most add a penalty to the loss; `Retrain` adds examples; `Blind` takes something
+away. Papers and symbols stand in each file.
 """
 
 from __future__ import annotations
@@ -28,18 +30,28 @@ ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answe
 
 @dataclass(frozen=True, kw_only=True)
 class Repair(ABC):
-    """The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from those the network has."""
+    """The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from
+    those the network has.
+    """
 
     start: Literal["scratch", "fine-tune"] = "scratch"
     training: Training = field(default_factory=Training)
-    dial: ClassVar[str] = "strength"  # the setting that trades accuracy for fairness, which the trade-off curve turns
+    dial: ClassVar[str] = (
+        "strength"  # the setting that trades accuracy for fairness, which the trade-off curve turns
+    )
     dial_means: ClassVar[str]
 
     def __post_init__(self) -> None:
         if self.start not in ("scratch", "fine-tune"):
-            raise SettingError(f"A repair starts from 'scratch' or from the network as it is ('fine-tune'); got '{self.start}'.")
+            raise SettingError(
+                "A repair starts from 'scratch' or from the network as it is ('fine-tune'); got"
+                f" '{self.start}'."
+            )
         if not (np.isfinite(self.dial_at) and self.dial_at >= 0):
-            raise SettingError(f"The {self.dial} of the repair '{self.name}' must be a number of 0 or more; got {self.dial_at}.")
+            raise SettingError(
+                f"The {self.dial} of the repair '{self.name}' must be a number of 0 or more; got"
+                f" {self.dial_at}."
+            )
 
     @property
     @abstractmethod
@@ -57,16 +69,36 @@ class Repair(ABC):
 
     def dial_grid(self) -> tuple[float, ...]:
         """The settings that a trade-off curve shows, 0 (no repair) and its own among them."""
-        return tuple(dict.fromkeys(self.dial_at * factor for factor in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)))
+        return tuple(
+            dict.fromkeys(self.dial_at * factor for factor in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0))
+        )
 
-    def __call__(self, model: Model, data: Dataset, *, seed: int = 0, progress: OnEpoch | None = None) -> TorchModel:
-        """A repaired network; the given one is left as it is. The data is split by `seed`, and its test part is not looked at."""
+    def __call__(
+        self, model: Model, data: Dataset, *, seed: int = 0, progress: OnEpoch | None = None
+    ) -> TorchModel:
+        """A repaired network; the given one is left as it is. The data is split by `seed`, and its
+        test part is not looked at.
+        """
         given = network_of(model)
         data.domain.require_sensitive()
-        return alive(given, self.start, data, seed, lambda network: self.train(network, given, data, seed=seed, progress=progress))
+        return alive(
+            given,
+            self.start,
+            data,
+            seed,
+            lambda network: self.train(network, given, data, seed=seed, progress=progress),
+        )
 
     @abstractmethod
-    def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
         """Trains `network`, which begins as `start` says, in the place of `given`."""
 
 
@@ -97,14 +129,21 @@ def learn(
 
 
 def alive(
-    given: TorchModel, start: str, data: Dataset, seed: int, teach: Callable[[nn.Module], TorchModel], attempts: int = ATTEMPTS
+    given: TorchModel,
+    start: str,
+    data: Dataset,
+    seed: int,
+    teach: Callable[[nn.Module], TorchModel],
+    attempts: int = ATTEMPTS,
 ) -> TorchModel:
-    """The first network that does not die in training, or the last: a deep narrow one ends with some first weights at a single answer.
+    """The first network that does not die in training, or the last: a deep narrow one ends with
+    some first weights at a single answer.
 
     A network that is not begun afresh has no other weights to try.
     """
     learnt = data.x[data.split(seed).train]
-    # Never the given network's own seed: training again without any change would give back the same network.
+    # Never the given network's own seed: training again without any change would give back the same
+    # network.
     for attempt in range(1, (attempts if start == "scratch" else 1) + 1):
         model = teach(begun(given, start, seed + attempt))
         if not is_constant(model, learnt):
@@ -115,12 +154,17 @@ def alive(
 def network_of(model: Model) -> TorchModel:
     """The network inside, or an error: a black box can be asked, but not taught."""
     if not isinstance(model, TorchModel):
-        raise ModelError("Only a network can be repaired, because its weights change; a black box can only be audited. Give a TorchModel.")
+        raise ModelError(
+            "Only a network can be repaired, because its weights change; a black box can only be"
+            " audited. Give a TorchModel."
+        )
     return model
 
 
 def begun(model: TorchModel, start: str, seed: int) -> nn.Module:
-    """A copy of the network, with fresh weights if it starts from scratch. The seed touches no other random number."""
+    """A copy of the network, with fresh weights if it starts from scratch. The seed touches no
+    other random number.
+    """
     network = copy.deepcopy(model.module)
     if start == "fine-tune":
         return network
@@ -132,7 +176,7 @@ def begun(model: TorchModel, start: str, seed: int) -> nn.Module:
                 reset()
             elif next(part.parameters(recurse=False), None) is not None:
                 raise ModelError(
-                    f"A layer of the type {type(part).__name__} does not know how to begin afresh (it has no reset_parameters). "
-                    "Repair the network with start='fine-tune'."
+                    f"A layer of the type {type(part).__name__} does not know how to begin afresh"
+                    " (it has no reset_parameters). Repair the network with start='fine-tune'."
                 )
     return network

@@ -1,6 +1,8 @@
-"""The blind model: the sensitive columns are taken away. Perfect by every individual measure, and the control of every other repair.
+"""The blind model: the sensitive columns are taken away. Perfect by every individual measure, and
+the control of every other repair.
 
-It says nothing about attributes that stand for the sensitive one (a husband is a man), which is why it is rarely the end of the matter.
+It says nothing about attributes that stand for the sensitive one (a husband is a man), which is why
+it is rarely the end of the matter.
 """
 
 from __future__ import annotations
@@ -31,12 +33,22 @@ class Blind(Repair):
     def dial_grid(self) -> tuple[float, ...]:
         return (self.strength,)
 
-    def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
         return learn(self, blindfolded(network, data), given, data, seed=seed, progress=progress)
 
 
 def blindfolded(network: nn.Module, data: Dataset) -> nn.Module:
-    """The network behind a scale that turns the sensitive columns into 0; one of ours has such a scale already."""
+    """The network behind a scale that turns the sensitive columns into 0; one of ours has such a
+    scale already.
+    """
     encoder = Encoder(data.domain)
     seen = torch.ones(encoder.width)
     for column in data.domain.sensitive_columns:

@@ -1,4 +1,6 @@
-"""The repairs by name, as the command line calls them, and as functions: `counterfactual(model, data, strength=20.0)`."""
+"""The repairs by name, as the command line calls them, and as functions: `counterfactual(model,
+data, strength=20.0)`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from fairprobe.repair.counterfactual import Counterfactual
 from fairprobe.repair.iifr import IIFR
 from fairprobe.repair.retrain import Retrain
 
-_SIMPLE: dict[str, type[Repair]] = {"counterfactual": Counterfactual, "retrain": Retrain, "iifr": IIFR, "blind": Blind}
+_SIMPLE: dict[str, type[Repair]] = {
+    "counterfactual": Counterfactual,
+    "retrain": Retrain,
+    "iifr": IIFR,
+    "blind": Blind,
+}
 REPAIRS = (*_SIMPLE, *REVERSALS, *(f"{kind}+iifr" for kind in REVERSALS))
 
 
@@ -30,7 +37,9 @@ def repair_named(name: str, **settings: Any) -> Repair:
     known = {each.name for each in fields(repair)}
     for setting in settings:
         if setting not in known:
-            raise SettingError(f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}")
+            raise SettingError(
+                f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
+            )
     return repair(**settings)
 
 
@@ -67,10 +76,19 @@ def _function(name: str, about: str) -> Apply:
     return apply
 
 
-counterfactual = _function("counterfactual", "so that a person and their counterparts are answered alike; settings of `Counterfactual`.")
-retrain = _function("retrain", "with the discriminatory instances that a search finds; settings of `Retrain`.")
+counterfactual = _function(
+    "counterfactual",
+    "so that a person and their counterparts are answered alike; settings of `Counterfactual`.",
+)
+retrain = _function(
+    "retrain", "with the discriminatory instances that a search finds; settings of `Retrain`."
+)
 iifr = _function("iifr", "so that similar people are answered alike; settings of `IIFR`.")
 blind = _function("blind", "without seeing the sensitive attributes; settings of `Blind`.")
-alfr = _function("alfr", "against one adversary; settings of `Adversarial`, where `iifr=IIFR()` joins IIFR.")
-laftr = _function("laftr", "against one adversary to whom all groups weigh the same; settings of `Adversarial`.")
+alfr = _function(
+    "alfr", "against one adversary; settings of `Adversarial`, where `iifr=IIFR()` joins IIFR."
+)
+laftr = _function(
+    "laftr", "against one adversary to whom all groups weigh the same; settings of `Adversarial`."
+)
 cfair = _function("cfair", "against an adversary for each class; settings of `Adversarial`.")

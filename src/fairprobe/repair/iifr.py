@@ -1,6 +1,7 @@
 """IIFR: similar people shall get similar answers, whichever attributes they differ in.
 
-Paper: Y. Wang et al., "Research on Fairness in Deep Learning Models" (in Chinese), Journal of Software 34(9), 2023, Algorithm 2.
+Paper: Y. Wang et al., "Research on Fairness in Deep Learning Models" (in Chinese), Journal of
+Software 34(9), 2023, Algorithm 2.
 
     paper           here
     x'              the nearest *other* row of the batch by cosine
@@ -8,9 +9,10 @@ Paper: Y. Wang et al., "Research on Fairness in Deep Learning Models" (in Chines
     λ               `strength`; with the paper's networks 1 fits its figures (it does not state λ)
     Loss            CE + λ · sum over pairs of JS(f(x), f(x'))
 
-Resolved here: divergences in nats. The sum is the paper's; a mean would need a λ 40 to 55 times larger. Cosines are between encoded rows,
-each column standardised over the training data, which reproduces the paper's example pair (.802, paper .808); `raw` leaves them as they
-are, which fits its COMPAS figures. The neighbours of a batch come from one matrix product.
+Resolved here: divergences in nats. The sum is the paper's; a mean would need a λ 40 to 55 times
+larger. Cosines are between encoded rows, each column standardised over the training data, which
+reproduces the paper's example pair (.802, paper .808); `raw` leaves them as they are, which fits
+its COMPAS figures. The neighbours of a batch come from one matrix product.
 """
 
 from __future__ import annotations
@@ -42,19 +44,31 @@ class IIFR(Repair):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not -1 <= self.threshold <= 1:
-            raise SettingError(f"The threshold of IIFR is a cosine, from -1 to 1; got {self.threshold}.")
+            raise SettingError(
+                f"The threshold of IIFR is a cosine, from -1 to 1; got {self.threshold}."
+            )
 
     @property
     def name(self) -> str:
         return "iifr"
 
-    def train(self, network: nn.Module, given: TorchModel, data: Dataset, *, seed: int, progress: OnEpoch | None) -> TorchModel:
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
         similar = NeighbourPenalty(self.strength, self.threshold, raw=self.raw)
         return learn(self, network, given, data, seed=seed, progress=progress, penalties=(similar,))
 
 
 class NeighbourPenalty(Penalty):
-    """λ · the divergences between each row and its nearest other row, summed over the pairs that are similar enough."""
+    """λ · the divergences between each row and its nearest other row, summed over the pairs that
+    are similar enough.
+    """
 
     def __init__(self, strength: float, threshold: float, *, raw: bool = False) -> None:
         super().__init__()
@@ -70,7 +84,10 @@ class NeighbourPenalty(Penalty):
             return batch.logits.new_zeros(())
         cosine, nearest = nearest_others(self._scale(batch.z))
         similar = cosine > self.threshold
-        return self.strength * js_of_logits(batch.logits[similar], batch.logits[nearest[similar]]).sum()
+        return (
+            self.strength
+            * js_of_logits(batch.logits[similar], batch.logits[nearest[similar]]).sum()
+        )
 
 
 @torch.no_grad()

@@ -1,12 +1,15 @@
-"""A repair that proves itself: measured before and after on the same held-out people, with the same search, beside controls.
+"""A repair that proves itself: measured before and after on the same held-out people, with the same
+search, beside controls.
 
 The controls without which a repair means nothing:
 
     blind           the sensitive columns taken away: what perfect individual fairness costs
-    retrained       the same network trained again without any repair: what a new training alone changes
-    random points   trained again with as many possible people, labelled by the network: what more data alone changes
+    retrained       the same network trained again without any repair: what a new training alone
+    changes random points   trained again with as many possible people, labelled by the network:
+    what more data alone changes
 
-A repair is refused when it leaves a network that decides nothing, costs too much accuracy, helps nobody, or harms by another attribute.
+A repair is refused when it leaves a network that decides nothing, costs too much accuracy, helps
+nobody, or harms by another attribute.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ from fairprobe.repair.points import random_points
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 
-OnStage: TypeAlias = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
+OnStage: TypeAlias = Callable[
+    [str, int, int, str], None
+]  # what is going on, done, total, a word about it
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 POINT_SAMPLES = 10_000  # for a point of the trade-off curve
@@ -50,9 +55,11 @@ class OtherAttribute:
 
 @dataclass(frozen=True)
 class Measured:
-    """One network: on the people held out, on possible people (`dm_rs`), by a fresh search (`idis` of `tried`), and inside (`auc`).
+    """One network: on the people held out, on possible people (`dm_rs`), by a fresh search (`idis`
+    of `tried`), and inside (`auc`).
 
-    `selected`: the share that is given the favourable answer. `eo`: ΔEO for each true class in turn.
+    `selected`: the share that is given the favourable answer. `eo`: ΔEO for each true class in
+      turn.
     """
 
     accuracy: Rate
@@ -74,7 +81,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Point:
-    """A setting of the repair's dial, measured on the validation people: it may be chosen by, the test people may not."""
+    """A setting of the repair's dial, measured on the validation people: it may be chosen by, the
+    test people may not.
+    """
 
     setting: float
     accuracy: Rate
@@ -89,7 +98,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: why it is refused, or was to be."""
+    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: why
+    it is refused, or was to be.
+    """
 
     repair: Repair
     model: TorchModel
@@ -124,25 +135,46 @@ def prove(
     samples: int = SAMPLES,
     progress: OnStage | None = None,
 ) -> Proof:
-    """Repairs the network and measures what that did. `seed` is that of the split the network was trained with.
+    """Repairs the network and measures what that did. `seed` is that of the split the network was
+    trained with.
 
-    `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination by another attribute may grow. `force`
-    accepts the repair whatever is said against it. `curve` trains it also with other settings of its dial; `choose` then takes the one that
-    does best for the validation people within the accuracy allowed, and without it the repair's own.
+    `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
+    by another attribute may grow. `force` accepts the repair whatever is said against it. `curve`
+    trains it also with other settings of its dial; `choose` then takes the one that does best for
+    the validation people within the accuracy allowed, and without it the repair's own.
     """
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
-            f"The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or more); got {max_accuracy_drop}, {max_harm}."
+            "The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or"
+            f" more); got {max_accuracy_drop}, {max_harm}."
         )
     if not 0 <= seed < 2**63 - ATTEMPTS:
-        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}.")
+        raise SettingError(
+            f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}."
+        )
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    workshop = _Workshop(network_of(model), data, repair, seed, method, variant, budget, samples, progress or (lambda *_: None))
+    workshop = _Workshop(
+        network_of(model),
+        data,
+        repair,
+        seed,
+        method,
+        variant,
+        budget,
+        samples,
+        progress or (lambda *_: None),
+    )
     before = workshop.measured("before", workshop.given)
-    points, repair, repaired = workshop.curve(max_accuracy_drop if choose else None) if curve else ((), repair, workshop.repaired(repair))
+    points, repair, repaired = (
+        workshop.curve(max_accuracy_drop if choose else None)
+        if curve
+        else ((), repair, workshop.repaired(repair))
+    )
     after = workshop.measured("after", repaired)
-    controls = {name: workshop.measured(name, workshop.control(name)) for name in (BLIND, RETRAINED, RANDOM)}
+    controls = {
+        name: workshop.measured(name, workshop.control(name)) for name in (BLIND, RETRAINED, RANDOM)
+    }
     return Proof(
         repair=repair,
         model=repaired,
@@ -150,7 +182,13 @@ def prove(
         after=after,
         controls=controls,
         curve=points,
-        reasons=objections(before, after, data.domain.sensitive, max_accuracy_drop=max_accuracy_drop, max_harm=max_harm),
+        reasons=objections(
+            before,
+            after,
+            data.domain.sensitive,
+            max_accuracy_drop=max_accuracy_drop,
+            max_harm=max_harm,
+        ),
         forced=force,
         max_accuracy_drop=max_accuracy_drop,
         max_harm=max_harm,
@@ -158,7 +196,12 @@ def prove(
 
 
 def objections(
-    before: Measured, after: Measured, sensitive: tuple[str, ...], *, max_accuracy_drop: float, max_harm: float
+    before: Measured,
+    after: Measured,
+    sensitive: tuple[str, ...],
+    *,
+    max_accuracy_drop: float,
+    max_harm: float,
 ) -> tuple[str, ...]:
     """What speaks against a repair, in sentences; nothing if it stands."""
     said = []
@@ -167,11 +210,21 @@ def objections(
         said.append("The repaired network gives everybody the same answer; it decides nothing.")
     drop = before.accuracy.estimate - after.accuracy.estimate
     if drop > max_accuracy_drop + ROUNDING:
-        said.append(f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f} are allowed.")
+        said.append(
+            f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f}"
+            " are allowed."
+        )
     if is_harmed(before.dm_rs, after.dm_rs, max_harm):
-        said.append(f"The repair makes discrimination by {names} worse: {_from_to(before.dm_rs, after.dm_rs)}.")
-    elif after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(before.ifr_b, after.ifr_b):
-        said.append(f"The repair helps nobody: changing {names} changes as many decisions as before.")
+        said.append(
+            f"The repair makes discrimination by {names} worse:"
+            f" {_from_to(before.dm_rs, after.dm_rs)}."
+        )
+    elif after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(
+        before.ifr_b, after.ifr_b
+    ):
+        said.append(
+            f"The repair helps nobody: changing {names} changes as many decisions as before."
+        )
     for was, now in zip(before.others, after.others, strict=True):
         if is_harmed(was.dm_rs, now.dm_rs, max_harm):
             change = f"{_from_to(was.dm_rs, now.dm_rs)}, more than {max_harm:g} times as many"
@@ -180,7 +233,9 @@ def objections(
 
 
 def is_harmed(was: Rate, now: Rate, max_harm: float) -> bool:
-    """Whether a rate has grown beyond what chance explains (the intervals are apart) and by more than the factor allowed."""
+    """Whether a rate has grown beyond what chance explains (the intervals are apart) and by more
+    than the factor allowed.
+    """
     return now.low > was.high and now.estimate > max_harm * was.estimate
 
 
@@ -194,7 +249,9 @@ def _better(was: IFR, now: IFR) -> bool:
 
 @dataclass(frozen=True)
 class _Workshop:
-    """What all measurements of a proof share: the same held-out people, the same possible people, the same seeds for the search."""
+    """What all measurements of a proof share: the same held-out people, the same possible people,
+    the same seeds for the search.
+    """
 
     given: TorchModel
     data: Dataset
@@ -212,26 +269,38 @@ class _Workshop:
     def _epochs(self, stage: str) -> OnEpoch:
         return lambda done, total: self.tell(stage, done, total, f"epoch {done}")
 
-    # -- controls -------------------------------------------------------------------------------------------
+    # -- controls ----------------------------------------------------------------------------------
 
     def control(self, name: str) -> TorchModel:
         """A network that was trained with the settings of the repair, but not repaired by it."""
         told = f"Control: {name}"
         if name == BLIND:
-            return self.repaired(Blind(start=self.repair.start, training=self.repair.training), told)
+            return self.repaired(
+                Blind(start=self.repair.start, training=self.repair.training), told
+            )
         more = self._random_points() if name == RANDOM else None
 
         def teach(network: nn.Module) -> TorchModel:
-            return learn(self.repair, network, self.given, self.data, seed=self.seed, progress=self._epochs(told), more=more)
+            return learn(
+                self.repair,
+                network,
+                self.given,
+                self.data,
+                seed=self.seed,
+                progress=self._epochs(told),
+                more=more,
+            )
 
         return alive(self.given, self.repair.start, self.data, self.seed, teach)
 
     def _random_points(self) -> Examples:
-        """Possible people who are not discriminated against, about as many as the training data has, labelled as the network does."""
+        """Possible people who are not discriminated against, about as many as the training data
+        has, labelled as the network does.
+        """
         rows = len(self.data.split(self.seed).train)
         return random_points(self.data.domain, self.given, rows, rng=self._rng(3))
 
-    # -- measuring ------------------------------------------------------------------------------------------
+    # -- measuring ---------------------------------------------------------------------------------
 
     def _rng(self, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, purpose])
@@ -287,12 +356,19 @@ class _Workshop:
             raise KeyboardInterrupt
         return len(found), found.generation.tried
 
-    # -- the trade-off --------------------------------------------------------------------------------------
+    # -- the trade-off -----------------------------------------------------------------------------
 
-    def curve(self, max_accuracy_drop: float | None) -> tuple[tuple[Point, ...], Repair, TorchModel]:
-        """Every setting of the dial, measured on the validation people; the repair that is chosen by them, and its network."""
+    def curve(
+        self, max_accuracy_drop: float | None
+    ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
+        """Every setting of the dial, measured on the validation people; the repair that is chosen
+        by them, and its network.
+        """
         dial = self.repair.dial
-        networks = {each: self.repaired(self.repair.at(each), f"Repairing, {dial} {each:.3g}") for each in self.repair.dial_grid()}
+        networks = {
+            each: self.repaired(self.repair.at(each), f"Repairing, {dial} {each:.3g}")
+            for each in self.repair.dial_grid()
+        }
         points = [self._point(setting, network) for setting, network in sorted(networks.items())]
         chosen = self.repair.dial_at
         if max_accuracy_drop is not None:
@@ -320,19 +396,36 @@ class _Workshop:
 
 
 def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
-    """The setting with the highest IFR_p among those that are accurate enough; the repair's own if none is. 0 is no repair."""
+    """The setting with the highest IFR_p among those that are accurate enough; the repair's own if
+    none is. 0 is no repair.
+    """
     least = least_accuracy - ROUNDING
-    able = [point for point in points if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least]
-    return max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting if able else own
+    able = [
+        point
+        for point in points
+        if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least
+    ]
+    return (
+        max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting
+        if able
+        else own
+    )
 
 
 def _marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
-    """The points, the chosen one and the best trade-offs among them marked: a network that decides nothing is none."""
+    """The points, the chosen one and the best trade-offs among them marked: a network that decides
+    nothing is none.
+    """
     living = [point for point in points if not point.is_constant]
     best = {point.setting for point in living if not any(_beats(other, point) for other in living)}
-    return tuple(replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen) for point in points)
+    return tuple(
+        replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
+        for point in points
+    )
 
 
 def _beats(one: Point, other: Point) -> bool:
-    ours, theirs = ((point.accuracy.estimate, point.ifr_p.estimate or 0.0) for point in (one, other))
+    ours, theirs = (
+        (point.accuracy.estimate, point.ifr_p.estimate or 0.0) for point in (one, other)
+    )
     return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]

@@ -1,7 +1,9 @@
-"""EIDIG's labels: five classifiers that do not see the sensitive attributes vote with their probabilities.
+"""EIDIG's labels: five classifiers that do not see the sensitive attributes vote with their
+probabilities.
 
-k nearest neighbours, a small network, a support vector machine with radial basis functions, a random forest, naive Bayes. The support
-vector machine learns from some of the rows only, because its time grows with their square.
+k nearest neighbours, a small network, a support vector machine with radial basis functions, a
+random forest, naive Bayes. The support vector machine learns from some of the rows only, because
+its time grows with their square.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ NEIGHBOURS = 5
 
 
 def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Ints:
-    """(n,) the class of each instance `x` with the highest mean probability, learnt from these rows of the data."""
+    """(n,) the class of each instance `x` with the highest mean probability, learnt from these rows
+    of the data.
+    """
     columns = data.domain.other_columns
     seen, y = data.x[rows][:, columns], data.y[rows]
     total = np.zeros((len(x), len(data.classes)))
@@ -37,7 +41,8 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
         return np.empty(0, dtype=np.int64)
     if len(y) < NEIGHBOURS or min(np.bincount(y)[np.unique(y)]) < FOLDS:
         raise DataError(
-            f"Labels by vote need at least {NEIGHBOURS} rows to learn from and {FOLDS} of every class. Use labels='soft' for so few."
+            f"Labels by vote need at least {NEIGHBOURS} rows to learn from and {FOLDS} of every"
+            " class. Use labels='soft' for so few."
         )
     seed = int(rng.integers(2**31))
     some = rng.permutation(len(seen))[:ROWS]
@@ -53,7 +58,9 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
     for classifier, part in voters:
         pipeline = make_pipeline(StandardScaler(), classifier)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a voter that could learn more is still a voter
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # a voter that could learn more is still a voter
             pipeline.fit(seen[part], y[part])
         total[:, pipeline.classes_] += pipeline.predict_proba(x[:, columns])
     best: Ints = total.argmax(axis=1)

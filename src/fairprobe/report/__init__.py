@@ -1,7 +1,9 @@
-"""The report: an audit's document as one self-contained HTML file, for readers who are no engineers and auditors who are.
+"""The report: an audit's document as one self-contained HTML file, for readers who are no engineers
+and auditors who are.
 
-Data first, then templates: `page` turns the document into sentences and figures, the templates only arrange them. The page loads nothing,
-runs nothing, and says so to the browser. Everything that comes from the document is escaped.
+Data first, then templates: `page` turns the document into sentences and figures, the templates only
+arrange them. The page loads nothing, runs nothing, and says so to the browser. Everything that
+comes from the document is escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ __all__ = ["render"]
 
 
 def render(document: dict[str, Any]) -> str:
-    """The HTML of the report. `document` is what `Audit.to_dict` gives and `audit.json` holds; the same document gives the same text."""
+    """The HTML of the report. `document` is what `Audit.to_dict` gives and `audit.json` holds; the
+    same document gives the same text.
+    """
     from fairprobe.report.page import page
 
     return _environment().get_template("report.html.j2").render(page(document))
@@ -29,7 +33,13 @@ def _environment() -> Environment:
     from fairprobe.report import formats
 
     loader = PackageLoader("fairprobe.report")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     names = (
         "percent",
         "points",

@@ -1,6 +1,8 @@
-"""An experiment beside its paper: its document as one self-contained HTML page, and the words that the page and the Markdown share.
+"""An experiment beside its paper: its document as one self-contained HTML page, and the words that
+the page and the Markdown share.
 
-The document is what `experiments.tables.Table.to_document` gives. All its numbers are worked out there; here they are only written down.
+The document is what `experiments.tables.Table.to_document` gives. All its numbers are worked out
+there; here they are only written down.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from math import floor, log10
 from typing import Any
 
 from fairprobe.report import _environment
-from fairprobe.report.experiment_plots import Bar, Group, Series, bar_figure, bar_names, line_figure, line_styles
+from fairprobe.report.experiment_plots import (
+    Bar,
+    Group,
+    Series,
+    bar_figure,
+    bar_names,
+    line_figure,
+    line_styles,
+)
 from fairprobe.report.figures import Figure, Table
 from fairprobe.report.formats import SPACE, count, date, level, seconds
 from fairprobe.report.svg import coloured
@@ -22,10 +32,14 @@ Record = Mapping[str, Any]
 NOT_RUN = "not run"
 SHORT = 32  # characters of a reason that fit into a cell; longer ones become a footnote
 NOTABLE = 0.05  # p values below it are set off
-READING = "A number is the {} of the repeats, ± their standard deviation (n − 1), beside the paper’s number and ours divided by it."
+READING = (
+    "A number is the {} of the repeats, ± their standard deviation (n − 1), beside the paper’s"
+    " number and ours divided by it."
+)
 T_TEST = (
-    "p values are of Welch’s two-sided t-test between the repeats of a method and those of the reference. They are not corrected for the "
-    "number of comparisons, and tell whether two means differ, not whether the difference matters."
+    "p values are of Welch’s two-sided t-test between the repeats of a method and those of the"
+    " reference. They are not corrected for the number of comparisons, and tell whether two means"
+    " differ, not whether the difference matters."
 )
 ABOUT = {  # what the document may say of a measurement, in this order, and how it is called
     "date": "Date",
@@ -49,7 +63,10 @@ def render_experiment(document: Document) -> str:
         .render(
             document=document,
             tables=[(grid, _all_numbers(document, grid)) for grid in tables],
-            figures=[_figure(figure, f"figure{place}") for place, figure in enumerate(document["figures"], 1)],
+            figures=[
+                _figure(figure, f"figure{place}")
+                for place, figure in enumerate(document["figures"], 1)
+            ],
             measured=measured(document),
             reading=reading(document, tables),
             version=_version(document),
@@ -83,7 +100,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Grid:
-    """A measure as a wide table: a row for each data set and attribute, or for each of their variants, and a column for each method."""
+    """A measure as a wide table: a row for each data set and attribute, or for each of their
+    variants, and a column for each method.
+    """
 
     key: str
     title: str
@@ -109,19 +128,34 @@ def _grid(document: Document, measure: Record) -> Grid:
         return (cell["dataset"], cell["sensitive"], in_row), (cell["method"], in_column)
 
     places = {place(cell): cell for cell in cells}
-    rows, columns = (dict.fromkeys(part) for part in (zip(*places, strict=True) if places else ((), ())))
+    rows, columns = (
+        dict.fromkeys(part) for part in (zip(*places, strict=True) if places else ((), ()))
+    )
     footnotes: list[str] = []
     shown = tuple(
         (
             title(document, row[0]),
             ", ".join(title(document, name) for name in row[1:] if name),
-            tuple(_shown(document, measure, places.get((row, column)), footnotes) for column in columns),
+            tuple(
+                _shown(document, measure, places.get((row, column)), footnotes)
+                for column in columns
+            ),
         )
         for row in rows
     )
-    references = dict.fromkeys(title(document, cell["against"]) for cell in cells if cell["against"])
+    references = dict.fromkeys(
+        title(document, cell["against"]) for cell in cells if cell["against"]
+    )
     heads = tuple(column_title(document, *column) for column in columns)
-    return Grid(measure["key"], measure["title"], measure["about"], heads, shown, tuple(footnotes), tuple(references))
+    return Grid(
+        measure["key"],
+        measure["title"],
+        measure["about"],
+        heads,
+        shown,
+        tuple(footnotes),
+        tuple(references),
+    )
 
 
 def _shown(document: Document, measure: Record, cell: Record | None, footnotes: list[str]) -> Shown:
@@ -153,7 +187,9 @@ def _centre(document: Document) -> str:
 
 
 def _reason(failed: str) -> tuple[str, str]:
-    """What the cell says, and the footnote if it cannot say it all: the part before a colon names the kind of failure."""
+    """What the cell says, and the footnote if it cannot say it all: the part before a colon names
+    the kind of failure.
+    """
     if len(failed) <= SHORT:
         return failed, ""
     head = failed.partition(":")[0]
@@ -161,14 +197,20 @@ def _reason(failed: str) -> tuple[str, str]:
 
 
 def title(document: Document, name: str) -> str:
-    """How a data set, an attribute or a method, with or without its variant, is written, if the document says; else its name."""
+    """How a data set, an attribute or a method, with or without its variant, is written, if the
+    document says; else its name.
+    """
     plain, bracket, variant = name.partition(" (")
     return f"{document['titles'].get(plain, plain)}{bracket}{variant}"
 
 
 def column_title(document: Document, method: str, variant: str) -> str:
     """NeuronFair, or NeuronFair (walk)."""
-    return f"{title(document, method)} ({title(document, variant)})" if variant else title(document, method)
+    return (
+        f"{title(document, method)} ({title(document, variant)})"
+        if variant
+        else title(document, method)
+    )
 
 
 def _all_numbers(document: Document, grid: Grid) -> Table:
@@ -182,16 +224,38 @@ def _all_numbers(document: Document, grid: Grid) -> Table:
             f"{title(document, cell['dataset'])}, {title(document, cell['sensitive'])}",
             column_title(document, cell["method"], cell["variant"]),
         )
-        between = "–" if cell["low"] is None else f"{number(kind, cell['low'])} to {number(kind, cell['high'])}"
-        spread = None if cell["mean"] is None else mean_and_spread(kind, cell[_centre(document)], cell["sd"])
+        between = (
+            "–"
+            if cell["low"] is None
+            else f"{number(kind, cell['low'])} to {number(kind, cell['high'])}"
+        )
+        spread = (
+            None
+            if cell["mean"] is None
+            else mean_and_spread(kind, cell[_centre(document)], cell["sd"])
+        )
         mean = _reason(cell["failed"])[0] if spread is None else SPACE.join(spread).strip()
-        values = "; ".join("not defined" if value is None else number(kind, value) for value in cell["values"])
-        rows.append((*who, mean or "no result", between, optional(kind, cell["paper"]), values or "–"))
+        values = "; ".join(
+            "not defined" if value is None else number(kind, value) for value in cell["values"]
+        )
+        rows.append(
+            (*who, mean or "no result", between, optional(kind, cell["paper"]), values or "–")
+        )
     sure = f"{level(document['confidence'])} interval of the mean"
-    return Table(("data set", "method", f"{_centre(document)} ± standard deviation", sure, "paper", "repeats"), rows)
+    return Table(
+        (
+            "data set",
+            "method",
+            f"{_centre(document)} ± standard deviation",
+            sure,
+            "paper",
+            "repeats",
+        ),
+        rows,
+    )
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -206,27 +270,48 @@ class Key:
 
 def _figure(figure: Document, name: str) -> tuple[Figure, list[Key]]:
     """The figure, and its legend."""
-    common = {"title": figure["title"], "reference": figure["reference"], "percent": figure["value_kind"] == "share", "name": name}
+    common = {
+        "title": figure["title"],
+        "reference": figure["reference"],
+        "percent": figure["value_kind"] == "share",
+        "name": name,
+    }
     if figure["kind"] == "lines":
         series = [Series(**one) for one in figure["series"]]
-        picture = line_figure(series, x_title=figure["x_title"], y_title=figure["y_title"], **common)
+        picture = line_figure(
+            series, x_title=figure["x_title"], y_title=figure["y_title"], **common
+        )
         names = [line.name for line in series]
         legend = [
-            Key(coloured(style.colour), style.width, " ".join(f"{step:g}" for step in style.dash), one)
+            Key(
+                coloured(style.colour),
+                style.width,
+                " ".join(f"{step:g}" for step in style.dash),
+                one,
+            )
             for style, one in zip(line_styles(len(names)), names, strict=True)
         ]
     else:
         groups = _groups(figure)
         picture = bar_figure(groups, value_title=figure["value_title"], **common)
         names = bar_names(groups)
-        legend = [Key(coloured(style.colour), 10, "", one) for style, one in zip(line_styles(len(names)), names, strict=True)]
+        legend = [
+            Key(coloured(style.colour), 10, "", one)
+            for style, one in zip(line_styles(len(names)), names, strict=True)
+        ]
     return Figure(figure["title"], picture, figure["caption"], figure_table(figure)), legend
 
 
 def _groups(figure: Document) -> list[Group]:
     kind = figure["value_kind"]
     return [
-        Group(group["label"], [Bar(**{**bar, "text": bar["text"] or optional(kind, bar["value"])}) for bar in group["bars"]])
+        Group(
+            group["label"],
+            [
+                Bar(**{**bar, "text": bar["text"] or optional(kind, bar["value"])})
+                for bar in group["bars"]
+            ],
+        )
         for group in figure["groups"]
     ]
 
@@ -239,15 +324,21 @@ def figure_table(figure: Document) -> Table:
         texts = [{bar.name: bar.text for bar in group.bars} for group in groups]
         return Table(
             (figure["value_title"], *names),
-            [(group.label, *(text.get(name, "–") for name in names)) for group, text in zip(groups, texts, strict=True)],
+            [
+                (group.label, *(text.get(name, "–") for name in names))
+                for group, text in zip(groups, texts, strict=True)
+            ],
         )
     at = dict.fromkeys(sorted(x for line in figure["series"] for x in line["x"]))
     lines = [dict(zip(line["x"], line["y"], strict=True)) for line in figure["series"]]
     head = (figure["x_title"], *(line["name"] for line in figure["series"]))
-    return Table(head, [(f"{x:,g}", *(optional(figure["value_kind"], line.get(x)) for line in lines)) for x in at])
+    return Table(
+        head,
+        [(f"{x:,g}", *(optional(figure["value_kind"], line.get(x)) for line in lines)) for x in at],
+    )
 
 
-# -- numbers ---------------------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 def number(kind: str, value: float) -> str:
@@ -262,7 +353,9 @@ def optional(kind: str, value: float | None) -> str:
 
 
 def mean_and_spread(kind: str, mean: float, sd: float | None) -> tuple[str, str]:
-    """The mean and its standard deviation, in one unit and with equally many places: 28.19 and ± 0.31 %."""
+    """The mean and its standard deviation, in one unit and with equally many places: 28.19 and ±
+    0.31 %.
+    """
     if sd is None:
         return number(kind, mean), ""
     scale, places, unit = _style(kind, mean)
@@ -274,7 +367,11 @@ def mean_and_spread(kind: str, mean: float, sd: float | None) -> tuple[str, str]
 def _spread(sd: float, places: int) -> str:
     """A spread that is not nothing does not look like it."""
     text = f"{sd:,.{places}f}"
-    return f"<{SPACE}{10**-places:.{places}f}" if sd > 0 and float(text.replace(",", "")) == 0 else text
+    return (
+        f"<{SPACE}{10**-places:.{places}f}"
+        if sd > 0 and float(text.replace(",", "")) == 0
+        else text
+    )
 
 
 def _style(kind: str, value: float) -> tuple[float, int, str]:
@@ -284,12 +381,18 @@ def _style(kind: str, value: float) -> tuple[float, int, str]:
     if kind == "share":
         return 100, 2 if value == 0 or abs(value) >= 0.001 else _places(100 * value), f"{SPACE}%"
     if kind == "seconds":
-        return (1000, _places(1000 * value), f"{SPACE}ms") if 0 < abs(value) < 0.1 else (1, _places(value), f"{SPACE}s")
+        return (
+            (1000, _places(1000 * value), f"{SPACE}ms")
+            if 0 < abs(value) < 0.1
+            else (1, _places(value), f"{SPACE}s")
+        )
     return 1, 0 if value == int(value) and abs(value) >= 10 else _places(value), ""
 
 
 def _places(value: float) -> int:
-    """Enough decimal places for what is printed in papers: 3,015 and 121.6 and 6.24 and 0.7513; the small ones keep two digits."""
+    """Enough decimal places for what is printed in papers: 3,015 and 121.6 and 6.24 and 0.7513; the
+    small ones keep two digits.
+    """
     size = abs(value)
     for least, places in ((1000, 0), (100, 1), (1, 2), (0.01, 4)):
         if size >= least:
@@ -300,30 +403,50 @@ def _places(value: float) -> int:
 def times(ratio: float) -> str:
     """Ours over the paper's: × 1.06, × 0.00012."""
     size = abs(ratio)
-    places = 0 if size == 0 or size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 1 - floor(log10(size))
+    places = (
+        0
+        if size == 0 or size >= 100
+        else 1
+        if size >= 10
+        else 2
+        if size >= 0.1
+        else 1 - floor(log10(size))
+    )
     return f"×{SPACE}{ratio:,.{places}f}"
 
 
 def p_value(p: float) -> str:
     """p = 0.043, p < 0.001."""
-    return f"p{SPACE}<{SPACE}0.001" if p < 0.001 else f"p{SPACE}={SPACE}{p:.3f}" if p < 0.1 else f"p{SPACE}={SPACE}{p:.2f}"
+    return (
+        f"p{SPACE}<{SPACE}0.001"
+        if p < 0.001
+        else f"p{SPACE}={SPACE}{p:.3f}"
+        if p < 0.1
+        else f"p{SPACE}={SPACE}{p:.2f}"
+    )
 
 
-# -- how it was measured ---------------------------------------------------------------------------------------------
+# -- how it was measured ---------------------------------------------------------------------------
 
 
 def measured(document: Document) -> list[tuple[str, str]]:
     """Name and text of everything the document says about how it was measured."""
     about = document["about"]
     order = [key for key in ABOUT if key in about] + [key for key in about if key not in ABOUT]
-    return [(ABOUT.get(key, key.replace("_", " ").capitalize()), _told(key, about[key])) for key in order]
+    return [
+        (ABOUT.get(key, key.replace("_", " ").capitalize()), _told(key, about[key]))
+        for key in order
+    ]
 
 
 def _told(key: str, value: Any) -> str:
     if key == "date" and isinstance(value, str):
         return date(value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{name.replace('_', ' ')} {_told('', one)}" for name, one in value.items()) or "none"
+        return (
+            "; ".join(f"{name.replace('_', ' ')} {_told('', one)}" for name, one in value.items())
+            or "none"
+        )
     if isinstance(value, list):
         return ", ".join(_told("", one) for one in value) or "none"
     if key == "seconds" and isinstance(value, int | float):

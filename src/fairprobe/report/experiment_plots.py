@@ -1,4 +1,6 @@
-"""Figures of an experiment from plain data: lines over a quantity, and grouped bars. They take the page's colours, light or dark."""
+"""Figures of an experiment from plain data: lines over a quantity, and grouped bars. They take the
+page's colours, light or dark.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ COLOURS = (MARK, *LAYERS)
 
 @dataclass(frozen=True)
 class Series:
-    """A line: `y` at each `x`, None where it is not defined. `low` and `high`, if given, are drawn as a band."""
+    """A line: `y` at each `x`, None where it is not defined. `low` and `high`, if given, are drawn
+    as a band.
+    """
 
     name: str
     x: Sequence[float]
@@ -36,7 +40,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a group: its name is that of its colour, its text the number in words. Without a value it says only its text."""
+    """A bar of a group: its name is that of its colour, its text the number in words. Without a
+    value it says only its text.
+    """
 
     name: str
     value: float | None
@@ -63,7 +69,8 @@ def line_figure(
     percent: bool = False,
     name: str = "lines",
 ) -> Markup:
-    """Lines with a level to compare with, dashed. `percent` writes shares on the axis, `name` makes the figure's ids unique.
+    """Lines with a level to compare with, dashed. `percent` writes shares on the axis, `name` makes
+    the figure's ids unique.
 
     The legend is the page's, with `line_styles`.
     """
@@ -80,15 +87,38 @@ def line_figure(
         axes.grid(color=LINE, lw=0.5)
         axes.set_axisbelow(True)
         axes.set_xlabel(slots(shortened(x_title, 56)), color=MUTED, labelpad=2)
-        axes.text(0, 1, slots(shortened(y_title, 60)), color=MUTED, va="top", transform=axes.figure.transFigure)
+        axes.text(
+            0,
+            1,
+            slots(shortened(y_title, 60)),
+            color=MUTED,
+            va="top",
+            transform=axes.figure.transFigure,
+        )
 
-    return drawn(name, HEIGHT, draw, says=f"{title}. Lines: {y_title} by {x_title}, for {', '.join(line.name for line in series)}.")
+    return drawn(
+        name,
+        HEIGHT,
+        draw,
+        says=(
+            f"{title}. Lines: {y_title} by {x_title}, for"
+            f" {', '.join(line.name for line in series)}."
+        ),
+    )
 
 
 def _line(axes: Axes, line: Series, style: LineStyle) -> None:
     dots = "o" if len(line.x) <= DOTTED else ""
     dash = (0, style.dash) if style.dash else "-"
-    axes.plot(line.x, [_drawable(value) for value in line.y], color=style.colour, lw=style.width, ls=dash, marker=dots, ms=3.5)
+    axes.plot(
+        line.x,
+        [_drawable(value) for value in line.y],
+        color=style.colour,
+        lw=style.width,
+        ls=dash,
+        marker=dots,
+        ms=3.5,
+    )
     if line.low and line.high:
         low, high = ([_drawable(value) for value in edge] for edge in (line.low, line.high))
         axes.fill_between(line.x, low, high, color=style.colour, alpha=0.15, lw=0)
@@ -97,7 +127,11 @@ def _line(axes: Axes, line: Series, style: LineStyle) -> None:
 def line_styles(lines: int) -> list[LineStyle]:
     """Colour and dash of each line: the first stands out; five colours, three dashes."""
     return [
-        LineStyle(COLOURS[place % len(COLOURS)], 1.5 if place else 2.2, DASHES[place // len(COLOURS) % len(DASHES)])
+        LineStyle(
+            COLOURS[place % len(COLOURS)],
+            1.5 if place else 2.2,
+            DASHES[place // len(COLOURS) % len(DASHES)],
+        )
         for place in range(lines)
     ]
 
@@ -124,9 +158,15 @@ def _frame(axes: Axes, shown: Sequence[str]) -> None:
         spine.set_visible(side in shown)
 
 
-# -- bars ------------------------------------------------------------------------------------------------------------
+# -- bars ------------------------------------------------------------------------------------------
 
-LABEL, BAR, GAP, TOP, BOTTOM = 18, 15, 9, 20, 22  # units: a group's label, a bar, the space after a group, the title, the axis below
+LABEL, BAR, GAP, TOP, BOTTOM = (
+    18,
+    15,
+    9,
+    20,
+    22,
+)  # units: a group's label, a bar, the space after a group, the title, the axis below
 NUMBER = 0.2  # of the width, for the numbers at the right
 
 
@@ -139,25 +179,47 @@ def bar_figure(
     percent: bool = False,
     name: str = "bars",
 ) -> Markup:
-    """Horizontal bars in groups, each bar with its number; a bar's colour is that of its name in all groups (`bar_names`)."""
+    """Horizontal bars in groups, each bar with its number; a bar's colour is that of its name in
+    all groups (`bar_names`).
+    """
     height = TOP + sum(LABEL + BAR * len(group.bars) + GAP for group in groups) + BOTTOM
-    colours = dict(zip(bar_names(groups), (style.colour for style in line_styles(len(bar_names(groups)))), strict=True))
+    colours = dict(
+        zip(
+            bar_names(groups),
+            (style.colour for style in line_styles(len(bar_names(groups)))),
+            strict=True,
+        )
+    )
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes((0, BOTTOM / height, 1 - NUMBER, 1 - BOTTOM / height))
         axes.set_ylim(height - BOTTOM, 0)
         _bar_axis(axes, groups, reference, percent=percent)
-        axes.text(0, 1, slots(shortened(value_title, 60)), color=MUTED, va="top", transform=axes.transAxes)
+        axes.text(
+            0, 1, slots(shortened(value_title, 60)), color=MUTED, va="top", transform=axes.transAxes
+        )
         y: float = TOP
         for group in groups:
-            axes.text(0, y + LABEL / 2, slots(shortened(group.label, 52)), color=INK, va="center", transform=axes.get_yaxis_transform())
+            axes.text(
+                0,
+                y + LABEL / 2,
+                slots(shortened(group.label, 52)),
+                color=INK,
+                va="center",
+                transform=axes.get_yaxis_transform(),
+            )
             y += LABEL
             for bar in group.bars:
                 _bar(axes, slots, y + BAR / 2, bar, colours[bar.name])
                 y += BAR
             y += GAP
 
-    return drawn(name, height, draw, says=f"{title}. Bars: {value_title}, for {', '.join(group.label for group in groups)}.")
+    return drawn(
+        name,
+        height,
+        draw,
+        says=f"{title}. Bars: {value_title}, for {', '.join(group.label for group in groups)}.",
+    )
 
 
 def bar_names(groups: Sequence[Group]) -> list[str]:
@@ -166,7 +228,15 @@ def bar_names(groups: Sequence[Group]) -> list[str]:
 
 
 def _bar(axes: Axes, slots: Slots, y: float, bar: Bar, colour: str) -> None:
-    axes.text(1 / (1 - NUMBER), y, slots(bar.text), color=INK, va="center", ha="right", transform=axes.get_yaxis_transform())
+    axes.text(
+        1 / (1 - NUMBER),
+        y,
+        slots(bar.text),
+        color=INK,
+        va="center",
+        ha="right",
+        transform=axes.get_yaxis_transform(),
+    )
     if bar.value is None:
         return
     axes.barh(y, bar.value, height=BAR - 4, color=colour)
@@ -174,8 +244,16 @@ def _bar(axes: Axes, slots: Slots, y: float, bar: Bar, colour: str) -> None:
         axes.plot([bar.low, bar.high], [y, y], color=INK, lw=1.1, marker="|", ms=6, mew=1.1)
 
 
-def _bar_axis(axes: Axes, groups: Sequence[Group], reference: float | None, *, percent: bool) -> None:
-    ends = [end for group in groups for bar in group.bars for end in (bar.value, bar.low, bar.high) if end is not None]
+def _bar_axis(
+    axes: Axes, groups: Sequence[Group], reference: float | None, *, percent: bool
+) -> None:
+    ends = [
+        end
+        for group in groups
+        for bar in group.bars
+        for end in (bar.value, bar.low, bar.high)
+        if end is not None
+    ]
     ends += [0.0] if reference is None else [0.0, reference]
     axes.set_xlim(1.03 * min(ends), 1.03 * max(ends) or 1.0)
     axes.set_yticks([])
@@ -183,4 +261,6 @@ def _bar_axis(axes: Axes, groups: Sequence[Group], reference: float | None, *, p
     _frame(axes, ("bottom",))
     if reference is not None:
         down = axes.get_ylim()[0]
-        axes.plot([reference, reference], [TOP, down], color=MUTED, lw=1.2, ls=(0, (3, 2)), zorder=3)
+        axes.plot(
+            [reference, reference], [TOP, down], color=MUTED, lw=1.2, ls=(0, (3, 2)), zorder=3
+        )

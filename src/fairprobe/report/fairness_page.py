@@ -9,7 +9,18 @@ from typing import Any
 
 from fairprobe.report import sentences
 from fairprobe.report.figures import BARS, Figure, Table
-from fairprobe.report.formats import SPACE, between, count, interval, level, listed, number, percent, plural, ratio
+from fairprobe.report.formats import (
+    SPACE,
+    between,
+    count,
+    interval,
+    level,
+    listed,
+    number,
+    percent,
+    plural,
+    ratio,
+)
 from fairprobe.report.measures import UNDEFINED, Cell, Measures, cell
 from fairprobe.report.plots import Bar, bars
 
@@ -19,9 +30,11 @@ NAMED = 6  # groups named in a sentence
 
 @dataclass(frozen=True)
 class Division:
-    """People divided by an attribute: a heading, the picture of its impact ratios (if any is defined), the table, and who is not in it.
+    """People divided by an attribute: a heading, the picture of its impact ratios (if any is
+    defined), the table, and who is not in it.
 
-    Of three or more attributes the pairs are folded and have no picture, for there can be many of them.
+    Of three or more attributes the pairs are folded and have no picture, for there can be many of
+    them.
     """
 
     heading: str
@@ -43,13 +56,17 @@ def fairness_page(document: dict[str, Any]) -> dict[str, Any]:
         "rates_left_out": _left_out(document),
         "rates_figures": _rate_figures(document),
         "selection": selection(document),
-        "divisions": [] if group is None else [_division(document, place) for place in range(len(group["tables"]))],
+        "divisions": (
+            []
+            if group is None
+            else [_division(document, place) for place in range(len(group["tables"]))]
+        ),
         "pairs_left_out": pairs_left_out(document),
         "differences": None if group is None else _differences(document),
     }
 
 
-# -- one by one ---------------------------------------------------------------------------------------------------------
+# -- one by one ------------------------------------------------------------------------------------
 
 
 def individual(document: dict[str, Any]) -> str:
@@ -57,11 +74,18 @@ def individual(document: dict[str, Any]) -> str:
     rates, name = document["fairness"]["individual"], sentences.sensitive(document)
     b, p = rates["b"], rates["p"]
     if b["estimate"] is None:
-        return f"No person held out has a counterpart that differs only in {name}, so there is no rate to tell."
-    pairs = f"{plural(b['pairs'], 'pair')} of a person held out and a counterpart who differs only in {name}"
+        return (
+            f"No person held out has a counterpart that differs only in {name}, so there is no rate"
+            " to tell."
+        )
+    pairs = (
+        f"{plural(b['pairs'], 'pair')} of a person held out and a counterpart who differs only in"
+        f" {name}"
+    )
     return (
-        f"Of {pairs}, {percent(b['estimate'])} get the same decision ({level(b['confidence'])} interval {interval(b)}), and "
-        f"{percent(p['estimate'])} get the same decision with nearly the same probabilities (interval {interval(p)})."
+        f"Of {pairs}, {percent(b['estimate'])} get the same decision ({level(b['confidence'])}"
+        f" interval {interval(b)}), and {percent(p['estimate'])} get the same decision with nearly"
+        f" the same probabilities (interval {interval(p)})."
     )
 
 
@@ -69,9 +93,15 @@ def _left_out(document: dict[str, Any]) -> str:
     rates = document["fairness"]["individual"]
     said = []
     if rates["left_out"]:
-        said.append(f"{plural(rates['left_out'], 'person', 'people')} with a sensitive value outside the domain had to be left out.")
+        said.append(
+            f"{plural(rates['left_out'], 'person', 'people')} with a sensitive value outside the"
+            " domain had to be left out."
+        )
     if nobody := [group["name"] for group in rates["b"]["groups"] if group["estimate"] is None]:
-        said.append(f"Groups without anybody among the people held out, and so without a rate: {_some(nobody)}.")
+        said.append(
+            "Groups without anybody among the people held out, and so without a rate:"
+            f" {_some(nobody)}."
+        )
     return " ".join(said)
 
 
@@ -81,9 +111,17 @@ def _rate_figures(document: dict[str, Any]) -> list[Figure]:
         return []
     nearly = f"and a Jensen–Shannon divergence of at most {rates['tau']:g}{SPACE}{rates['base']}"
     return [
-        _rate_figure(document, "b", "Same decision (IFR_b)", "Each bar is the share of pairs with the same decision"),
         _rate_figure(
-            document, "p", "Same decision, same probabilities (IFR_p)", f"Each bar is the share of pairs with the same decision {nearly}"
+            document,
+            "b",
+            "Same decision (IFR_b)",
+            "Each bar is the share of pairs with the same decision",
+        ),
+        _rate_figure(
+            document,
+            "p",
+            "Same decision, same probabilities (IFR_p)",
+            f"Each bar is the share of pairs with the same decision {nearly}",
         ),
     ]
 
@@ -94,7 +132,10 @@ def _rate_figure(document: dict[str, Any], which: str, heading: str, what: str) 
     shown, only = groups, ""
     if len(groups) > BARS:
         shown = sorted(groups, key=lambda group: float(group["high"]))[:BARS]
-        only = f" Of {count(len(groups))} groups these are the {BARS} with the lowest upper end; the numbers below are of all."
+        only = (
+            f" Of {count(len(groups))} groups these are the {BARS} with the lowest upper end; the"
+            " numbers below are of all."
+        )
     return Figure(
         heading,
         bars(
@@ -114,23 +155,31 @@ def _rate_figure(document: dict[str, Any], which: str, heading: str, what: str) 
             whole=True,
             says=f"Bars: {heading}, for each {name}.",
         ),
-        f"{what}, among people of this {name} (in brackets: how many). The thin line with ends is the "
-        f"{level(rate['confidence'])} interval, which says little where a group has only a few people. Dashed: everybody.{only}",
+        f"{what}, among people of this {name} (in brackets: how many). The thin line with ends is"
+        f" the {level(rate['confidence'])} interval, which says little where a group has only a few"
+        f" people. Dashed: everybody.{only}",
         Table(
             ("group", "people", "pairs", "share", "interval"),
             [
                 (label, count(each["samples"]), count(each["pairs"]), *_share(each))
-                for label, each in [*((group["name"], group) for group in rate["groups"]), ("everybody", rate)]
+                for label, each in [
+                    *((group["name"], group) for group in rate["groups"]),
+                    ("everybody", rate),
+                ]
             ],
         ),
     )
 
 
 def _share(rate: dict[str, Any]) -> tuple[str, str]:
-    return (UNDEFINED, UNDEFINED) if rate["estimate"] is None else (percent(rate["estimate"]), between(rate, percent))
+    return (
+        (UNDEFINED, UNDEFINED)
+        if rate["estimate"] is None
+        else (percent(rate["estimate"]), between(rate, percent))
+    )
 
 
-# -- groups -------------------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------
 
 
 def selection(document: dict[str, Any]) -> str:
@@ -138,14 +187,19 @@ def selection(document: dict[str, Any]) -> str:
     measured, data = document["fairness"], document["data"]
     if measured["group"] is None:
         return (
-            f"The decision has {len(data['classes'])} answers, and none was declared the favourable one. So nobody counts as selected, and "
-            "groups were not compared."
+            f"The decision has {len(data['classes'])} answers, and none was declared the favourable"
+            " one. So nobody counts as selected, and groups were not compared."
         )
     selected = measured["group"]["selected"]
-    assumed = " No answer was declared the favourable one, so the second of the two counts as it." if measured["positive_assumed"] else ""
+    assumed = (
+        " No answer was declared the favourable one, so the second of the two counts as it."
+        if measured["positive_assumed"]
+        else ""
+    )
     return (
-        f"{count(selected['hits'])} of the {count(selected['samples'])} people held out ({percent(selected['estimate'])}) are given "
-        f"the answer “{data['classes'][measured['positive']]}”: they count as selected.{assumed}"
+        f"{count(selected['hits'])} of the {count(selected['samples'])} people held out"
+        f" ({percent(selected['estimate'])}) are given the answer"
+        f" “{data['classes'][measured['positive']]}”: they count as selected.{assumed}"
     )
 
 
@@ -179,11 +233,15 @@ def _ratio_figure(table: dict[str, Any], place: int) -> Figure | None:
             [_ratio_bar(row) for row in shown],
             reference=(f"four fifths, {FOUR_FIFTHS:g}: a rule of thumb", FOUR_FIFTHS),
             ratios=True,
-            says=f"Bars: the impact ratio of each group by {table['attribute']}, with a mark at {FOUR_FIFTHS:g}.",
+            says=(
+                f"Bars: the impact ratio of each group by {table['attribute']}, with a mark at"
+                f" {FOUR_FIFTHS:g}."
+            ),
         ),
-        f"The thin line with ends is the {level(rows[0]['confidence'])} interval; in brackets: how many people. Dashed: four fifths, below "
-        "which regulators in the United States begin to ask. It is a rule of thumb, not a verdict: a ratio below it can have good reasons, "
-        f"and one above it can hide bad ones.{only}",
+        f"The thin line with ends is the {level(rows[0]['confidence'])} interval; in brackets: how"
+        " many people. Dashed: four fifths, below which regulators in the United States begin to"
+        " ask. It is a rule of thumb, not a verdict: a ratio below it can have good reasons, and"
+        f" one above it can hide bad ones.{only}",
         None,
     )
 
@@ -191,14 +249,33 @@ def _ratio_figure(table: dict[str, Any], place: int) -> Figure | None:
 def _ratio_bar(row: dict[str, Any]) -> Bar:
     impact = row["impact_ratio"]
     remark = f" ({count(row['samples'])}{', small' if row['is_small'] else ''})"
-    return Bar(row["name"], ratio(impact["estimate"]), impact["estimate"], remark, impact["low"], impact["high"])
+    return Bar(
+        row["name"],
+        ratio(impact["estimate"]),
+        impact["estimate"],
+        remark,
+        impact["low"],
+        impact["high"],
+    )
 
 
 def _selection_cells(row: dict[str, Any], table: dict[str, Any]) -> list[Cell]:
     if row["is_empty"]:
-        return [Cell("0"), Cell("0"), Cell(UNDEFINED), Cell(UNDEFINED), Cell("nobody", kind="words")]
+        return [
+            Cell("0"),
+            Cell("0"),
+            Cell(UNDEFINED),
+            Cell(UNDEFINED),
+            Cell("nobody", kind="words"),
+        ]
     words = Cell(remark(row, table), kind="words")
-    return [Cell(count(row["samples"])), Cell(count(row["hits"])), cell(row), cell(row["impact_ratio"], ratio), words]
+    return [
+        Cell(count(row["samples"])),
+        Cell(count(row["hits"])),
+        cell(row),
+        cell(row["impact_ratio"], ratio),
+        words,
+    ]
 
 
 def remark(row: dict[str, Any], table: dict[str, Any]) -> str:
@@ -219,19 +296,27 @@ def who_is_missing(table: dict[str, Any]) -> list[str]:
     said = []
     if small := [row["name"] for row in table["rows"] if row["is_small"]]:
         said.append(
-            f"Small groups, with fewer than {percent(table['smallest'])} of the people: {_some(small)}. Their numbers are shown but say "
-            "little, and no other group is compared with them."
+            f"Small groups, with fewer than {percent(table['smallest'])} of the people:"
+            f" {_some(small)}. Their numbers are shown but say little, and no other group is"
+            " compared with them."
         )
     if empty := [row["name"] for row in table["rows"] if row["is_empty"]]:
         said.append(f"Groups without anybody among the people held out: {_some(empty)}.")
     if table["unknown"]:
-        said.append(f"Of {plural(table['unknown'], 'person', 'people')} the group is unknown: they are in no row.")
+        said.append(
+            f"Of {plural(table['unknown'], 'person', 'people')} the group is unknown: they are in"
+            " no row."
+        )
     return said
 
 
 def lowest(table: dict[str, Any]) -> dict[str, Any] | None:
     """The group with the lowest impact ratio, small ones aside."""
-    rows = [row for row in table["rows"] if not row["is_small"] and row["impact_ratio"]["estimate"] is not None]
+    rows = [
+        row
+        for row in table["rows"]
+        if not row["is_small"] and row["impact_ratio"]["estimate"] is not None
+    ]
     return min(rows, key=lambda row: float(row["impact_ratio"]["estimate"]), default=None)
 
 
@@ -241,8 +326,17 @@ def pairs_left_out(document: dict[str, Any]) -> str:
     if group is None or len(names) < 3:
         return ""
     measured = {table["attribute"] for table in group["tables"]}
-    missing = [pair for pair in (f"{one} and {other}" for one, other in combinations(names, 2)) if pair not in measured]
-    return f"Pairs of attributes with too many combinations to compare were left out: {_some(missing)}." if missing else ""
+    missing = [
+        pair
+        for pair in (f"{one} and {other}" for one, other in combinations(names, 2))
+        if pair not in measured
+    ]
+    return (
+        "Pairs of attributes with too many combinations to compare were left out:"
+        f" {_some(missing)}."
+        if missing
+        else ""
+    )
 
 
 def _differences(document: dict[str, Any]) -> Measures:
@@ -254,7 +348,11 @@ def _differences(document: dict[str, Any]) -> Measures:
         [
             (
                 f"by {table['attribute']}",
-                [cell(group["selected"]), cell(table["dp"], number), *(cell(each, number) for each in table["eo"])],
+                [
+                    cell(group["selected"]),
+                    cell(table["dp"], number),
+                    *(cell(each, number) for each in table["eo"]),
+                ],
             )
             for table in group["tables"]
         ],

@@ -1,4 +1,6 @@
-"""Numbers and texts as people read them. Nothing here computes a result; it only writes one down."""
+"""Numbers and texts as people read them. Nothing here computes a result; it only writes one
+down.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,26 @@ from markupsafe import Markup, escape
 SPACE = "\u00a0"  # does not break: a number stays with its unit
 ELLIPSIS = "…"
 # Not the calendar module's, which follow the user's language: the report is in English.
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 
 
 def percent(share: float) -> str:
-    """Two digits that matter: 0.012 %, 4.0 %, 35.1 %. What is not quite nothing, or not quite all, does not look like it."""
+    """Two digits that matter: 0.012 %, 4.0 %, 35.1 %. What is not quite nothing, or not quite all,
+    does not look like it.
+    """
     value = 100 * share
     if value in (0, 100):
         return f"{value:.0f}{SPACE}%"

@@ -1,4 +1,6 @@
-"""Pairs of small pictures that a detector judges differently: with and without the change of an attribute, and what they were made of."""
+"""Pairs of small pictures that a detector judges differently: with and without the change of an
+attribute, and what they were made of.
+"""
 
 from __future__ import annotations
 
@@ -57,21 +59,43 @@ def pair_of(document: Document, pair: Document, place: int) -> Pair:
             "Original",
             [f"{first['label']}, {percent(first['probability'])}"],
         ),
-        Face(_png(pictures, "bias"), "The bias perturbation, amplified", "Δ bias", [f"shown {factor}", f"L2 {ratio(pair['l2_bias'])}"]),
-        Face(_png(pictures, "change"), f"The {name} change, amplified", f"Δ {name}", [f"shown {factor}", f"L2 {ratio(pair['l2_change'])}"]),
+        Face(
+            _png(pictures, "bias"),
+            "The bias perturbation, amplified",
+            "Δ bias",
+            [f"shown {factor}", f"L2 {ratio(pair['l2_bias'])}"],
+        ),
+        Face(
+            _png(pictures, "change"),
+            f"The {name} change, amplified",
+            f"Δ {name}",
+            [f"shown {factor}", f"L2 {ratio(pair['l2_change'])}"],
+        ),
     ]
     search = titles.get(pair["method"], pair["method"])
-    steps = "The verdict changed before the search took any step." if pair["at_seed"] else "Grey in Δ is no change."
+    steps = (
+        "The verdict changed before the search took any step."
+        if pair["at_seed"]
+        else "Grey in Δ is no change."
+    )
     origin = f"Found by {search}, from picture {pair['row']}. {steps}"
-    sides = [_side(pair, which, title, at, is_changed=is_changed and at == 1) for which, title, at in shown]
+    sides = [
+        _side(pair, which, title, at, is_changed=is_changed and at == 1)
+        for which, title, at in shown
+    ]
     return Pair(f"Pair {place}: {pair['value']}", sides, made, origin)
 
 
 def _side(pair: Document, which: str, title: str, at: int, *, is_changed: bool) -> Side:
     verdict, independent = pair["verdicts"][which], pair.get("independent")
-    seen = [f"the detector’s head sees {pair['head'][at]}", *([f"the independent network sees {independent[at]}"] if independent else [])]
+    seen = [
+        f"the detector’s head sees {pair['head'][at]}",
+        *([f"the independent network sees {independent[at]}"] if independent else []),
+    ]
     face = Face(_png(pair["pictures"], which), f"{title}: {verdict['label']}", title)
-    return Side(face, verdict["label"], f"{percent(verdict['probability'])} probable", seen, is_changed)
+    return Side(
+        face, verdict["label"], f"{percent(verdict['probability'])} probable", seen, is_changed
+    )
 
 
 def _png(pictures: dict[str, Any], key: str) -> str:

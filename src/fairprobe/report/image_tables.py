@@ -12,14 +12,21 @@ from fairprobe.report.measures import UNDEFINED, Cell, Measures, cell
 Document = dict[str, Any]
 Rate = dict[str, Any]
 
-CONTROLS = {"random_signs": "random signs", "shuffled_labels": "shuffled labels"}  # those that take the place of the attribute change
+CONTROLS = {
+    "random_signs": "random signs",
+    "shuffled_labels": "shuffled labels",
+}  # those that take the place of the attribute change
 OWN = "the attribute change"
 STATES = {"before": "before", "without_idis": "control: without IDIs", "after": "after the repair"}
 
 
 def beside(one: Document) -> list[tuple[str, Document]]:
     """A method's own pairs, then those under its controls."""
-    return [(OWN, one)] + [(name, one["controls"][key]) for key, name in CONTROLS.items() if (one.get("controls") or {}).get(key)]
+    return [(OWN, one)] + [
+        (name, one["controls"][key])
+        for key, name in CONTROLS.items()
+        if (one.get("controls") or {}).get(key)
+    ]
 
 
 def estimate(rate: Rate | None) -> str:
@@ -37,7 +44,11 @@ def _is_known(rate: Rate | None) -> TypeGuard[Rate]:
 
 
 def _mean(spread: Document | None, write: Callable[[float], str] = decimal) -> Cell:
-    return Cell(UNDEFINED) if spread is None else Cell(write(spread["mean"]), f"at most {write(spread['high'])}")
+    return (
+        Cell(UNDEFINED)
+        if spread is None
+        else Cell(write(spread["mean"]), f"at most {write(spread['high'])}")
+    )
 
 
 def detector_table(document: Document) -> Measures | None:
@@ -50,8 +61,15 @@ def detector_table(document: Document) -> Measures | None:
         ("faces found", detector["detection_rate"]),
         ("others called a face", detector["false_alarms"]),
     ]
-    rows += [(f"faces found, {one['name']}", one["detection_rate"]) for one in detector.get("by_value") or []]
-    there = [(name, [_optional(rate), Cell(count(rate["samples"]))]) for name, rate in rows if rate is not None]
+    rows += [
+        (f"faces found, {one['name']}", one["detection_rate"])
+        for one in detector.get("by_value") or []
+    ]
+    there = [
+        (name, [_optional(rate), Cell(count(rate["samples"]))])
+        for name, rate in rows
+        if rate is not None
+    ]
     return Measures(("on held-out pictures", "share", "pictures"), there)
 
 
@@ -60,12 +78,30 @@ def attribute_table(document: Document) -> Measures | None:
     attribute = document.get("attribute")
     if attribute is None:
         return None
-    names = {"head": "the detector’s own head", "independent": "independent network", "shuffled_labels": "head that learnt shuffled labels"}
+    names = {
+        "head": "the detector’s own head",
+        "independent": "independent network",
+        "shuffled_labels": "head that learnt shuffled labels",
+    }
     there = [(title, attribute[key]) for key, title in names.items() if attribute.get(key)]
     rows = [
-        (title, [Cell(percent(one["balanced_accuracy"])), *(_optional(value["rate"]) for value in one["recalls"])]) for title, one in there
+        (
+            title,
+            [
+                Cell(percent(one["balanced_accuracy"])),
+                *(_optional(value["rate"]) for value in one["recalls"]),
+            ],
+        )
+        for title, one in there
     ]
-    return Measures(("who recognises it", "balanced accuracy", *(f"recall, {value}" for value in attribute["values"])), rows)
+    return Measures(
+        (
+            "who recognises it",
+            "balanced accuracy",
+            *(f"recall, {value}" for value in attribute["values"]),
+        ),
+        rows,
+    )
 
 
 def change_table(document: Document) -> Measures | None:
@@ -73,9 +109,21 @@ def change_table(document: Document) -> Measures | None:
     made = document.get("change")
     if made is None:
         return None
-    there = [(OWN, made)] + [(name, made["controls"][key]) for key, name in CONTROLS.items() if (made.get("controls") or {}).get(key)]
-    rows = [(name, [_optional(one["flips"]), _optional(one.get("seen_by_independent")), _mean(one["l2"])]) for name, one in there]
-    return Measures(("change", "flips its head", "seen by an independent network", "L2, mean"), rows)
+    there = [(OWN, made)] + [
+        (name, made["controls"][key])
+        for key, name in CONTROLS.items()
+        if (made.get("controls") or {}).get(key)
+    ]
+    rows = [
+        (
+            name,
+            [_optional(one["flips"]), _optional(one.get("seen_by_independent")), _mean(one["l2"])],
+        )
+        for name, one in there
+    ]
+    return Measures(
+        ("change", "flips its head", "seen by an independent network", "L2, mean"), rows
+    )
 
 
 def generation_table(document: Document) -> Measures | None:
@@ -84,12 +132,19 @@ def generation_table(document: Document) -> Measures | None:
     for one in document.get("generation") or []:
         for name, found in beside(one):
             cells = [
-                Cell(f"{count(found['idis'])} of {count(one['seeds'])}", f"{count(found['at_seed'])} before any step"),
+                Cell(
+                    f"{count(found['idis'])} of {count(one['seeds'])}",
+                    f"{count(found['at_seed'])} before any step",
+                ),
                 _optional(found["success"]),
                 Cell(percent(found["gsr"]) if found["gsr"] is not None else UNDEFINED),
                 _mean(found["l2"]),
                 _optional(found.get("seen_by_independent")),
-                Cell(milliseconds(found["ms_an_image"]) if found.get("ms_an_image") is not None else UNDEFINED),
+                Cell(
+                    milliseconds(found["ms_an_image"])
+                    if found.get("ms_an_image") is not None
+                    else UNDEFINED
+                ),
             ]
             rows.append((f"{one['title']}, {name}", cells))
     head = (
@@ -124,7 +179,17 @@ def layers_table(document: Document) -> Table | None:
                 count(layer["biased"]),
             )
         )
-    return Table(("layer", "neurons", "AUC", *(f"AUC, {name}" for name in CONTROLS.values()), "threshold", "biased neurons"), rows)
+    return Table(
+        (
+            "layer",
+            "neurons",
+            "AUC",
+            *(f"AUC, {name}" for name in CONTROLS.values()),
+            "threshold",
+            "biased neurons",
+        ),
+        rows,
+    )
 
 
 def repair_table(document: Document) -> Measures | None:
@@ -143,8 +208,15 @@ def repair_table(document: Document) -> Measures | None:
         ("AUC of the most biased layer", lambda state: Cell(decimal(state["auc"]))),
         (
             "AUC with random signs",
-            lambda state: Cell(UNDEFINED if state.get("auc_random_signs") is None else decimal(state["auc_random_signs"])),
+            lambda state: Cell(
+                UNDEFINED
+                if state.get("auc_random_signs") is None
+                else decimal(state["auc_random_signs"])
+            ),
         ),
         ("faces that the fresh change flips", lambda state: _optional(state["flips"])),
     ]
-    return Measures(("measured", *(name for name, _ in states)), [(name, [of(state) for _, state in states]) for name, of in measured])
+    return Measures(
+        ("measured", *(name for name, _ in states)),
+        [(name, [of(state) for _, state in states]) for name, of in measured],
+    )

@@ -1,7 +1,7 @@
 """An audit in Markdown: a section for a model card, and the table that a bias audit lists.
 
-Everything comes from the document; nothing is computed. Numbers are those of the report, with ordinary spaces, for a text that people
-edit and search.
+Everything comes from the document; nothing is computed. Numbers are those of the report, with
+ordinary spaces, for a text that people edit and search.
 """
 
 from __future__ import annotations
@@ -10,8 +10,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairprobe.report import repair_page, sentences
-from fairprobe.report.fairness_page import individual, lowest, pairs_left_out, remark, selection, who_is_missing
-from fairprobe.report.formats import between, count, date, decimal, interval, level, listed, number, percent, plural, ratio
+from fairprobe.report.fairness_page import (
+    individual,
+    lowest,
+    pairs_left_out,
+    remark,
+    selection,
+    who_is_missing,
+)
+from fairprobe.report.formats import (
+    between,
+    count,
+    date,
+    decimal,
+    interval,
+    level,
+    listed,
+    number,
+    percent,
+    plural,
+    ratio,
+)
 from fairprobe.report.markdown_text import bullets, escaped, fenced, joined, named, table
 from fairprobe.report.measures import UNDEFINED
 
@@ -20,9 +39,14 @@ SHARED = 20  # attributes of a pair
 
 
 def model_card(body: dict[str, Any]) -> str:
-    """A section for a model card: what was audited and how, the verdict, every measure with its interval, the limits, how to repeat it."""
+    """A section for a model card: what was audited and how, the verdict, every measure with its
+    interval, the limits, how to repeat it.
+    """
     parts = [
-        [f"## Fairness audit: {_title(body)}", f"**{escaped(sentences.headline(body))}.** {escaped(body['verdict'])}"],
+        [
+            f"## Fairness audit: {_title(body)}",
+            f"**{escaped(sentences.headline(body))}.** {escaped(body['verdict'])}",
+        ],
         _audited(body),
         _repaired(body),
         _how(body),
@@ -37,16 +61,19 @@ def model_card(body: dict[str, Any]) -> str:
 
 
 def audit_table(body: dict[str, Any]) -> str:
-    """Selection rates and impact ratios by category and by intersection, as a bias audit after New York City's Local Law 144 lists them."""
+    """Selection rates and impact ratios by category and by intersection, as a bias audit after New
+    York City's Local Law 144 lists them.
+    """
     group = body["fairness"]["group"]
     blocks = [f"## Bias audit: {_title(body)}", escaped(f"{selection(body)} {_declared(body)}")]
     if group is None:
         return joined(blocks)
     blocks.append(
-        "A group is a category of an attribute, or an intersection of categories. Its selection rate is the share of its people who get "
-        "this answer; its impact ratio is that rate divided by the highest rate of all groups that are not small. A group is small with "
-        f"fewer than {percent(group['tables'][0]['smallest'])} of the people whose group is known. In brackets: "
-        f"{level(group['selected']['confidence'])} intervals."
+        "A group is a category of an attribute, or an intersection of categories. Its selection"
+        " rate is the share of its people who get this answer; its impact ratio is that rate"
+        " divided by the highest rate of all groups that are not small. A group is small with"
+        f" fewer than {percent(group['tables'][0]['smallest'])} of the people whose group is known."
+        f" In brackets: {level(group['selected']['confidence'])} intervals."
     )
     for division in group["tables"]:
         blocks += _division(division)
@@ -56,16 +83,22 @@ def audit_table(body: dict[str, Any]) -> str:
         bullets(
             [
                 _held_out(body),
-                f"Audited on {escaped(date(body['created']))} with {_versions(body)}, seed {body['seed']}.",
-                "The form is that of a bias audit after New York City’s Local Law 144. That law asks for an independent auditor and, where "
-                "there is any, for data of the tool’s own use; whether this table meets it is not decided here.",
+                (
+                    f"Audited on {escaped(date(body['created']))} with {_versions(body)}, seed"
+                    f" {body['seed']}."
+                ),
+                (
+                    "The form is that of a bias audit after New York City’s Local Law 144. That law"
+                    " asks for an independent auditor and, where there is any, for data of the"
+                    " tool’s own use; whether this table meets it is not decided here."
+                ),
             ]
         ),
     ]
     return joined(blocks)
 
 
-# -- what, and how ------------------------------------------------------------------------------------------------------
+# -- what, and how ---------------------------------------------------------------------------------
 
 
 def _title(body: dict[str, Any]) -> str:
@@ -77,21 +110,43 @@ def _audited(body: dict[str, Any]) -> list[str]:
     origin = "trained by fairprobe on this data" if model["trained_here"] else "given by the user"
     kind = f" ({named(model['kind'])})" if model["kind"] else ""
     sizes = listed(count(layer["neurons"]) for layer in model["layers"])
-    layers = f", hidden {'layer' if len(model['layers']) == 1 else 'layers'} of {sizes} neurons" if sizes else ""
+    layers = (
+        f", hidden {'layer' if len(model['layers']) == 1 else 'layers'} of {sizes} neurons"
+        if sizes
+        else ""
+    )
     size = "" if model["parameters"] is None else f", {plural(model['parameters'], 'parameter')}"
-    seen = "; a black box, which can be asked but not looked into" if model["parameters"] is None else ""
-    about = [data["title"], f"{plural(data['rows'], 'row')}, {plural(len(data['attributes']), 'attribute')}"]
-    about += [f"{term}: {data[key]}" for key, term in (("source", "Source"), ("licence", "Licence"), ("citation", "Citation")) if data[key]]
+    seen = (
+        "; a black box, which can be asked but not looked into"
+        if model["parameters"] is None
+        else ""
+    )
+    about = [
+        data["title"],
+        f"{plural(data['rows'], 'row')}, {plural(len(data['attributes']), 'attribute')}",
+    ]
+    about += [
+        f"{term}: {data[key]}"
+        for key, term in (("source", "Source"), ("licence", "Licence"), ("citation", "Citation"))
+        if data[key]
+    ]
     return [
         "### What was audited",
         bullets(
             [
-                f"**Model:** {named(model['network'])}{kind}, {plural(model['inputs'], 'input')}{layers}{size}; {origin}{seen}.",
+                (
+                    f"**Model:** {named(model['network'])}{kind},"
+                    f" {plural(model['inputs'], 'input')}{layers}{size}; {origin}{seen}."
+                ),
                 f"**Data:** {' '.join(escaped(each).removesuffix('.') + '.' for each in about)}",
                 f"**Decision:** {escaped(_decision(body))}",
                 f"**Sensitive:** {escaped(sentences.sensitive(body))}.",
-                f"**Accuracy:** {percent(model['accuracy'])} ({percent(model['accuracy_low'])} to {percent(model['accuracy_high'])}) of "
-                f"{plural(model['accuracy_rows'], 'row')}; always giving the commonest answer: {percent(model['majority'])}.",
+                (
+                    f"**Accuracy:** {percent(model['accuracy'])} ({percent(model['accuracy_low'])}"
+                    f" to {percent(model['accuracy_high'])}) of"
+                    f" {plural(model['accuracy_rows'], 'row')}; always giving the commonest answer:"
+                    f" {percent(model['majority'])}."
+                ),
             ]
         ),
     ]
@@ -103,22 +158,35 @@ def _decision(body: dict[str, Any]) -> str:
     if data["favourable"] is not None:
         which = f"“{data['classes'][data['favourable']]}” is declared the favourable answer"
     elif measured["positive"] is not None:
-        which = f"no answer was declared the favourable one; “{data['classes'][measured['positive']]}” is taken for it"
+        which = (
+            f"no answer was declared the favourable one; “{data['classes'][measured['positive']]}”"
+            " is taken for it"
+        )
     else:
         which = "no answer was declared the favourable one"
-    return f"{data['label']}, {' or '.join(answers) if len(answers) == 2 else listed(answers)}; {which}."
+    return (
+        f"{data['label']}, {' or '.join(answers) if len(answers) == 2 else listed(answers)};"
+        f" {which}."
+    )
 
 
 def _declared(body: dict[str, Any]) -> str:
-    """That the favourable answer was declared; where it was not, the sentence about selection says so."""
-    return "" if body["data"]["favourable"] is None else "This answer is declared the favourable one."
+    """That the favourable answer was declared; where it was not, the sentence about selection says
+    so.
+    """
+    return (
+        "" if body["data"]["favourable"] is None else "This answer is declared the favourable one."
+    )
 
 
 def _held_out(body: dict[str, Any]) -> str:
     rows, title = plural(body["fairness"]["rows"], "row"), escaped(body["data"]["title"])
     if body["model"]["trained_here"]:
         return f"Counted on {rows} of {title} that were kept out of the training."
-    return f"Counted on {rows} of {title}, a fifth of the data. Whether the model saw them in training is not known here."
+    return (
+        f"Counted on {rows} of {title}, a fifth of the data. Whether the model saw them in training"
+        " is not known here."
+    )
 
 
 def _how(body: dict[str, Any]) -> list[str]:
@@ -128,13 +196,25 @@ def _how(body: dict[str, Any]) -> list[str]:
         "### How it was measured",
         bullets(
             [
-                f"A person is *affected* when the {noun} decides differently for a copy of the person that differs in {name} and in "
-                "nothing else. A near tie between two answers is no difference.",
-                f"Everybody in the data was asked ({count(body['people']['samples'])}), and {count(body['dm_rs']['samples'])} possible "
-                "people drawn uniformly from everything the attributes allow (DM-RS).",
-                f"A search (method “{escaped(found['method'])}”{variant}) looked for as many cases as it could find. "
-                f"{escaped(sentences.searched(body))} It can show that cases exist, not how common they are.",
-                f"{_held_out(body)} There, people and their counterparts were compared one by one (IFR), and groups with each other.",
+                (
+                    f"A person is *affected* when the {noun} decides differently for a copy of the"
+                    f" person that differs in {name} and in nothing else. A near tie between two"
+                    " answers is no difference."
+                ),
+                (
+                    f"Everybody in the data was asked ({count(body['people']['samples'])}), and"
+                    f" {count(body['dm_rs']['samples'])} possible people drawn uniformly from"
+                    " everything the attributes allow (DM-RS)."
+                ),
+                (
+                    f"A search (method “{escaped(found['method'])}”{variant}) looked for as many"
+                    f" cases as it could find. {escaped(sentences.searched(body))} It can show that"
+                    " cases exist, not how common they are."
+                ),
+                (
+                    f"{_held_out(body)} There, people and their counterparts were compared one by"
+                    " one (IFR), and groups with each other."
+                ),
             ]
         ),
     ]
@@ -148,35 +228,65 @@ def _cell(measure: dict[str, Any], write: Callable[[float], str] = percent) -> s
     return f"{write(measure['estimate'])} ({sure})" if sure else write(measure["estimate"])
 
 
-# -- numbers ------------------------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 def _measures(body: dict[str, Any]) -> list[str]:
-    people, common, found, held_out = (body[name] for name in ("people", "dm_rs", "generation", "fairness"))
+    people, common, found, held_out = (
+        body[name] for name in ("people", "dm_rs", "generation", "fairness")
+    )
     rates, quality = held_out["individual"], held_out["quality"]
     rows = [
         _measure("People in the data affected", people, f"{count(people['samples'])} people"),
         _measure("Possible people affected (DM-RS)", common, f"{count(common['samples'])} drawn"),
-        _measure("Same decision as a counterpart (IFR_b)", rates["b"], plural(rates["b"]["pairs"], "pair")),
-        _measure("… and nearly the same probabilities (IFR_p)", rates["p"], plural(rates["p"]["pairs"], "pair")),
+        _measure(
+            "Same decision as a counterpart (IFR_b)",
+            rates["b"],
+            plural(rates["b"]["pairs"], "pair"),
+        ),
+        _measure(
+            "… and nearly the same probabilities (IFR_p)",
+            rates["p"],
+            plural(rates["p"]["pairs"], "pair"),
+        ),
         *_scores(body),
-        ("Cases found by the search (IDIs)", count(found["idis"]), UNDEFINED, f"{count(found['tried'])} tried"),
-        ("Success rate of the search (GSR), no population rate", percent(found["gsr"]), UNDEFINED, f"{count(found['tried'])} tried"),
+        (
+            "Cases found by the search (IDIs)",
+            count(found["idis"]),
+            UNDEFINED,
+            f"{count(found['tried'])} tried",
+        ),
+        (
+            "Success rate of the search (GSR), no population rate",
+            percent(found["gsr"]),
+            UNDEFINED,
+            f"{count(found['tried'])} tried",
+        ),
         *_inside(body),
         _measure("Accuracy", quality["accuracy"], plural(held_out["rows"], "row")),
         _measure("F1", quality["f1"], plural(held_out["rows"], "row"), number),
-        _measure("Matthews’ correlation (MCC)", quality["mcc"], plural(held_out["rows"], "row"), number),
+        _measure(
+            "Matthews’ correlation (MCC)", quality["mcc"], plural(held_out["rows"], "row"), number
+        ),
     ]
     head = ("Measure", "Value", f"{level(common['confidence'])} interval", "Measured on")
-    nearly = f"Nearly the same means a Jensen–Shannon divergence of at most {rates['tau']:g} {escaped(rates['base'])}."
+    nearly = (
+        f"Nearly the same means a Jensen–Shannon divergence of at most {rates['tau']:g}"
+        f" {escaped(rates['base'])}."
+    )
     return [
         "### Measures",
         table(head, rows),
-        f"All with seed {body['seed']}. {nearly if rates['b']['pairs'] else escaped(individual(body))}",
+        (
+            f"All with seed {body['seed']}."
+            f" {nearly if rates['b']['pairs'] else escaped(individual(body))}"
+        ),
     ]
 
 
-def _measure(label: str, measure: dict[str, Any], on: str, write: Callable[[float], str] = percent) -> Sequence[str]:
+def _measure(
+    label: str, measure: dict[str, Any], on: str, write: Callable[[float], str] = percent
+) -> Sequence[str]:
     value = "not defined" if measure["estimate"] is None else write(measure["estimate"])
     return label, value, between(measure, write) or UNDEFINED, on
 
@@ -188,8 +298,16 @@ def _scores(body: dict[str, Any]) -> list[Sequence[str]]:
         return []
     sure, on = level(told["confidence"]), f"{count(told['draws'])} draws"
     return [
-        (label, percent(told[name]), f"{percent(told[f'{name}_low'])} to {percent(told[f'{name}_high'])} ({sure})", on)
-        for label, name in (("Causal score of Themis", "causal"), ("Group score of Themis", "group"))
+        (
+            label,
+            percent(told[name]),
+            f"{percent(told[f'{name}_low'])} to {percent(told[f'{name}_high'])} ({sure})",
+            on,
+        )
+        for label, name in (
+            ("Causal score of Themis", "causal"),
+            ("Group score of Themis", "group"),
+        )
     ]
 
 
@@ -202,26 +320,45 @@ def _inside(body: dict[str, Any]) -> list[Sequence[str]]:
 
 
 def _groups(body: dict[str, Any]) -> list[str]:
-    """ΔDP, ΔEO and the lowest impact ratio, by each attribute and their intersections; of many classes ΔEO of the favourable one."""
+    """ΔDP, ΔEO and the lowest impact ratio, by each attribute and their intersections; of many
+    classes ΔEO of the favourable one.
+    """
     measured, group = body["fairness"], body["fairness"]["group"]
     if group is None:
         return ["### Groups", escaped(selection(body))]
     classes = body["data"]["classes"]
     answers = range(len(classes)) if len(classes) == 2 else [measured["positive"]]
-    head = ("Groups", "ΔDP", *(f"ΔEO, truth “{named(classes[place])}”" for place in answers), "Lowest impact ratio", "of")
+    head = (
+        "Groups",
+        "ΔDP",
+        *(f"ΔEO, truth “{named(classes[place])}”" for place in answers),
+        "Lowest impact ratio",
+        "of",
+    )
     rows = []
     for division in group["tables"]:
         least = lowest(division)
-        ends = ("not defined", UNDEFINED) if least is None else (_cell(least["impact_ratio"], ratio), named(least["name"]))
-        gaps = [_cell(each, number) for each in (division["dp"], *(division["eo"][place] for place in answers))]
+        ends = (
+            ("not defined", UNDEFINED)
+            if least is None
+            else (_cell(least["impact_ratio"], ratio), named(least["name"]))
+        )
+        gaps = [
+            _cell(each, number)
+            for each in (division["dp"], *(division["eo"][place] for place in answers))
+        ]
         rows.append((f"by {named(division['attribute'])}", *gaps, *ends))
     return [
         "### Groups",
         escaped(selection(body)),
         table(head, rows, words=(0, len(head) - 1)),
-        "ΔDP is how far the selection rates of the groups lie apart (of two groups the difference, of more the standard deviation), ΔEO "
-        "the same among people whose true answer is the one named; small groups are not among the lowest ratios. A model that tells "
-        "everybody the same has a difference of 0 and is worth nothing, so read them beside the accuracy.",
+        (
+            "ΔDP is how far the selection rates of the groups lie apart (of two groups the"
+            " difference, of more the standard deviation), ΔEO the same among people whose true"
+            " answer is the one named; small groups are not among the lowest ratios. A model that"
+            " tells everybody the same has a difference of 0 and is worth nothing, so read them"
+            " beside the accuracy."
+        ),
     ]
 
 
@@ -235,30 +372,59 @@ def _division(division: dict[str, Any]) -> list[str]:
         else:
             impact = row["impact_ratio"]
             shown = UNDEFINED if impact["estimate"] is None else _cell(impact, ratio)
-            rows.append((named(row["name"]), count(row["samples"]), count(row["hits"]), _cell(row), shown, remark(row, division)))
+            rows.append(
+                (
+                    named(row["name"]),
+                    count(row["samples"]),
+                    count(row["hits"]),
+                    _cell(row),
+                    shown,
+                    remark(row, division),
+                )
+            )
     said = [escaped(sentence) for sentence in who_is_missing(division)]
     if not division["unknown"]:
         said.append("There is nobody whose group is unknown.")
     if all(row["impact_ratio"]["estimate"] is None for row in division["rows"]):
-        said.append("Nobody is selected in any group that could be the reference, so there is no impact ratio.")
-    return [f"### By {named(division['attribute'])}", table(head, rows, words=(0, len(head) - 1)), " ".join(said)]
+        said.append(
+            "Nobody is selected in any group that could be the reference, so there is no impact"
+            " ratio."
+        )
+    return [
+        f"### By {named(division['attribute'])}",
+        table(head, rows, words=(0, len(head) - 1)),
+        " ".join(said),
+    ]
 
 
-# -- people -------------------------------------------------------------------------------------------------------------
+# -- people ----------------------------------------------------------------------------------------
 
 
 def _affected(body: dict[str, Any]) -> list[str]:
-    """Who is affected most: by sensitive value and by other attributes, those with the strongest evidence first."""
+    """Who is affected most: by sensitive value and by other attributes, those with the strongest
+    evidence first.
+    """
     people = body["people"]
-    blocks = ["### Who is affected most", escaped(f"{sentences.affected(body)} {sentences.advantage(body)}")]
+    blocks = [
+        "### Who is affected most",
+        escaped(f"{sentences.affected(body)} {sentences.advantage(body)}"),
+    ]
     if people["hits"] == 0:
         return blocks
     values = sorted(people["values"], key=lambda group: -float(group["low"]))[:SHOWN]
     rows = [
-        (f"{named(group['attribute'])}: {named(group['value'])}", count(group["samples"]), percent(group["estimate"]), interval(group))
+        (
+            f"{named(group['attribute'])}: {named(group['value'])}",
+            count(group["samples"]),
+            percent(group["estimate"]),
+            interval(group),
+        )
         for group in [*values, *people["groups"][:SHOWN]]
     ]
-    return [*blocks, table(("Group", "People", "Affected", f"{level(people['confidence'])} interval"), rows)]
+    return [
+        *blocks,
+        table(("Group", "People", "Affected", f"{level(people['confidence'])} interval"), rows),
+    ]
 
 
 def _pair(body: dict[str, Any]) -> list[str]:
@@ -268,19 +434,23 @@ def _pair(body: dict[str, Any]) -> list[str]:
     pair = body["pairs"][0]
     alike = [f"{name} {value}" for name, value in pair["shared"].items()]
     more = f", and {plural(len(alike) - SHARED, 'attribute')} more" if len(alike) > SHARED else ""
-    one, other = (listed(f"{name} “{both[side]}”" for name, both in pair["sensitive"].items()) for side in (0, 1))
+    one, other = (
+        listed(f"{name} “{both[side]}”" for name, both in pair["sensitive"].items())
+        for side in (0, 1)
+    )
     noun = sentences.noun(body)
     return [
         "### The most striking pair",
         escaped(
-            f"Two people who are alike in everything else ({'; '.join(alike[:SHARED])}{more}). With {one} the {noun} decides "
-            f"“{pair['label']}” (probability {percent(pair['probability'])}), with {other} it decides “{pair['label_other']}” "
-            f"(probability {percent(pair['probability_other'])}). {sentences.whose_pairs(body)}"
+            f"Two people who are alike in everything else ({'; '.join(alike[:SHARED])}{more}). With"
+            f" {one} the {noun} decides “{pair['label']}” (probability"
+            f" {percent(pair['probability'])}), with {other} it decides “{pair['label_other']}”"
+            f" (probability {percent(pair['probability_other'])}). {sentences.whose_pairs(body)}"
         ),
     ]
 
 
-# -- a repair -----------------------------------------------------------------------------------------------------------
+# -- a repair --------------------------------------------------------------------------------------
 
 
 def _repaired(body: dict[str, Any]) -> list[str]:
@@ -296,41 +466,64 @@ def _repaired(body: dict[str, Any]) -> list[str]:
         ("… and nearly the same probabilities (IFR_p)", "ifr_p", percent),
         ("ΔDP", "dp", number),
     ]
-    rows = [(label, *(_cell(measured[key], write) for measured in columns.values())) for label, key, write in measures]
-    rows.append(("Cases found by the same search", *(count(measured["idis"]) for measured in columns.values())))
+    rows = [
+        (label, *(_cell(measured[key], write) for measured in columns.values()))
+        for label, key, write in measures
+    ]
+    rows.append(
+        (
+            "Cases found by the same search",
+            *(count(measured["idis"]) for measured in columns.values()),
+        )
+    )
     said = [*(repair["reasons"] if len(repair["reasons"]) > 1 else []), *repair_page.changed(body)]
     return [
         "### The repair, before and after",
-        f"**{escaped(repair_page.headline(repair))}.** To mitigate what was found, the model was repaired with "
-        f"“{escaped(repair['name'])}”. {escaped(' '.join(said))}",
+        (
+            f"**{escaped(repair_page.headline(repair))}.** To mitigate what was found, the model"
+            f" was repaired with “{escaped(repair['name'])}”. {escaped(' '.join(said))}"
+        ),
         table(("Measure", *map(named, columns)), rows),
     ]
 
 
-# -- limits, and how to repeat it ---------------------------------------------------------------------------------------
+# -- limits, and how to repeat it ------------------------------------------------------------------
 
 
 def _limits(body: dict[str, Any]) -> list[str]:
     standing = (
-        "The audit is about these attributes, this data and this model. What it did not find may exist all the same, and what was found "
-        "can be mitigated, not proved absent."
+        "The audit is about these attributes, this data and this model. What it did not find may"
+        " exist all the same, and what was found can be mitigated, not proved absent."
     )
     return ["### Limits", bullets([standing, *map(escaped, body["notes"])])]
 
 
 def _again(body: dict[str, Any]) -> list[str]:
     command = body.get("command")
-    how = [fenced(command)] if command else ["The audit was made in Python; the run’s `report.html` has the lines that repeat it."]
+    how = (
+        [fenced(command)]
+        if command
+        else ["The audit was made in Python; the run’s `report.html` has the lines that repeat it."]
+    )
     answers = "" if body["interpretation"] else ", if the model answers as before"
     complete = body["generation"]["stopped"] == "complete"
-    early = "" if complete else " The search ended early, so a repetition may find another number of cases."
+    early = (
+        ""
+        if complete
+        else " The search ended early, so a repetition may find another number of cases."
+    )
     return [
         "### How to reproduce",
         *how,
-        f"The same seed ({body['seed']}) and the same versions ({_versions(body)}) give the same numbers, apart from times{answers}."
-        f"{early} Audited on {escaped(date(body['created']))}.",
+        (
+            f"The same seed ({body['seed']}) and the same versions ({_versions(body)}) give the"
+            f" same numbers, apart from times{answers}.{early} Audited on"
+            f" {escaped(date(body['created']))}."
+        ),
     ]
 
 
 def _versions(body: dict[str, Any]) -> str:
-    return escaped(", ".join(f"{program} {version}" for program, version in body["versions"].items()))
+    return escaped(
+        ", ".join(f"{program} {version}" for program, version in body["versions"].items())
+    )

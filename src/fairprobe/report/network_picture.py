@@ -1,6 +1,8 @@
-"""The network as a picture: a column of dots for each layer, shaded by how much each neuron reacts to the sensitive attribute.
+"""The network as a picture: a column of dots for each layer, shaded by how much each neuron reacts
+to the sensitive attribute.
 
-Every neuron is a dot, up to `DOTS` in a layer; in larger layers a dot stands for several neighbours and shows the strongest of them.
+Every neuron is a dot, up to `DOTS` in a layer; in larger layers a dot stands for several neighbours
+and shows the strongest of them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ EDGES = (0.05, 0.1, 0.2, 0.4)  # between the five shades; fixed, so that two rep
 
 @dataclass(frozen=True)
 class Column:
-    """A layer: what stands below it, and a number for each of its dots. `plain` for input and output, whose dots have no reaction."""
+    """A layer: what stands below it, and a number for each of its dots. `plain` for input and
+    output, whose dots have no reaction.
+    """
 
     short: str
     name: str
@@ -52,14 +56,22 @@ def picture(document: dict[str, Any], *, says: str) -> Picture:
     """The whole network, from its inputs to its outputs."""
     inside, model = document["interpretation"], document["model"]
     columns = [_plain("in", "input", model["inputs"])]
-    columns += [_hidden(number, layer, inside) for number, layer in enumerate(inside["layers"], start=1)]
+    columns += [
+        _hidden(number, layer, inside) for number, layer in enumerate(inside["layers"], start=1)
+    ]
     columns.append(_plain("out", "output", model["outputs"]))
     space = WIDTH / len(columns)
-    grids = [_Grid.fitting(column, (place + 0.5) * space, 0.8 * space) for place, column in enumerate(columns)]
+    grids = [
+        _Grid.fitting(column, (place + 0.5) * space, 0.8 * space)
+        for place, column in enumerate(columns)
+    ]
     height = max(grid.down * grid.pitch for grid in grids) + 2 * MARGIN
     parts = [_wires(left, right) for left, right in pairwise(grids)]
     parts += [part for grid in grids for part in grid.drawn()]
-    opening = f'<svg class="network" viewBox="0 {-height / 2:.1f} {WIDTH} {height:.1f}" role="img" aria-label="{escape(says)}">'
+    opening = (
+        f'<svg class="network" viewBox="0 {-height / 2:.1f} {WIDTH} {height:.1f}" role="img"'
+        f' aria-label="{escape(says)}">'
+    )
     return Picture(Markup(opening + "".join(parts) + "</svg>"), columns)  # noqa: S704  (numbers only; the label is escaped)
 
 
@@ -72,13 +84,17 @@ def _hidden(number: int, layer: dict[str, Any], inside: dict[str, Any]) -> Colum
     is_most = layer["name"] == inside["most_biased"] and inside["auc"] > 0
     values, each = layer["differences"], ceil(layer["neurons"] / DOTS)
     dots = [max(values[start : start + each]) for start in range(0, len(values), each)]
-    ringed = frozenset(neuron // each for neuron in layer["biased_neurons"]) if is_most else frozenset()
+    ringed = (
+        frozenset(neuron // each for neuron in layer["biased_neurons"]) if is_most else frozenset()
+    )
     return Column(str(number), layer["name"], layer["neurons"], each, dots, ringed, is_most)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where the dots of a column are: `across` × `down` of them, `pitch` apart, around (`centre`, 0)."""
+    """Where the dots of a column are: `across` × `down` of them, `pitch` apart, around (`centre`,
+    0).
+    """
 
     column: Column
     centre: float
@@ -104,16 +120,24 @@ class _Grid:
 
     def at(self, dot: int) -> str:
         row, place = divmod(dot, self.across)
-        return f"{self.left + (place + 0.5) * self.pitch:.1f} {self.top + (row + 0.5) * self.pitch:.1f}"
+        return (
+            f"{self.left + (place + 0.5) * self.pitch:.1f}"
+            f" {self.top + (row + 0.5) * self.pitch:.1f}"
+        )
 
     def drawn(self) -> list[str]:
-        """One path for each shade, its dots being points with round caps: a thousand neurons stay small. Then frame and rings."""
+        """One path for each shade, its dots being points with round caps: a thousand neurons stay
+        small. Then frame and rings.
+        """
         size = 0.72 * self.pitch
         shades: dict[str, list[int]] = {}
         for dot, reaction in enumerate(self.column.dots):
-            shades.setdefault("plain" if self.column.plain else f"heat-{shade(reaction)}", []).append(dot)
+            shades.setdefault(
+                "plain" if self.column.plain else f"heat-{shade(reaction)}", []
+            ).append(dot)
         parts = [
-            f'<path class="dots {name}" stroke-width="{size:.1f}" d="{"".join(f"M{self.at(dot)}h.01" for dot in dots)}"/>'
+            f'<path class="dots {name}" stroke-width="{size:.1f}"'
+            f' d="{"".join(f"M{self.at(dot)}h.01" for dot in dots)}"/>'
             for name, dots in sorted(shades.items())
         ]
         rings = "".join(self._ring(dot, size / 2) for dot in sorted(self.column.ringed))
@@ -121,7 +145,10 @@ class _Grid:
             parts.append(f'<path class="ring" d="{rings}"/>')
         if self.column.most_biased:
             width, height = self.across * self.pitch + 16, self.down * self.pitch + 16
-            box = f'x="{self.left - 8:.1f}" y="{self.top - 8:.1f}" width="{width:.1f}" height="{height:.1f}"'
+            box = (
+                f'x="{self.left - 8:.1f}" y="{self.top - 8:.1f}" width="{width:.1f}"'
+                f' height="{height:.1f}"'
+            )
             parts.append(f'<rect class="frame" rx="10" {box}/>')
         return parts
 
@@ -146,4 +173,7 @@ def _wires(left: _Grid, right: _Grid) -> str:
     """The connections between two layers, as one pale band: each single line would be noise."""
     x, x_next = left.left + left.across * left.pitch, right.left
     y, y_next = left.top, right.top
-    return f'<path class="wires" d="M{x:.1f} {y:.1f}L{x_next:.1f} {y_next:.1f}V{-y_next:.1f}L{x:.1f} {-y:.1f}Z"/>'
+    return (
+        f'<path class="wires" d="M{x:.1f} {y:.1f}L{x_next:.1f} {y_next:.1f}V{-y_next:.1f}L{x:.1f}'
+        f' {-y:.1f}Z"/>'
+    )

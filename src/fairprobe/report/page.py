@@ -48,7 +48,9 @@ def page(document: dict[str, Any]) -> dict[str, Any]:
         "cards": _cards(document),
         "affected": sentences.affected(document),
         "advantage": sentences.advantage(document),
-        "favourable_class": None if data["favourable"] is None else data["classes"][data["favourable"]],
+        "favourable_class": (
+            None if data["favourable"] is None else data["classes"][data["favourable"]]
+        ),
         "values_table": figures.rates_table(document["people"]["values"]),
         "people_figures": figures.people_figures(document),
         "groups": figures.groups_figure(document),
@@ -82,7 +84,9 @@ def _inside(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cards(document: dict[str, Any]) -> list[Card]:
-    people, common, found, model = (document[name] for name in ("people", "dm_rs", "generation", "model"))
+    people, common, found, model = (
+        document[name] for name in ("people", "dm_rs", "generation", "model")
+    )
     sure = f"{level(common['confidence'])} interval"
     accuracy = {"low": model["accuracy_low"], "high": model["accuracy_high"]}
     rows = "held-out rows" if model["trained_here"] else "rows"
@@ -90,12 +94,18 @@ def _cards(document: dict[str, Any]) -> list[Card]:
         Card(
             "People in the data affected",
             percent(people["estimate"]),
-            [f"{count(people['hits'])} of {count(people['samples'])}", f"{sure} {interval(people)}"],
+            [
+                f"{count(people['hits'])} of {count(people['samples'])}",
+                f"{sure} {interval(people)}",
+            ],
         ),
         Card(
             "Possible people affected",
             percent(common["estimate"]),
-            [f"{count(common['hits'])} of {count(common['samples'])} drawn at random", f"{sure} {interval(common)}"],
+            [
+                f"{count(common['hits'])} of {count(common['samples'])} drawn at random",
+                f"{sure} {interval(common)}",
+            ],
         ),
         Card(
             "Cases found by the search",
@@ -106,7 +116,10 @@ def _cards(document: dict[str, Any]) -> list[Card]:
         Card(
             f"Right answers on {rows}",
             percent(model["accuracy"]),
-            [f"commonest answer alone: {percent(model['majority'])}", f"{sure} {interval(accuracy)}"],
+            [
+                f"commonest answer alone: {percent(model['majority'])}",
+                f"{sure} {interval(accuracy)}",
+            ],
         ),
     ]
 
@@ -114,22 +127,40 @@ def _cards(document: dict[str, Any]) -> list[Card]:
 def _with_interval(measure: dict[str, Any]) -> str:
     if measure["estimate"] is None:
         return "not defined"
-    return f"{number(measure['estimate'])} ({level(measure['confidence'])} interval {between(measure, number)})"
+    return (
+        f"{number(measure['estimate'])} ({level(measure['confidence'])} interval"
+        f" {between(measure, number)})"
+    )
 
 
 def _legend(inside: dict[str, Any]) -> list[tuple[str, float, str, str]]:
-    """Colour, width, dash and name of each curve; beyond a few layers, the others share an entry."""
+    """Colour, width, dash and name of each curve; beyond a few layers, the others share an
+    entry.
+    """
     styles = curve_styles(inside)
-    entries = [(style, layer["name"]) for style, layer in zip(styles, inside["layers"], strict=True)]
+    entries = [
+        (style, layer["name"]) for style, layer in zip(styles, inside["layers"], strict=True)
+    ]
     if len(entries) > STYLED_LAYERS:
-        entries = [entry for entry in entries if entry[0].colour == MARK] + [(LineStyle(MUTED, 0.7), "all other layers")]
-    return [(coloured(style.colour), style.width, " ".join(f"{step:g}" for step in style.dash), name) for style, name in entries]
+        entries = [entry for entry in entries if entry[0].colour == MARK] + [
+            (LineStyle(MUTED, 0.7), "all other layers")
+        ]
+    return [
+        (coloured(style.colour), style.width, " ".join(f"{step:g}" for step in style.dash), name)
+        for style, name in entries
+    ]
 
 
 def _python(document: dict[str, Any]) -> str:
     """The lines that repeat the audit in the run folder."""
     found, data = document["generation"], document["dataset"]
-    load = _own_table(document) if document["data"]["origin"] else f"fp.datasets.load({data!r})" if document["data"]["source"] else OWN_DATA
+    load = (
+        _own_table(document)
+        if document["data"]["origin"]
+        else f"fp.datasets.load({data!r})"
+        if document["data"]["source"]
+        else OWN_DATA
+    )
     return "\n".join(
         (
             "import fairprobe as fp",
@@ -151,21 +182,36 @@ def _python(document: dict[str, Any]) -> str:
 
 
 def _own_table(document: dict[str, Any]) -> str:
-    """In the run folder lies what was found out about the table; only a table that was in a file can be named."""
+    """In the run folder lies what was found out about the table; only a table that was in a file
+    can be named.
+    """
     origin, data = document["data"]["origin"], document["data"]
     if not origin["path"]:
         return OWN_DATA
-    favourable = [] if data["favourable"] is None else [f"favourable={data['classes'][data['favourable']]!r}"]
+    favourable = (
+        []
+        if data["favourable"] is None
+        else [f"favourable={data['classes'][data['favourable']]!r}"]
+    )
     told = [f"label={origin['label']!r}", f"sensitive={document['sensitive']!r}", *favourable]
-    told += [*([f"drop={origin['drop']!r}"] if origin["drop"] else []), "domain='domain.toml'", f"name={document['dataset']!r}"]
+    told += [
+        *([f"drop={origin['drop']!r}"] if origin["drop"] else []),
+        "domain='domain.toml'",
+        f"name={document['dataset']!r}",
+    ]
     return f"fp.datasets.open_table({', '.join([repr(origin['path']), *told])})"
 
 
 def _kept(document: dict[str, Any]) -> str:
     origin = document["model"]["origin"]
     if origin is not None:
-        told = {name: value for name, value in origin.items() if name not in ("source", "files") and value not in (None, [], "auto")}
-        return f"fp.load_model({', '.join([repr(origin['source']), 'data', *(f'{name}={value!r}' for name, value in told.items())])})"
+        told = {
+            name: value
+            for name, value in origin.items()
+            if name not in ("source", "files") and value not in (None, [], "auto")
+        }
+        settings = [f"{name}={value!r}" for name, value in told.items()]
+        return f"fp.load_model({', '.join([repr(origin['source']), 'data', *settings])})"
     if document["model"]["trained_here"]:
         return "fp.networks.load('model', data.domain)"
     if document["interpretation"] is None or document["generation"]["refuted"] is not None:
@@ -182,12 +228,20 @@ def _method(found: dict[str, Any]) -> list[str]:
         return [f"    {argument}," for argument in (f"method={found['method']!r}", *variant)]
     needed = [NEEDED[found["method"]]] if found["method"] in NEEDED else []
     changed = [f"{name}={value!r}" for name, value in found["settings"].items()]
-    return [f"    method=fp.search.{CLASSES[found['method']]}({', '.join(needed + variant + changed)}),"]
+    return [
+        f"    method=fp.search.{CLASSES[found['method']]}({', '.join(needed + variant + changed)}),"
+    ]
 
 
 def _budget(found: dict[str, Any]) -> list[str]:
-    """What the search was given; Themis needs nothing, and a method that takes no global steps cannot be given any."""
+    """What the search was given; Themis needs nothing, and a method that takes no global steps
+    cannot be given any.
+    """
     if found["method"] == "themis":
         return []
-    names = ["seeds", *(["global_iterations"] if found["global_iterations"] else []), "local_iterations"]
+    names = [
+        "seeds",
+        *(["global_iterations"] if found["global_iterations"] else []),
+        "local_iterations",
+    ]
     return [f"    budget=fp.Budget({', '.join(f'{name}={found[name]!r}' for name in names)}),"]

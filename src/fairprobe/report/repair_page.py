@@ -1,4 +1,6 @@
-"""A repair: whether it was accepted, what it changed beside its controls, and what it cost. Numbers are compared here, never computed."""
+"""A repair: whether it was accepted, what it changed beside its controls, and what it cost. Numbers
+are compared here, never computed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ from typing import Any, Literal
 
 from fairprobe.report import sentences
 from fairprobe.report.figures import Figure, Table
-from fairprobe.report.formats import between, change, count, decimal, interval, level, listed, number, percent, plural
+from fairprobe.report.formats import (
+    between,
+    change,
+    count,
+    decimal,
+    interval,
+    level,
+    listed,
+    number,
+    percent,
+    plural,
+)
 from fairprobe.report.measures import UNDEFINED, Cell, Measures, cell
 from fairprobe.report.tradeoff import tradeoff
 
@@ -16,15 +29,25 @@ Outcome = Literal["accepted", "refused", "forced"]
 Measured = dict[str, Any]
 
 CONTROLS = {
-    "blind": "the sensitive columns taken away, and the same network trained without them: what never looking costs",
-    "retrained": "the same network trained again without any repair: what a new training alone changes",
-    "random points": "trained again with as many possible people added, labelled by the network: what more data alone changes",
+    "blind": (
+        "the sensitive columns taken away, and the same network trained without them: what never"
+        " looking costs"
+    ),
+    "retrained": (
+        "the same network trained again without any repair: what a new training alone changes"
+    ),
+    "random points": (
+        "trained again with as many possible people added, labelled by the network: what more data"
+        " alone changes"
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measure in the table: where it stands, how it is written, and which direction is better (None: neither)."""
+    """A measure in the table: where it stands, how it is written, and which direction is better
+    (None: neither).
+    """
 
     name: str
     of: Callable[[Measured], dict[str, Any]]
@@ -53,7 +76,7 @@ def repair_page(document: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-# -- in words -----------------------------------------------------------------------------------------------------------
+# -- in words --------------------------------------------------------------------------------------
 
 
 def outcome(repair: dict[str, Any]) -> Outcome:
@@ -69,9 +92,17 @@ def headline(repair: dict[str, Any]) -> str:
     if kind == "accepted":
         return "Repair accepted"
     if len(reasons) == 1:
-        return f"Repair refused: {_clause(reasons[0])}" if kind == "refused" else f"Accepted although {_clause(reasons[0])}"
+        return (
+            f"Repair refused: {_clause(reasons[0])}"
+            if kind == "refused"
+            else f"Accepted although {_clause(reasons[0])}"
+        )
     many = plural(len(reasons), "reason")
-    return f"Repair refused for {many}" if kind == "refused" else f"Accepted although {many} speak against it"
+    return (
+        f"Repair refused for {many}"
+        if kind == "refused"
+        else f"Accepted although {many} speak against it"
+    )
 
 
 def _clause(reason: str) -> str:
@@ -81,25 +112,37 @@ def _clause(reason: str) -> str:
 
 
 def changed(document: dict[str, Any]) -> list[str]:
-    """What the repair changed, in sentences: the rate that it was for, what it cost, and the people held out."""
+    """What the repair changed, in sentences: the rate that it was for, what it cost, and the people
+    held out.
+    """
     repair, name = document["repair"], sentences.sensitive(document)
     before, after = repair["before"], repair["after"]
     was, now = before["dm_rs"], after["dm_rs"]
     said = [
-        f"Changing only {name} changed the decision for {percent(was['estimate'])} of all possible people before the repair "
-        f"({level(was['confidence'])} interval {interval(was)}) and changes it for {percent(now['estimate'])} after it ({interval(now)})"
-        f"{_relative(repair)}.",
-        f"Accuracy goes from {percent(before['accuracy']['estimate'])} to {percent(after['accuracy']['estimate'])} "
-        f"({change(repair['change']['accuracy'])}), IFR_b from {_told(before['ifr_b'])} to {_told(after['ifr_b'])}, IFR_p from "
-        f"{_told(before['ifr_p'])} to {_told(after['ifr_p'])}.",
+        (
+            f"Changing only {name} changed the decision for {percent(was['estimate'])} of all"
+            f" possible people before the repair ({level(was['confidence'])} interval"
+            f" {interval(was)}) and changes it for {percent(now['estimate'])} after it"
+            f" ({interval(now)}){_relative(repair)}."
+        ),
+        (
+            f"Accuracy goes from {percent(before['accuracy']['estimate'])} to"
+            f" {percent(after['accuracy']['estimate'])} ({change(repair['change']['accuracy'])}),"
+            f" IFR_b from {_told(before['ifr_b'])} to {_told(after['ifr_b'])}, IFR_p from"
+            f" {_told(before['ifr_p'])} to {_told(after['ifr_p'])}."
+        ),
     ]
     if again := repair["controls"].get("retrained"):
         said.append(
-            f"For comparison, the same network trained again without a repair: {percent(again['dm_rs']['estimate'])} of all possible "
-            f"people ({interval(again['dm_rs'])}), accuracy {percent(again['accuracy']['estimate'])}."
+            "For comparison, the same network trained again without a repair:"
+            f" {percent(again['dm_rs']['estimate'])} of all possible people"
+            f" ({interval(again['dm_rs'])}), accuracy {percent(again['accuracy']['estimate'])}."
         )
     if after["is_constant"]:
-        said.append("The repaired network gives everybody the same answer: it treats all alike because it decides nothing.")
+        said.append(
+            "The repaired network gives everybody the same answer: it treats all alike because it"
+            " decides nothing."
+        )
     return said
 
 
@@ -110,7 +153,11 @@ def _relative(repair: dict[str, Any]) -> str:
     if relative is None or relative == 0:
         return ""
     share = f"{percent(abs(relative))} {'less' if relative < 0 else 'more'}"
-    return f", {share}" if _apart(was, now) else f", {share}, which may be chance: the intervals overlap"
+    return (
+        f", {share}"
+        if _apart(was, now)
+        else f", {share}, which may be chance: the intervals overlap"
+    )
 
 
 def _told(measure: dict[str, Any]) -> str:
@@ -118,16 +165,22 @@ def _told(measure: dict[str, Any]) -> str:
 
 
 def _how(repair: dict[str, Any]) -> str:
-    start = "trained from scratch" if repair["start"] == "scratch" else "trained on from the network as it was"
+    start = (
+        "trained from scratch"
+        if repair["start"] == "scratch"
+        else "trained on from the network as it was"
+    )
     dial, limits = repair["dial"], repair["limits"]
     return (
-        f"The repair “{repair['name']}”, {start}, with {dial['name']} {dial['value']:g} ({dial['means']}). It is refused if the network "
-        f"then decides nothing, loses more than {change(limits['max_accuracy_drop']).lstrip('+')} of accuracy, helps nobody, or makes "
-        f"another attribute decide for more than {limits['max_harm']:g} times as many people as before, beyond what chance explains."
+        f"The repair “{repair['name']}”, {start}, with {dial['name']} {dial['value']:g}"
+        f" ({dial['means']}). It is refused if the network then decides nothing, loses more than"
+        f" {change(limits['max_accuracy_drop']).lstrip('+')} of accuracy, helps nobody, or makes"
+        f" another attribute decide for more than {limits['max_harm']:g} times as many people as"
+        " before, beyond what chance explains."
     )
 
 
-# -- before and after ---------------------------------------------------------------------------------------------------
+# -- before and after ------------------------------------------------------------------------------
 
 
 def _rows(repair: dict[str, Any], answers: Sequence[str]) -> list[Row]:
@@ -140,7 +193,10 @@ def _rows(repair: dict[str, Any], answers: Sequence[str]) -> list[Row]:
         Row("IFR_b: same decision", lambda measured: measured["ifr_b"], upwards=True),
         Row("IFR_p: and same probabilities", lambda measured: measured["ifr_p"], upwards=True),
         Row("ΔDP", lambda measured: measured["dp"], number, upwards=False),
-        *(Row(f"ΔEO, truth “{answers[place]}”", _among(place), number, upwards=False) for place in range(len(repair["before"]["eo"]))),
+        *(
+            Row(f"ΔEO, truth “{answers[place]}”", _among(place), number, upwards=False)
+            for place in range(len(repair["before"]["eo"]))
+        ),
     ]
 
 
@@ -163,7 +219,10 @@ def _table(document: dict[str, Any]) -> Measures:
     ]
     networks = columns.values()
     rows += [
-        ("IDIs found by the same search", [Cell(count(each["idis"]), f"of {count(each['tried'])} tried") for each in networks]),
+        (
+            "IDIs found by the same search",
+            [Cell(count(each["idis"]), f"of {count(each['tried'])} tried") for each in networks],
+        ),
         ("AUC of the network", [Cell(_auc(each["auc"])) for each in networks]),
         ("scale-free AUC", [Cell(_auc(each["auc_scale_free"])) for each in networks]),
     ]
@@ -175,7 +234,9 @@ def _auc(value: float | None) -> str:
 
 
 def _compared(row: Row, before: Measured, measured: Measured) -> Cell:
-    """Marked only where the intervals lie apart; a network that decides nothing earns no mark for being better."""
+    """Marked only where the intervals lie apart; a network that decides nothing earns no mark for
+    being better.
+    """
     was, now = row.of(before), row.of(measured)
     shown = cell(now, row.write)
     if row.upwards is None or measured is before or not _apart(was, now):
@@ -197,10 +258,13 @@ def _constant(repair: dict[str, Any]) -> str:
     if not dead:
         return ""
     verb = "gives everybody the same answer" if len(dead) == 1 else "give everybody the same answer"
-    return f"{listed(dead)} {verb}: such numbers look perfect where they compare people, and mean nothing."
+    return (
+        f"{listed(dead)} {verb}: such numbers look perfect where they compare people, and mean"
+        " nothing."
+    )
 
 
-# -- the other attributes -----------------------------------------------------------------------------------------------
+# -- the other attributes --------------------------------------------------------------------------
 
 
 def _others(repair: dict[str, Any]) -> Measures | None:
@@ -216,7 +280,12 @@ def _others(repair: dict[str, Any]) -> Measures | None:
         [
             (
                 was["name"],
-                [cell(was["dm_rs"]), _compared(rate, was, now | constant), cell(was["ifr_b"]), _compared(same, was, now | constant)],
+                [
+                    cell(was["dm_rs"]),
+                    _compared(rate, was, now | constant),
+                    cell(was["ifr_b"]),
+                    _compared(same, was, now | constant),
+                ],
             )
             for was, now in pairs
         ],
@@ -226,14 +295,17 @@ def _others(repair: dict[str, Any]) -> Measures | None:
 def _harmed(repair: dict[str, Any]) -> str:
     pairs = zip(repair["before"]["others"], repair["after"]["others"], strict=True)
     worse = [
-        now["name"] for was, now in pairs if _apart(was["dm_rs"], now["dm_rs"]) and now["dm_rs"]["estimate"] > was["dm_rs"]["estimate"]
+        now["name"]
+        for was, now in pairs
+        if _apart(was["dm_rs"], now["dm_rs"])
+        and now["dm_rs"]["estimate"] > was["dm_rs"]["estimate"]
     ]
     if worse:
         return f"Significantly worse after the repair, by DM-RS: {listed(worse)}."
     return "For none of them the share of possible people affected rose significantly."
 
 
-# -- the trade-off ------------------------------------------------------------------------------------------------------
+# -- the trade-off ---------------------------------------------------------------------------------
 
 
 def _curve(repair: dict[str, Any]) -> Figure | None:
@@ -243,8 +315,8 @@ def _curve(repair: dict[str, Any]) -> Figure | None:
     chosen = next((point for point in points if point["is_chosen"]), None)
     people = points[0]["accuracy"]["samples"]
     which = (
-        f" The ringed one, {dial['name']} {chosen['setting']:g}, was chosen; its accuracy is {percent(chosen['accuracy']['estimate'])} "
-        f"(interval {interval(chosen['accuracy'])})."
+        f" The ringed one, {dial['name']} {chosen['setting']:g}, was chosen; its accuracy is"
+        f" {percent(chosen['accuracy']['estimate'])} (interval {interval(chosen['accuracy'])})."
         if chosen
         else ""
     )
@@ -253,14 +325,28 @@ def _curve(repair: dict[str, Any]) -> Figure | None:
         tradeoff(
             "tradeoff",
             points,
-            says=f"Points: accuracy and IFR_p for {plural(len(points), 'setting')} of the {dial['name']}. Further right is more accurate, "
-            "further up more alike; the numbers are in the table.",
+            says=(
+                f"Points: accuracy and IFR_p for {plural(len(points), 'setting')} of the"
+                f" {dial['name']}. Further right is more accurate, further up more alike; the"
+                " numbers are in the table."
+            ),
         ),
-        f"Each point is a network repaired with this {dial['name']} ({dial['means']}), measured on {count(people)} validation people: "
-        "settings may be chosen by them, while the test people of the table above are kept out of every choice. Of the filled points none "
-        f"is beaten by another one in both directions.{which}",
+        f"Each point is a network repaired with this {dial['name']} ({dial['means']}), measured on"
+        f" {count(people)} validation people: settings may be chosen by them, while the test people"
+        " of the table above are kept out of every choice. Of the filled points none is beaten by"
+        f" another one in both directions.{which}",
         Table(
-            (dial["name"], "accuracy", "interval", "IFR_p", "interval", "IFR_b", "DM-RS", "ΔDP", "remark"),
+            (
+                dial["name"],
+                "accuracy",
+                "interval",
+                "IFR_p",
+                "interval",
+                "IFR_b",
+                "DM-RS",
+                "ΔDP",
+                "remark",
+            ),
             [_point(point) for point in points],
         ),
     )
@@ -288,5 +374,9 @@ def _settings(settings: dict[str, Any], within: str = "") -> list[tuple[str, str
     said: list[tuple[str, str]] = []
     for name, value in settings.items():
         label = f"{within}{name.replace('_', ' ')}"
-        said += _settings(value, f"{label}: ") if isinstance(value, dict) else [(label, "none" if value is None else str(value))]
+        said += (
+            _settings(value, f"{label}: ")
+            if isinstance(value, dict)
+            else [(label, "none" if value is None else str(value))]
+        )
     return said

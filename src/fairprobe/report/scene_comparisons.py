@@ -28,7 +28,11 @@ QUALITIES = {  # what a measure is, and what is good
     "blur": "blur effect; 0: sharp, 1: blurred",
     "clip_iqa": "CLIP-IQA; 0: bad, 1: good",
 }
-CAUSES = {"in-painting": "in-painting alone does half of it or more", "mutation": "the mutation", "not distinguishable": "cannot be told"}
+CAUSES = {
+    "in-painting": "in-painting alone does half of it or more",
+    "mutation": "the mutation",
+    "not distinguishable": "cannot be told",
+}
 
 
 @dataclass(frozen=True)
@@ -57,32 +61,42 @@ def rate(value: float) -> str:
 
 def between(row: dict[str, Any]) -> str:
     """The interval of a rate."""
-    return UNDEFINED if row["low"] is None or row["high"] is None else f"{rate(row['low'])}{SPACE}to{SPACE}{rate(row['high'])}"
+    return (
+        UNDEFINED
+        if row["low"] is None or row["high"] is None
+        else f"{rate(row['low'])}{SPACE}to{SPACE}{rate(row['high'])}"
+    )
 
 
 def comparisons(compared: dict[str, Any]) -> list[Comparison]:
-    """Those that were made, in the paper's order; our controls come first, since they say how far to trust the rest."""
+    """Those that were made, in the paper's order; our controls come first, since they say how far
+    to trust the rest.
+    """
     made = [
         _causes(compared.get("causes")),
         _tested(compared.get("ood_vs_control"), "Mutation against in-painting alone", "control"),
         _tested(compared.get("ood_vs_original"), "Mutated against original pictures", "original"),
         _originals(compared.get("originals")),
-        _tested(compared.get("ood_vs_id"), "Unusual against usual insertions (OOD against ID)", "usual"),
+        _tested(
+            compared.get("ood_vs_id"), "Unusual against usual insertions (OOD against ID)", "usual"
+        ),
         _usual(compared.get("usual")),
         _overlaps(compared.get("overlaps")),
         _accuracies(
             compared.get("rq5"),
             ("pairs", "real", "generated"),
             "Generated against real pictures with the same objects",
-            "How many of the counted objects are recognised, in pictures with inserted objects and in real ones with equally many objects "
-            "of each class (RQ5, Algorithm 4). Inserted objects stand free and in focus: a higher number does not say that they look real.",
+            "How many of the counted objects are recognised, in pictures with inserted objects and"
+            " in real ones with equally many objects of each class (RQ5, Algorithm 4). Inserted"
+            " objects stand free and in focus: a higher number does not say that they look real.",
         ),
         _accuracies(
             compared.get("rq6"),
             ("images", "original", "mutated"),
             "Classes that were not mutated, in pictures with errors",
-            "How many objects of the other classes are recognised in the pictures with an error, before and after the mutation (RQ6). They "
-            "were chosen for their errors, so some loss is there by choice, not by finding.",
+            "How many objects of the other classes are recognised in the pictures with an error,"
+            " before and after the mutation (RQ6). They were chosen for their errors, so some loss"
+            " is there by choice, not by finding.",
         ),
         _quality(compared.get("quality")),
         _times(compared.get("times")),
@@ -90,7 +104,7 @@ def comparisons(compared: dict[str, Any]) -> list[Comparison]:
     return [one for one in made if one is not None]
 
 
-# -- our controls -------------------------------------------------------------------------------------------------------
+# -- our controls ----------------------------------------------------------------------------------
 
 
 def _causes(rows: Rows | None) -> Comparison | None:
@@ -107,11 +121,24 @@ def _causes(rows: Rows | None) -> Comparison | None:
         for row in rows or []
     ]
     about = (
-        "Classes above the mean, with what the same in-painting on plain background does to them. Intervals of the difference are not "
-        "corrected for the number of classes: they qualify what was found above, and find nothing themselves."
+        "Classes above the mean, with what the same in-painting on plain background does to them."
+        " Intervals of the difference are not corrected for the number of classes: they qualify"
+        " what was found above, and find nothing themselves."
     )
-    head = ("class, recogniser", "mutation, oracle", "rate", "control", "difference", "interval", "errors made by")
-    return Comparison("Mutation or in-painting, class by class", about, Table(head, lines)) if lines else None
+    head = (
+        "class, recogniser",
+        "mutation, oracle",
+        "rate",
+        "control",
+        "difference",
+        "interval",
+        "errors made by",
+    )
+    return (
+        Comparison("Mutation or in-painting, class by class", about, Table(head, lines))
+        if lines
+        else None
+    )
 
 
 def _tested(rows: Rows | None, heading: str, second: str) -> Comparison | None:
@@ -129,7 +156,17 @@ def _tested(rows: Rows | None, heading: str, second: str) -> Comparison | None:
         )
         for row in rows or []
     ]
-    head = ("recogniser", "mutated: mean", "pictures", f"{second}: mean", "pictures", "U", "p", "mutated is higher", "reading")
+    head = (
+        "recogniser",
+        "mutated: mean",
+        "pictures",
+        f"{second}: mean",
+        "pictures",
+        "U",
+        "p",
+        "mutated is higher",
+        "reading",
+    )
     about = "The error rates of single pictures, the mutated class left out."
     return Comparison(heading, about, Table(head, lines), is_ranked=True) if lines else None
 
@@ -140,7 +177,15 @@ def _mean(value: float | None) -> str:
 
 def p_value(p: float | None) -> str:
     """A p value that is tiny says so without pretending to more."""
-    return UNDEFINED if p is None else f"<{SPACE}0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+    return (
+        UNDEFINED
+        if p is None
+        else f"<{SPACE}0.001"
+        if p < 0.001
+        else f"{p:.3f}"
+        if p < 0.1
+        else f"{p:.2f}"
+    )
 
 
 def _reading(row: dict[str, Any], second: str) -> str:
@@ -152,10 +197,14 @@ def _reading(row: dict[str, Any], second: str) -> str:
         return "no difference shown"
     higher = row.get("superiority")
     is_more = first_mean > second_mean if higher is None else higher > 0.5
-    return f"more errors on mutated than on {second} pictures" if is_more else f"fewer errors on mutated than on {second} pictures"
+    return (
+        f"more errors on mutated than on {second} pictures"
+        if is_more
+        else f"fewer errors on mutated than on {second} pictures"
+    )
 
 
-# -- the paper's --------------------------------------------------------------------------------------------------------
+# -- the paper's -----------------------------------------------------------------------------------
 
 
 def _originals(found: dict[str, Any] | None) -> Comparison | None:
@@ -169,24 +218,41 @@ def _originals(found: dict[str, Any] | None) -> Comparison | None:
         _share(found["covered"]),
     )
     about = (
-        "Classes of all recognisers that are worse off than the mean, by the plain rule: found on the originals alone, and found by "
-        "mutating them. The plain rule names some by chance on both sides."
+        "Classes of all recognisers that are worse off than the mean, by the plain rule: found on"
+        " the originals alone, and found by mutating them. The plain rule names some by chance on"
+        " both sides."
     )
-    head = ("classes", "on originals", "by mutation", "by both", "only by mutation", "of the originals’, found by mutation")
-    return Comparison("What only mutation shows", about, Table(head, [("worse off than the mean", *cells)]))
+    head = (
+        "classes",
+        "on originals",
+        "by mutation",
+        "by both",
+        "only by mutation",
+        "of the originals’, found by mutation",
+    )
+    return Comparison(
+        "What only mutation shows", about, Table(head, [("worse off than the mean", *cells)])
+    )
 
 
 def _usual(rows: Rows | None) -> Comparison | None:
     lines = [
         (
             f"{row['detector']}, {ORACLES.get(row['oracle'], row['oracle'])}",
-            *(percent(row[kind][name]) for name in ("violation_rate", "error_rate") for kind in ("unusual", "usual")),
+            *(
+                percent(row[kind][name])
+                for name in ("violation_rate", "error_rate")
+                for kind in ("unusual", "usual")
+            ),
             _gain(row["violation_gain"]),
             _gain(row["error_gain"]),
         )
         for row in rows or []
     ]
-    about = "Insertions that make a scene unusual (OOD) beside those that keep to what is usual (ID), once each, no class being too rare."
+    about = (
+        "Insertions that make a scene unusual (OOD) beside those that keep to what is usual (ID),"
+        " once each, no class being too rare."
+    )
     head = (
         "recogniser, oracle",
         "OOD: classes above the mean",
@@ -200,13 +266,20 @@ def _usual(rows: Rows | None) -> Comparison | None:
 
 
 def _gain(per_cent: float | None) -> str:
-    return UNDEFINED if per_cent is None else percent(0) if abs(per_cent) < 0.5 else f"{per_cent:+.0f}{SPACE}%".replace("-", "−")
+    return (
+        UNDEFINED
+        if per_cent is None
+        else percent(0)
+        if abs(per_cent) < 0.5
+        else f"{per_cent:+.0f}{SPACE}%".replace("-", "−")
+    )
 
 
 def _overlaps(rows: Rows | None) -> Comparison | None:
     lines = [
         (
-            row["detector"] + (f", {operator_name(row['operator'])}" if row.get("operator") else ""),
+            row["detector"]
+            + (f", {operator_name(row['operator'])}" if row.get("operator") else ""),
             count(row["gt"]),
             count(row["mt"]),
             count(row["both"]),
@@ -215,20 +288,36 @@ def _overlaps(rows: Rows | None) -> Comparison | None:
         for row in rows or []
     ]
     about = (
-        "Classes above the mean by the ground truth, and by comparing the two pictures alone (metamorphic), which needs no annotation: the "
-        "more of the first the second covers, the less is missed without annotation."
+        "Classes above the mean by the ground truth, and by comparing the two pictures alone"
+        " (metamorphic), which needs no annotation: the more of the first the second covers, the"
+        " less is missed without annotation."
     )
     head = ("recogniser", "by ground truth", "metamorphic", "by both", "ground truth covered")
     return Comparison("With and without ground truth", about, Table(head, lines)) if lines else None
 
 
-def _accuracies(rows: Rows | None, keys: tuple[str, str, str], heading: str, about: str) -> Comparison | None:
+def _accuracies(
+    rows: Rows | None, keys: tuple[str, str, str], heading: str, about: str
+) -> Comparison | None:
     many, first, second = keys
     lines = [
-        (row["detector"], count(row[many]), _share(row[first]), _share(row[second]), _over(row[second], row[first])) for row in rows or []
+        (
+            row["detector"],
+            count(row[many]),
+            _share(row[first]),
+            _share(row[second]),
+            _over(row[second], row[first]),
+        )
+        for row in rows or []
     ]
     pictures = "pairs of pictures" if many == "pairs" else "pictures"
-    head = ("recogniser", pictures, f"accuracy, {first}", f"accuracy, {second}", f"{second} ÷ {first}")
+    head = (
+        "recogniser",
+        pictures,
+        f"accuracy, {first}",
+        f"accuracy, {second}",
+        f"{second} ÷ {first}",
+    )
     return Comparison(heading, about, Table(head, lines)) if lines else None
 
 
@@ -255,8 +344,9 @@ def _quality(found: dict[str, Any] | None) -> Comparison | None:
         for one in found["measures"]
     ]
     about = (
-        f"Measures of libraries over {count(found['pictures'])} mutated pictures, without people: they see blur and noise, not whether a "
-        f"scene makes sense. The survey page asks people. {' '.join(found['messages'])}"
+        f"Measures of libraries over {count(found['pictures'])} mutated pictures, without people:"
+        " they see blur and noise, not whether a scene makes sense. The survey page asks people."
+        f" {' '.join(found['messages'])}"
     )
     head = ("measure", "original", "mutated", *(operator_name(name) for name in operators), "p")
     return Comparison("Quality of the pictures", about.strip(), Table(head, lines))
@@ -264,8 +354,16 @@ def _quality(found: dict[str, Any] | None) -> Comparison | None:
 
 def _times(rows: Rows | None) -> Comparison | None:
     lines = [
-        (operator_name(row["operator"]), count(row["images"]), UNDEFINED if row["seconds"] is None else seconds(row["seconds"]))
+        (
+            operator_name(row["operator"]),
+            count(row["images"]),
+            UNDEFINED if row["seconds"] is None else seconds(row["seconds"]),
+        )
         for row in rows or []
     ]
     about = "Making one mutated picture, without reading, writing, or asking any recogniser."
-    return Comparison("Time", about, Table(("mutation", "pictures", "time for one"), lines)) if lines else None
+    return (
+        Comparison("Time", about, Table(("mutation", "pictures", "time for one"), lines))
+        if lines
+        else None
+    )

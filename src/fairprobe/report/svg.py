@@ -1,8 +1,9 @@
 """Matplotlib figures as SVG that belongs to the page: its colours, its font, its own ids.
 
-A figure is drawn with sentinel colours, which become CSS custom properties, so that one drawing serves light, dark and print.
-Text from the document is never given to matplotlib: a figure holds numbered slots, and the escaped text takes their place afterwards.
-So no character can be taken for mathematics, go missing in matplotlib's font, or leave its element.
+A figure is drawn with sentinel colours, which become CSS custom properties, so that one drawing
+serves light, dark and print. Text from the document is never given to matplotlib: a figure holds
+numbered slots, and the escaped text takes their place afterwards. So no character can be taken for
+mathematics, go missing in matplotlib's font, or leave its element.
 """
 
 from __future__ import annotations
@@ -24,9 +25,20 @@ FONT_SIZE = 11
 # Colours to draw with, and what they become.
 INK, MUTED, LINE, BAR, MARK = "#010101", "#020202", "#030303", "#040404", "#050505"
 LAYERS = ("#060606", "#070707", "#080808", "#090909")
-_THEME = dict(zip((INK, MUTED, LINE, BAR, MARK, *LAYERS), ("ink", "muted", "line", "bar", "mark", "c1", "c2", "c3", "c4"), strict=True))
+_THEME = dict(
+    zip(
+        (INK, MUTED, LINE, BAR, MARK, *LAYERS),
+        ("ink", "muted", "line", "bar", "mark", "c1", "c2", "c3", "c4"),
+        strict=True,
+    )
+)
 
-_drawing = Lock()  # matplotlib's settings belong to the process: two threads that change and restore them would mix them up
+_drawing = (
+    Lock()
+    # matplotlib's settings belong to the process: two threads that change and restore them would
+    # mix
+    # them up
+)
 
 
 def coloured(sentinel: str) -> str:
@@ -50,7 +62,9 @@ class Slots:
 
 
 def drawn(name: str, height: float, draw: Callable[[Figure, Slots], None], *, says: str) -> Markup:
-    """Runs `draw` on an empty figure of `WIDTH` × `height` units; `says` is for those who cannot see it, `name` makes its ids unique."""
+    """Runs `draw` on an empty figure of `WIDTH` × `height` units; `says` is for those who cannot
+    see it, `name` makes its ids unique.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -58,7 +72,14 @@ def drawn(name: str, height: float, draw: Callable[[Figure, Slots], None], *, sa
     slots, text = Slots(), StringIO()
     with _drawing, mpl.rc_context():
         mpl.rcdefaults()  # whatever style the user has set
-        mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name, "font.size": FONT_SIZE, "text.parse_math": False})
+        mpl.rcParams.update(
+            {
+                "svg.fonttype": "none",
+                "svg.hashsalt": name,
+                "font.size": FONT_SIZE,
+                "text.parse_math": False,
+            }
+        )
         figure = Figure(figsize=(WIDTH / 72, height / 72))
         FigureCanvasSVG(figure)
         draw(figure, slots)
@@ -69,7 +90,9 @@ def drawn(name: str, height: float, draw: Callable[[Figure, Slots], None], *, sa
 
 
 def _adopted(svg: str, name: str) -> tuple[str, str]:
-    """The view box and what the `<svg>` element holds: in the page's colours and font, with ids that no other figure has."""
+    """The view box and what the `<svg>` element holds: in the page's colours and font, with ids
+    that no other figure has.
+    """
     opening = re.search(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', svg)
     if opening is None:
         raise AssertionError("matplotlib wrote no <svg> element with a view box")

@@ -1,4 +1,6 @@
-"""Every finding asked again of the user's own program, where the search looked into a network that was made of it."""
+"""Every finding asked again of the user's own program, where the search looked into a network that
+was made of it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ from fairprobe.findings import Findings
 from fairprobe.model import Model, one_thread
 
 
-def confirmed(findings: Findings, original: Model | None, progress: Callable[[int, int], None]) -> tuple[Findings, int | None]:
-    """The findings that the program itself confirms, and how many it refutes; None where the search asked the program itself.
+def confirmed(
+    findings: Findings, original: Model | None, progress: Callable[[int, int], None]
+) -> tuple[Findings, int | None]:
+    """The findings that the program itself confirms, and how many it refutes; None where the search
+    asked the program itself.
 
     An interrupt keeps those that were confirmed until then.
     """
@@ -36,15 +41,22 @@ def confirmed(findings: Findings, original: Model | None, progress: Callable[[in
                 except KeyboardInterrupt:
                     is_interrupted = True
                 except FairprobeError as error:
-                    error.findings = findings  # as they are: what was found is not lost with the program that cannot confirm it
+                    # as they are: what was found is not lost with the program that cannot confirm
+                    # it
+                    error.findings = findings
                     raise
             kept.append(mask)
     if is_interrupted:
         findings = replace(findings, generation=replace(findings.generation, stopped="interrupted"))
-    return (findings if hits == total and not is_interrupted else findings.where(kept)), asked - hits
+    return (
+        findings if hits == total and not is_interrupted else findings.where(kept)
+    ), asked - hits
 
 
 def _is_confirmed(findings: Findings, batch: pa.RecordBatch, original: Model) -> Mask:
     """Whether the program tells these very two people what the findings say it does."""
     mine, other = (original.labels(findings.rows(batch, other=side)) for side in (False, True))
-    return np.asarray((mine == batch.column("label").to_numpy()) & (other == batch.column("label_other").to_numpy()))
+    return np.asarray(
+        (mine == batch.column("label").to_numpy())
+        & (other == batch.column("label_other").to_numpy())
+    )

@@ -1,4 +1,6 @@
-"""An audit as plain data: the content of `audit.json`, from which the report and the summary are made. Numbers in, words out."""
+"""An audit as plain data: the content of `audit.json`, from which the report and the summary are
+made. Numbers in, words out.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def document(audit: Audit) -> dict[str, Any]:
             "values": [_group(group) for group in audit.people.values],
             "groups": [_group(group) for group in audit.people.groups],
             "absent": list(audit.people.absent),
-            "advantages": [{"value": advantage.value, "share": advantage.share} for advantage in audit.people.advantages],
+            "advantages": [
+                {"value": advantage.value, "share": advantage.share}
+                for advantage in audit.people.advantages
+            ],
         },
         "fairness": fairness_document(audit.fairness, data.classes),
         "pairs": [_pair(audit, pair) for pair in audit.pairs],
@@ -77,7 +82,11 @@ def _data(audit: Audit) -> dict[str, Any]:
 
 def _model(audit: Audit) -> dict[str, Any]:
     return {
-        **(_network(audit.model, audit) if isinstance(audit.model, TorchModel) else _black_box(audit)),
+        **(
+            _network(audit.model, audit)
+            if isinstance(audit.model, TorchModel)
+            else _black_box(audit)
+        ),
         "outputs": len(audit.data.classes),
         "accuracy": audit.accuracy.estimate,
         "accuracy_low": audit.accuracy.low,
@@ -104,7 +113,13 @@ def _network(model: TorchModel, audit: Audit) -> dict[str, Any]:
     network = model.module
     layers = audit.interpretation.layers if audit.interpretation else ()
     return {
-        "network": network.name if isinstance(network, DenseNetwork) else model.about.name if model.about else type(network).__name__,
+        "network": (
+            network.name
+            if isinstance(network, DenseNetwork)
+            else model.about.name
+            if model.about
+            else type(network).__name__
+        ),
         "inputs": model.encoder.width if model.encoder else len(audit.data.domain),
         "layers": [{"name": layer.name, "neurons": layer.neurons} for layer in layers],
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
@@ -114,7 +129,13 @@ def _network(model: TorchModel, audit: Audit) -> dict[str, Any]:
 
 def _black_box(audit: Audit) -> dict[str, Any]:
     inputs = len(audit.data.domain)
-    return {"network": name_of(audit.model), "inputs": inputs, "layers": [], "parameters": None, "trained_here": False}
+    return {
+        "network": name_of(audit.model),
+        "inputs": inputs,
+        "layers": [],
+        "parameters": None,
+        "trained_here": False,
+    }
 
 
 def _interpretation(audit: Audit) -> dict[str, Any] | None:
@@ -173,13 +194,24 @@ def _generation(audit: Audit) -> dict[str, Any]:
 
 
 def _settings(method: Method) -> dict[str, Any]:
-    """What of the method is not as it is by default; the variant and the iterations have their own place."""
-    default: dict[str, Any] = {each.name: each.default for each in fields(method) if each.init} if is_dataclass(method) else {}
-    told = {name: getattr(method, name) for name in default if name not in ("variant", "global_iterations", "local_iterations")}
+    """What of the method is not as it is by default; the variant and the iterations have their own
+    place.
+    """
+    default: dict[str, Any] = (
+        {each.name: each.default for each in fields(method) if each.init}
+        if is_dataclass(method)
+        else {}
+    )
+    told = {
+        name: getattr(method, name)
+        for name in default
+        if name not in ("variant", "global_iterations", "local_iterations")
+    }
     return {
         name: value
         for name, value in told.items()
-        if (isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))) and value != default[name]
+        if (isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)))
+        and value != default[name]
     }
 
 
@@ -191,7 +223,9 @@ def _pair(audit: Audit, pair: Pair) -> dict[str, Any]:
         "sensitive": {name: [mine[name], other[name]] for name in domain.sensitive},
         "label": classes[pair.label],
         "label_other": classes[pair.label_other],
-        "favourable": None if audit.data.favourable is None else pair.label == audit.data.favourable,
+        "favourable": (
+            None if audit.data.favourable is None else pair.label == audit.data.favourable
+        ),
         "probability": pair.probability,
         "probability_other": pair.probability_other,
         "gap": pair.gap,

@@ -1,4 +1,6 @@
-"""`audit`: the whole way from data and model to evidence. The only place where the rooms are put together."""
+"""`audit`: the whole way from data and model to evidence. The only place where the rooms are put
+together.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ from fairprobe.domain import Outside
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
-from fairprobe.metrics import Fairness, Pair, People, Rate, dm_rs, fairness, people, spread, striking_pairs
+from fairprobe.metrics import (
+    Fairness,
+    Pair,
+    People,
+    Rate,
+    dm_rs,
+    fairness,
+    people,
+    spread,
+    striking_pairs,
+)
 from fairprobe.model import Model, TorchModel, one_thread
 from fairprobe.repair.verdict import Proof
 from fairprobe.report import render
@@ -39,9 +51,11 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Audit:
-    """The evidence: what was measured, on what, with which seed. A black box has no interpretation and no ablation.
+    """The evidence: what was measured, on what, with which seed. A black box has no interpretation
+    and no ablation.
 
-    `fairness` is about the people held out. `repair` is the proof of the repair that made the model, if one did.
+    `fairness` is about the people held out. `repair` is the proof of the repair that made the
+    model, if one did.
     """
 
     data: Dataset
@@ -62,7 +76,9 @@ class Audit:
     pairs: list[Pair]
     versions: dict[str, str]
     fairness: Fairness
-    refuted: int | None = None  # findings that the user's own program did not confirm, and that were dropped; None: it was asked itself
+    # findings that the user's own program did not confirm, and that were dropped; None: it was
+    # asked itself
+    refuted: int | None = None
     repair: Proof | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +99,9 @@ class Audit:
         return audit_table(self.to_dict())
 
     def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
-        """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the run's id."""
+        """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the
+        run's id.
+        """
         return log_to_mlflow(self, prefix=prefix, findings=findings)
 
 
@@ -103,12 +121,15 @@ def audit(
 ) -> Audit:
     """Measures how a model treats people who differ only in the sensitive attributes.
 
-    It interprets a network (which neurons react), measures how common discrimination is in the domain (`samples` uniform instances) and
-    among the people in the data, and searches for as many discriminatory instances as the budget allows, with a method by name
-    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own; "auto" is NeuronFair for a network and Aequitas for
-    what can only be asked. `model` is whatever `load_model` takes. One that is no network is a black box: it is measured and searched by
-    the methods that only ask, but not interpreted. An interrupt during the search keeps what was found. Rows outside the domain are counted
-    and named; as seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a file.
+    It interprets a network (which neurons react), measures how common discrimination is in the
+    domain (`samples` uniform instances) and among the people in the data, and searches for as many
+    discriminatory instances as the budget allows, with a method by name
+    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own; "auto" is
+    NeuronFair for a network and Aequitas for what can only be asked. `model` is whatever
+    `load_model` takes. One that is no network is a black box: it is measured and searched by the
+    methods that only ask, but not interpreted. An interrupt during the search keeps what was found.
+    Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is
+    "refuse". `findings_to` streams the findings to a file.
     """
     check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
@@ -128,9 +149,23 @@ def audit(
     check_classes(model, data)
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
-        bias, causal = _inside(data, model, test, rngs["ablation"], tell) if inside and isinstance(model, TorchModel) else (None, None)
-        how = method_named(method, variant, bias=bias, x=data.x) if isinstance(method, str) else method
-        common = dm_rs(domain, model, rng=rngs["domain"], samples=samples, progress=_within("Sampling the domain", tell))
+        bias, causal = (
+            _inside(data, model, test, rngs["ablation"], tell)
+            if inside and isinstance(model, TorchModel)
+            else (None, None)
+        )
+        how = (
+            method_named(method, variant, bias=bias, x=data.x)
+            if isinstance(method, str)
+            else method
+        )
+        common = dm_rs(
+            domain,
+            model,
+            rng=rngs["domain"],
+            samples=samples,
+            progress=_within("Sampling the domain", tell),
+        )
         tell("Asking for everybody in the data", 0, 1, "")
         affected = people(domain, model, data.x, favourable=data.favourable)
         held_out = fairness(data, model, test)
@@ -139,8 +174,12 @@ def audit(
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
-    findings = search(domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to)
-    findings, refuted = confirmed(findings, model.original, _within("Asking the model itself again", tell))
+    findings = search(
+        domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to
+    )
+    findings, refuted = confirmed(
+        findings, model.original, _within("Asking the model itself again", tell)
+    )
     return Audit(
         data=data,
         model=model,
@@ -164,10 +203,17 @@ def audit(
     )
 
 
-def _inside(data: Dataset, network: TorchModel, test: Ints, rng: np.random.Generator, tell: OnStage) -> tuple[NeuronBias, Ablation]:
+def _inside(
+    data: Dataset, network: TorchModel, test: Ints, rng: np.random.Generator, tell: OnStage
+) -> tuple[NeuronBias, Ablation]:
     """Which neurons react to the sensitive attributes, and whether silencing them matters."""
     domain = data.domain
-    bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)], progress=_within("Looking at the neurons", tell))
+    bias = neuron_bias(
+        domain,
+        network,
+        data.x[domain.comparable(data.x)],
+        progress=_within("Looking at the neurons", tell),
+    )
     tell("Silencing biased neurons", 0, 1, "")
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
 
@@ -179,40 +225,63 @@ def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
 def _check_data(data: object) -> None:
     if not isinstance(data, Dataset):
         raise SettingError(
-            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one, fairprobe.datasets.open_table(...) makes one "
-            f"of a table; got a {type(data).__name__}."
+            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one,"
+            " fairprobe.datasets.open_table(...) makes one of a table; got a"
+            f" {type(data).__name__}."
         )
 
 
-def check_settings(method: str | Method, variant: str | None, outside: str, samples: int, seed: int) -> None:
+def check_settings(
+    method: str | Method, variant: str | None, outside: str, samples: int, seed: int
+) -> None:
     """Refuses what cannot be done before any work is done."""
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)
     elif not isinstance(method, Method):
-        raise SettingError(f"A method is a name ({', '.join(VARIANTS)}) or an object such as fairprobe.search.ADF(); got {method!r}.")
+        raise SettingError(
+            f"A method is a name ({', '.join(VARIANTS)}) or an object such as"
+            f" fairprobe.search.ADF(); got {method!r}."
+        )
     elif variant is not None:
-        raise SettingError(f"The variant '{variant}' goes with a method's name. Give the object its variant: {type(method).__name__}(...).")
+        raise SettingError(
+            f"The variant '{variant}' goes with a method's name. Give the object its variant:"
+            f" {type(method).__name__}(...)."
+        )
     if outside not in ("clip", "refuse"):
-        raise SettingError(f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'.")
+        raise SettingError(
+            f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'."
+        )
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     check_seed(seed)
 
 
-def _chosen(method: str | Method, variant: str | None, model: Model, *, has_layers: bool) -> str | Method:
-    """The method, "auto" resolved; refused for a black box if it must look inside, with the names of those that need not."""
+def _chosen(
+    method: str | Method, variant: str | None, model: Model, *, has_layers: bool
+) -> str | Method:
+    """The method, "auto" resolved; refused for a black box if it must look inside, with the names
+    of those that need not.
+    """
     if method == AUTO:
         method = "neuronfair" if has_layers else "aequitas"
         check_method(method, variant)
     if method == "neuronfair" and isinstance(model, TorchModel) and not has_layers:
-        raise ModelError("The network has no hidden layer, and NeuronFair looks for biased neurons. Choose another method, such as eidig.")
-    name, must_look = (method, looks_inside(method)) if isinstance(method, str) else (method.name, method.needs_gradients)
+        raise ModelError(
+            "The network has no hidden layer, and NeuronFair looks for biased neurons. Choose"
+            " another method, such as eidig."
+        )
+    name, must_look = (
+        (method, looks_inside(method))
+        if isinstance(method, str)
+        else (method.name, method.needs_gradients)
+    )
     if must_look and not isinstance(model, TorchModel):
         why = model.about.why if model.about else ""
         *most, last = [other for other in VARIANTS if not looks_inside(other)]
         raise ModelError(
-            f"The method '{name}' looks inside the network; a black box was given. Choose a method that only asks "
-            f"({', '.join(most)} or {last}), or give the network itself.{f' Why a black box: {why}' if why else ''}"
+            f"The method '{name}' looks inside the network; a black box was given. Choose a method"
+            f" that only asks ({', '.join(most)} or {last}), or give the network"
+            f" itself.{f' Why a black box: {why}' if why else ''}"
         )
     return method

@@ -23,10 +23,19 @@ def fairness_document(measured: Fairness, classes: tuple[str, ...]) -> dict[str,
             "b": plain_ifr(one_by_one.b),
             "p": plain_ifr(one_by_one.p),
         },
-        "group": None
-        if measured.selected is None
-        else {"selected": measured.selected.to_dict(), "tables": [_table(divided, classes) for divided in measured.groups]},
-        "quality": {"accuracy": measured.accuracy.to_dict(), "f1": plain_estimate(measured.f1), "mcc": plain_estimate(measured.mcc)},
+        "group": (
+            None
+            if measured.selected is None
+            else {
+                "selected": measured.selected.to_dict(),
+                "tables": [_table(divided, classes) for divided in measured.groups],
+            }
+        ),
+        "quality": {
+            "accuracy": measured.accuracy.to_dict(),
+            "f1": plain_estimate(measured.f1),
+            "mcc": plain_estimate(measured.mcc),
+        },
     }
 
 
@@ -47,5 +56,8 @@ def _table(divided: Divided, classes: tuple[str, ...]) -> dict[str, Any]:
         "unknown": table.unknown,
         "smallest": table.smallest,
         "dp": plain_estimate(divided.dp),
-        "eo": [{"given": name, **plain_estimate(each)} for name, each in zip(classes, divided.eo, strict=True)],
+        "eo": [
+            {"given": name, **plain_estimate(each)}
+            for name, each in zip(classes, divided.eo, strict=True)
+        ],
     }

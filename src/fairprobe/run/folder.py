@@ -1,4 +1,6 @@
-"""The run folder: filled beside its place and moved there whole, so that it is either complete or not there."""
+"""The run folder: filled beside its place and moved there whole, so that it is either complete or
+not there.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,23 @@ from fairprobe.scenes.auditing import FORMAT as SCENES_FORMAT
 from fairprobe.storage import StagedFolder, write_text
 
 FINDINGS, REPORT, DOMAIN = "findings.parquet", "report.html", "domain.toml"
-KINDS = ((None, FORMAT), (IMAGES, IMAGES_FORMAT), ("scenes", SCENES_FORMAT))  # of documents; one of a run on a table names no kind
+KINDS = (
+    (None, FORMAT),
+    (IMAGES, IMAGES_FORMAT),
+    ("scenes", SCENES_FORMAT),
+)  # of documents; one of a run on a table names no kind
 
 
 class RunFolder(StagedFolder):
     """The folder of a run in the making; leaving it without `fill` removes it."""
 
     def __init__(self, folder: Path | str, *, overwrite: bool = False) -> None:
-        super().__init__(folder, overwrite=overwrite, ours="fairprobe run of this version on a table", is_ours=_is_run)
+        super().__init__(
+            folder,
+            overwrite=overwrite,
+            ours="fairprobe run of this version on a table",
+            is_ours=_is_run,
+        )
 
     @property
     def findings(self) -> Path:
@@ -42,7 +53,12 @@ class RunFolder(StagedFolder):
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.remove()
         if isinstance(error, FairprobeError) and error.findings:
             told = type(error)(f"{error} {_kept(error.findings)}")
@@ -50,14 +66,18 @@ class RunFolder(StagedFolder):
             raise told from error
 
     def fill(self, audit: Audit, *, command: str = "") -> Audit:
-        """Writes the audit and gives the folder its name. If that fails, the audit is kept in a temporary folder that the error names."""
+        """Writes the audit and gives the folder its name. If that fails, the audit is kept in a
+        temporary folder that the error names.
+        """
         try:
             for step in _steps(audit, self.staging, command):
                 step()
             self.take_place()
         except OSError as error:
             raise StorageError(f"{self.why(error)}. {_rescue(audit, command)}") from error
-        return replace(audit, findings=replace(audit.findings, table=None, path=self.folder / FINDINGS))
+        return replace(
+            audit, findings=replace(audit.findings, table=None, path=self.folder / FINDINGS)
+        )
 
 
 def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
@@ -76,19 +96,30 @@ def read_run(folder: Path | str) -> dict[str, Any]:
     try:
         return _read(folder, KINDS)
     except StorageError as error:
-        raise StorageError(f"{error} There are run folders of `fairprobe audit`, `repair`, `audit-images` and `scenes`.") from error
+        raise StorageError(
+            f"{error} There are run folders of `fairprobe audit`, `repair`, `audit-images` and"
+            " `scenes`."
+        ) from error
 
 
-def _read(folder: Path | str, kinds: Sequence[tuple[str | None, int]], on: str = "") -> dict[str, Any]:
+def _read(
+    folder: Path | str, kinds: Sequence[tuple[str | None, int]], on: str = ""
+) -> dict[str, Any]:
     path = Path(folder) / AUDIT
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StorageError(f"{folder} is no run folder: it has no {AUDIT}. Run `fairprobe audit … --out {folder}` first.") from error
+        raise StorageError(
+            f"{folder} is no run folder: it has no {AUDIT}. Run `fairprobe audit … --out {folder}`"
+            " first."
+        ) from error
     except (OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error
     if not isinstance(body, dict) or (body.get("kind"), body.get("format")) not in kinds:
-        raise StorageError(f"{path} is not an audit of fairprobe{on}, or was written by another version. Run the audit again.")
+        raise StorageError(
+            f"{path} is not an audit of fairprobe{on}, or was written by another version. Run the"
+            " audit again."
+        )
     return body
 
 
@@ -109,7 +140,10 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
 
     def network() -> None:  # a black box is somebody else's program, and not ours to keep
         if isinstance(audit.model, TorchModel) and audit.model.original is None:
-            networks.save(audit.model, folder / (MODEL if audit.repair is None or audit.repair.accepted else REFUSED))
+            networks.save(
+                audit.model,
+                folder / (MODEL if audit.repair is None or audit.repair.accepted else REFUSED),
+            )
 
     def domain() -> None:  # of a table of the user's own, to be edited and given back
         if audit.data.origin is not None:
@@ -118,7 +152,9 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
     body = audit.to_dict() | {"command": command}
     return [
         findings,
-        lambda: write_text(folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
+        lambda: write_text(
+            folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ),
         network,
         domain,
         lambda: write_text(folder / REPORT, render(body)),
@@ -142,7 +178,10 @@ def _rescue(audit: Audit, command: str) -> str:
         findings, *others = _steps(audit, place, command)
         findings()
     except OSError:
-        return "Neither can a temporary folder be written. The findings are still in memory: `audit.findings.save(...)`."
+        return (
+            "Neither can a temporary folder be written. The findings are still in memory:"
+            " `audit.findings.save(...)`."
+        )
     for step in others:
         try:
             step()

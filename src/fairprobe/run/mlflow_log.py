@@ -1,4 +1,6 @@
-"""An audit in MLflow: its numbers as metrics, what they depend on as parameters, its verdict as a tag, its files as artifacts."""
+"""An audit in MLflow: its numbers as metrics, what they depend on as parameters, its verdict as a
+tag, its files as artifacts.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,29 @@ if TYPE_CHECKING:
     from fairprobe.run.evidence import Audit
 
 AT_ONCE = 500  # metrics in one request; stores take at most 1,000
-LONGEST_NAME = 60  # characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file names of them
+# characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
+# names of them
+LONGEST_NAME = 60
 LONGEST_VALUE = 500  # characters of a parameter or a tag, which every version of MLflow takes
-ENDS = {"": "estimate", "_low": "low", "_high": "high"}  # of a measure with its interval, after its name
+ENDS = {
+    "": "estimate",
+    "_low": "low",
+    "_high": "high",
+}  # of a measure with its interval, after its name
 PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
 
 
 def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = True) -> str:
-    """Writes the audit to the active MLflow run, or to a new one if none is active; returns the run's id.
+    """Writes the audit to the active MLflow run, or to a new one if none is active; returns the
+    run's id.
 
-    All names begin with `prefix`, also the folder of the files, so that a run can hold several audits. `findings` says whether the table of
-    findings, which can be large, goes along.
+    All names begin with `prefix`, also the folder of the files, so that a run can hold several
+    audits. `findings` says whether the table of findings, which can be large, goes along.
     """
     if not PREFIX.fullmatch(prefix):
         raise SettingError(
-            f"`prefix` begins the names in MLflow: at most {LONGEST_NAME} letters, digits, '_', '-', '.', ' ', in parts that '/' divides; "
-            f"got {prefix!r}."
+            f"`prefix` begins the names in MLflow: at most {LONGEST_NAME} letters, digits, '_',"
+            f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
         )
     mlflow, body = _mlflow(), audit.to_dict()
     with tempfile.TemporaryDirectory(prefix="fairprobe-mlflow-") as folder:
@@ -55,30 +64,38 @@ def _mlflow() -> Any:
     try:
         import mlflow
     except ImportError as error:
-        raise SettingError('MLflow is not installed. Install it with: pip install "fairprobe[mlflow]"') from error
+        raise SettingError(
+            'MLflow is not installed. Install it with: pip install "fairprobe[mlflow]"'
+        ) from error
     return mlflow
 
 
 @contextmanager
 def _telling(prefix: str) -> Iterator[None]:
-    """What MLflow, or the program that stores its files, has to complain of, in a sentence that says what became of the audit."""
+    """What MLflow, or the program that stores its files, has to complain of, in a sentence that
+    says what became of the audit.
+    """
     try:
         yield
     except Exception as error:
         why = " ".join(str(error).split()).rstrip(".")
         again = (
-            f" A run keeps the parameters of its first audit: start another run, or give another prefix than '{prefix}'."
+            " A run keeps the parameters of its first audit: start another run, or give another"
+            f" prefix than '{prefix}'."
             if "Changing param values" in why
             else ""
         )
         raise StorageError(
-            f"MLflow could not store the audit: {shortened(why, LONGEST_VALUE)}.{again} The audit itself is as it was; keep it with "
-            "fairprobe.save(audit, folder)."
+            f"MLflow could not store the audit: {shortened(why, LONGEST_VALUE)}.{again} The audit"
+            " itself is as it was; keep it with fairprobe.save(audit, folder)."
         ) from error
 
 
 def _write(audit: Audit, body: dict[str, Any], folder: Path, *, findings: bool) -> None:
-    write_text(folder / "audit.json", json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        folder / "audit.json",
+        json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    )
     write_text(folder / "report.html", render(body))
     write_text(folder / "model-card.md", model_card(body))
     if findings:
@@ -95,14 +112,16 @@ def _log(mlflow: Any, run: str, body: dict[str, Any], prefix: str, folder: str) 
         tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(body))],
         synchronous=True,
     )
-    metrics = [Metric(f"{prefix}/{name}", float(value), now, 0) for name, value in _metrics(body).items()]
+    metrics = [
+        Metric(f"{prefix}/{name}", float(value), now, 0) for name, value in _metrics(body).items()
+    ]
     for start in range(0, len(metrics), AT_ONCE):
         client.log_batch(run, metrics=metrics[start : start + AT_ONCE], synchronous=True)
     client.log_artifacts(run, folder, prefix)
     return run
 
 
-# -- what is told -------------------------------------------------------------------------------------------------------
+# -- what is told ----------------------------------------------------------------------------------
 
 
 def _params(body: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +144,12 @@ def _params(body: dict[str, Any]) -> dict[str, Any]:
 def _tags(body: dict[str, Any]) -> dict[str, Any]:
     repair = body["repair"]
     accepted = "" if repair is None else "accepted" if repair["accepted"] else "refused"
-    return {"verdict": body["verdict"], "status": status(body), "created": body["created"], "repair": accepted}
+    return {
+        "verdict": body["verdict"],
+        "status": status(body),
+        "created": body["created"],
+        "repair": accepted,
+    }
 
 
 def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -136,7 +160,9 @@ def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _metrics(body: dict[str, Any]) -> dict[str, float]:
-    """The numbers that are defined. Those of groups are named after what divides the people, and ΔEO also after the true answer."""
+    """The numbers that are defined. Those of groups are named after what divides the people, and
+    ΔEO also after the true answer.
+    """
     held_out, found, inside = body["fairness"], body["generation"], body["interpretation"]
     with_interval = {
         "dm_rs": body["dm_rs"],
@@ -145,7 +171,11 @@ def _metrics(body: dict[str, Any]) -> dict[str, float]:
         "ifr_p": held_out["individual"]["p"],
         **held_out["quality"],
     }
-    numbers = {f"{name}{end}": each[key] for name, each in with_interval.items() for end, key in ENDS.items()}
+    numbers = {
+        f"{name}{end}": each[key]
+        for name, each in with_interval.items()
+        for end, key in ENDS.items()
+    }
     numbers |= {name: found[name] for name in ("idis", "tried", "gsr", "spread")}
     numbers["auc"] = None if inside is None else inside["auc"]
     if held_out["group"] is not None:
@@ -159,7 +189,9 @@ def _of_groups(tables: list[dict[str, Any]]) -> dict[str, float | None]:
     for table in tables:
         least, by = lowest(table), _allowed(table["attribute"])
         numbers[_fresh(f"dp/{by}", numbers)] = table["dp"]["estimate"]
-        numbers[_fresh(f"lowest_impact_ratio/{by}", numbers)] = None if least is None else least["impact_ratio"]["estimate"]
+        numbers[_fresh(f"lowest_impact_ratio/{by}", numbers)] = (
+            None if least is None else least["impact_ratio"]["estimate"]
+        )
         for each in table["eo"]:
             numbers[_fresh(f"eo/{by}/{_allowed(each['given'])}", numbers)] = each["estimate"]
     return numbers
@@ -171,7 +203,9 @@ def _allowed(text: str) -> str:
 
 
 def _fresh(name: str, taken: dict[str, Any]) -> str:
-    """The name, with a number if it is taken: two attributes can look alike without what MLflow does not allow."""
+    """The name, with a number if it is taken: two attributes can look alike without what MLflow
+    does not allow.
+    """
     fresh, number = name, 2
     while fresh in taken:
         fresh, number = f"{name}_{number}", number + 1

@@ -14,7 +14,10 @@ from fairprobe.run.folder import DOMAIN, read_document
 from fairprobe.run.models import trained_before
 
 # What a loader may have been told; a run does not say it, but its attributes do.
-CODINGS: dict[str, tuple[dict[str, Any], ...]] = {"compas": ({"coding": "free"},), "german": ({"marital": True},)}
+CODINGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "compas": ({"coding": "free"},),
+    "german": ({"marital": True},),
+}
 
 
 def reopen(folder: Path | str) -> tuple[Dataset, Model]:
@@ -40,8 +43,9 @@ def data_of(body: dict[str, Any], folder: Path) -> Dataset:
         if (list(data.domain.names), len(data)) == (about["attributes"], about["rows"]):
             return data.with_sensitive(body["sensitive"])
     raise DataError(
-        f"The run was made with data that is not here: '{name}' with {about['rows']:,} rows and the attributes "
-        f"{', '.join(about['attributes'][:5])}, … Data without a file is repaired in Python: fairprobe.repair.prove(model, data, …)."
+        f"The run was made with data that is not here: '{name}' with {about['rows']:,} rows and the"
+        f" attributes {', '.join(about['attributes'][:5])}, … Data without a file is repaired in"
+        " Python: fairprobe.repair.prove(model, data, …)."
     )
 
 
@@ -60,7 +64,10 @@ def _own_table(body: dict[str, Any], folder: Path) -> Dataset:
     about = body["data"]
     origin, favourable = about["origin"], about["favourable"]
     if not origin.get("path"):
-        raise DataError("The run was made with a table that was given from Python and has no file. Repair or check it there as well.")
+        raise DataError(
+            "The run was made with a table that was given from Python and has no file. Repair or"
+            " check it there as well."
+        )
     _check_unchanged(Path(origin["path"]), origin["sha256"], "table", DataError)
     return datasets.open_table(
         origin["path"],
@@ -73,7 +80,9 @@ def _own_table(body: dict[str, Any], folder: Path) -> Dataset:
     )
 
 
-def _check_unchanged(path: Path, digest: str | None, what: str, error: type[DataError] | type[ModelError]) -> None:
+def _check_unchanged(
+    path: Path, digest: str | None, what: str, error: type[DataError] | type[ModelError]
+) -> None:
     if digest is None:
         return
     if not path.is_file():

@@ -27,7 +27,10 @@ def plain_estimate(estimate: Estimate) -> dict[str, Any]:
 
 def plain_ifr(ifr: IFR) -> dict[str, Any]:
     """An individual fairness rate, of everybody and within each group."""
-    return {**_share(ifr), "groups": [{"name": name, **_share(group)} for name, group in ifr.groups]}
+    return {
+        **_share(ifr),
+        "groups": [{"name": name, **_share(group)} for name, group in ifr.groups],
+    }
 
 
 def _share(ifr: IFR) -> dict[str, Any]:

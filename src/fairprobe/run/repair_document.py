@@ -1,4 +1,6 @@
-"""A repair's proof as plain data: what was done, the same measurements before, after and for each control, and the trade-off."""
+"""A repair's proof as plain data: what was done, the same measurements before, after and for each
+control, and the trade-off.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def repair_document(proof: Proof) -> dict[str, Any]:
 
 def _settings(repair: Repair) -> dict[str, Any]:
     """What the repair was told; its start and its dial have their own place."""
-    return {name: value for name, value in _told(repair).items() if name not in ("start", repair.dial)}
+    return {
+        name: value for name, value in _told(repair).items() if name not in ("start", repair.dial)
+    }
 
 
 def _told(settings: Any) -> dict[str, Any]:
@@ -42,7 +46,10 @@ def _told(settings: Any) -> dict[str, Any]:
     return {
         name: _told(value) if is_dataclass(value) else value
         for name, value in values.items()
-        if value is None or is_dataclass(value) or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+        if value is None
+        or is_dataclass(value)
+        or isinstance(value, str | int)
+        or (isinstance(value, float) and isfinite(value))
     }
 
 
@@ -61,7 +68,10 @@ def _measured(measured: Measured) -> dict[str, Any]:
         "tried": measured.tried,
         "auc": plain_number(measured.auc),
         "auc_scale_free": plain_number(measured.auc_scale_free),
-        "others": [{"name": other.name, "dm_rs": other.dm_rs.to_dict(), "ifr_b": plain_ifr(other.ifr_b)} for other in measured.others],
+        "others": [
+            {"name": other.name, "dm_rs": other.dm_rs.to_dict(), "ifr_b": plain_ifr(other.ifr_b)}
+            for other in measured.others
+        ],
         "is_constant": measured.is_constant,
     }
 
@@ -81,6 +91,11 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _change(before: Measured, after: Measured) -> dict[str, float | None]:
-    """What the banner says: by how much the accuracy changed, and by which share of what it was DM-RS did (nothing, where it was 0)."""
+    """What the banner says: by how much the accuracy changed, and by which share of what it was
+    DM-RS did (nothing, where it was 0).
+    """
     was, now = before.dm_rs.estimate, after.dm_rs.estimate
-    return {"accuracy": after.accuracy.estimate - before.accuracy.estimate, "dm_rs": (now - was) / was if was else None}
+    return {
+        "accuracy": after.accuracy.estimate - before.accuracy.estimate,
+        "dm_rs": (now - was) / was if was else None,
+    }

@@ -1,4 +1,6 @@
-"""From a run folder to a repaired network, the proof of what the repair did, and the audit of what came out."""
+"""From a run folder to a repaired network, the proof of what the repair did, and the audit of what
+came out.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,16 @@ def repair_run(
     progress: OnStage | None = None,
     findings_to: Path | None = None,
 ) -> Audit:
-    """Repairs the network of a run; returns the audit of the repaired network, made as the run's own was, with the proof in it."""
+    """Repairs the network of a run; returns the audit of the repaired network, made as the run's
+    own was, with the proof in it.
+    """
     body = read_document(folder)
     data, model = reopen(folder)
     if not isinstance(model, TorchModel) or model.original is not None:
         raise ModelError(
-            f"The model of the run is your own ({body['model']['network']}), and is not trained here. Repair a network that fairprobe "
-            "trained (audit the table without --model), or an nn.Module from Python: fairprobe.repair.prove(model, data, …)."
+            f"The model of the run is your own ({body['model']['network']}), and is not trained"
+            " here. Repair a network that fairprobe trained (audit the table without --model), or"
+            " an nn.Module from Python: fairprobe.repair.prove(model, data, …)."
         )
     seed = model.trained_on[1] if model.trained_on else body["seed"]
     how = body["generation"]

@@ -28,12 +28,25 @@ _HOMES = {
     "open_scenes": "sources",
 }
 
-__all__ = ["Detection", "Detector", "GivenScenes", "Instance", "Scene", "SceneAudit", "Scenes", "audit", "open_detector", "open_scenes"]
+__all__ = [
+    "Detection",
+    "Detector",
+    "GivenScenes",
+    "Instance",
+    "Scene",
+    "SceneAudit",
+    "Scenes",
+    "audit",
+    "open_detector",
+    "open_scenes",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}.")
+        raise AttributeError(
+            f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}."
+        )
     return getattr(import_module(f"fairprobe.scenes.{_HOMES[name]}"), name)
 
 

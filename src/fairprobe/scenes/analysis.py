@@ -1,26 +1,32 @@
-"""Which classes does a recogniser fail more than others once pictures are mutated, and does the evidence hold?
+"""Which classes does a recogniser fail more than others once pictures are mutated, and does the
+evidence hold?
 
-Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024 (section 3.4, algorithm 2, eq. 4 and 5).
+Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
+(section 3.4, algorithm 2, eq. 4 and 5).
 
-    paper                                here
-    Err_Count[c], Tot_Count[c]           `ClassRate.errors`, `ClassRate.objects`: sums over all tests, negative GT errors included
-    Err_c (eq. 4)                        `ClassRate.rate`
-    c faces a fairness error (eq. 5)     `ClassRate.is_above`, `Analysis.violations`: the plain rule, rate > mean of all rates
-    violation rate                       `Analysis.violation_rate`
-    error-inducing inputs                `Analysis.inducing`: tests with an error above 0 in a class of `violations`, each counted once
+    paper                                here Err_Count[c], Tot_Count[c]
+    `ClassRate.errors`, `ClassRate.objects`: sums over all tests, negative GT errors included Err_c
+    (eq. 4)                        `ClassRate.rate` c faces a fairness error (eq. 5)
+    `ClassRate.is_above`, `Analysis.violations`: the plain rule, rate > mean of all rates violation
+    rate                       `Analysis.violation_rate` error-inducing inputs
+    `Analysis.inducing`: tests with an error above 0 in a class of `violations`, each counted once
     fairness error rate                  `Analysis.error_rate`
 
 Classes with fewer than `FEWEST` objects (the rate's own denominator) are left out, as in the paper.
 
-Beside the paper: some class always lies above the mean, so the plain rule names classes of every recogniser, also of a fair one. A class is
-called *unfair* (`ClassRate.is_unfair`) only where the evidence holds:
-- Scenes are resampled with all their tests (a scene's mutants hang together). The standard error is that of the resamples, but never below
-  the one that a class in as many scenes has on the whole: a class that is missed in all of its six scenes would otherwise seem certain.
-- The lower end of `excess` = rate − mean of all rates must be above 0: one-sided 95 %, Bonferroni over the classes and over all analyses of
-  the same recogniser (`family`: every operator with every oracle), Student's t with as many degrees of freedom as scenes show the class,
-  less one. So of twenty fair recognisers, one may have any class named at all.
-- So must the lower end of `matched` = rate − the rate of the other classes in pictures with as many objects. The oracles see counts, and in
-  counts two random misses cancel: by chance alone a class that stands alone in its pictures gets a higher rate than one in crowds.
+Beside the paper: some class always lies above the mean, so the plain rule names classes of every
+recogniser, also of a fair one. A class is called *unfair* (`ClassRate.is_unfair`) only where the
+evidence holds:
+- Scenes are resampled with all their tests (a scene's mutants hang together). The standard error is
+  that of the resamples, but never below the one that a class in as many scenes has on the whole: a
+  class that is missed in all of its six scenes would otherwise seem certain.
+- The lower end of `excess` = rate − mean of all rates must be above 0: one-sided 95 %, Bonferroni
+  over the classes and over all analyses of the same recogniser (`family`: every operator with every
+  oracle), Student's t with as many degrees of freedom as scenes show the class, less one. So of
+  twenty fair recognisers, one may have any class named at all.
+- So must the lower end of `matched` = rate − the rate of the other classes in pictures with as many
+  objects. The oracles see counts, and in counts two random misses cancel: by chance alone a class
+  that stands alone in its pictures gets a higher rate than one in crowds.
 """
 
 from __future__ import annotations
@@ -43,12 +49,18 @@ FEWEST = 10  # objects of a class
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 100
 SHOWN = 6  # tests of a class
-BOUNDS: dict[Oracle, tuple[float, float]] = {"gt": (-1.0, np.inf), "inclusion": (0.0, np.inf), "exclusion": (0.0, 1.0)}
+BOUNDS: dict[Oracle, tuple[float, float]] = {
+    "gt": (-1.0, np.inf),
+    "inclusion": (0.0, np.inf),
+    "exclusion": (0.0, 1.0),
+}
 
 
 @dataclass(frozen=True)
 class ClassRate:
-    """One class: its errors by object with the 95 % interval, and what speaks for its being worse off. None: too few scenes to say."""
+    """One class: its errors by object with the 95 % interval, and what speaks for its being worse
+    off. None: too few scenes to say.
+    """
 
     label: str
     errors: int
@@ -86,7 +98,8 @@ class Analysis:
     error_low: float
     error_high: float
     examples: dict[str, tuple[Test, ...]]
-    """For each class above the mean, its tests with most errors, from as many scenes as there are."""
+    """For each class above the mean, its tests with most errors, from as many scenes as there are.
+    """
     fewest: int
     family: int
     resamples: int
@@ -126,7 +139,10 @@ class Analysis:
             "error_rate": self.error_rate,
             "error_low": self.error_low,
             "error_high": self.error_high,
-            "examples": {label: [_shown(test, label, self.oracle) for test in tests] for label, tests in self.examples.items()},
+            "examples": {
+                label: [_shown(test, label, self.oracle) for test in tests]
+                for label, tests in self.examples.items()
+            },
             "fewest": self.fewest,
             "family": self.family,
             "resamples": self.resamples,
@@ -136,7 +152,9 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Total:
-    """Several analyses together, a row of the paper's tables 6 and 7. Every analysis has its own classes and pictures."""
+    """Several analyses together, a row of the paper's tables 6 and 7. Every analysis has its own
+    classes and pictures.
+    """
 
     name: str
     classes: int
@@ -167,9 +185,11 @@ def analyse(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Analysis:
-    """The tests of one recogniser and operator, by one oracle. `labels` are the classes to look at instead of all.
+    """The tests of one recogniser and operator, by one oracle. `labels` are the classes to look at
+    instead of all.
 
-    `family` is how many analyses of the recogniser are looked at together: the more, the stronger the evidence must be.
+    `family` is how many analyses of the recogniser are looked at together: the more, the stronger
+    the evidence must be.
     """
     check(tests, resamples)
     every = Cells.of(tests, oracle, labels)
@@ -178,7 +198,9 @@ def analyse(
     weights = drawn(len(cells.scenes), resamples, np.random.default_rng(seed))
     rates = _class_rates(cells, oracle, weights, family)
     above = {one.label for one in rates if one.is_above}
-    is_error = np.asarray((cells.errors[:, [label in above for label in cells.labels]] > 0).any(axis=1))
+    is_error = np.asarray(
+        (cells.errors[:, [label in above for label in cells.labels]] > 0).any(axis=1)
+    )
     low, high = share(is_error, cells.scene, weights, CONFIDENCE)
     first = tests[0] if tests else None
     return Analysis(
@@ -189,12 +211,18 @@ def analyse(
         tests=len(tests),
         scenes=len(cells.scenes),
         classes=rates,
-        left_out=tuple(label for label, enough in zip(every.labels, is_enough, strict=True) if not enough),
+        left_out=tuple(
+            label for label, enough in zip(every.labels, is_enough, strict=True) if not enough
+        ),
         mean=float(np.mean([one.rate for one in rates])) if rates else 0.0,
         inducing=tuple(test for test, error in zip(tests, is_error, strict=True) if error),
         error_low=low,
         error_high=high,
-        examples={label: _telling(tests, cells.errors[:, at]) for at, label in enumerate(cells.labels) if label in above},
+        examples={
+            label: _telling(tests, cells.errors[:, at])
+            for at, label in enumerate(cells.labels)
+            if label in above
+        },
         fewest=fewest,
         family=family,
         resamples=resamples,
@@ -235,7 +263,9 @@ def analyses(
 
 
 def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tuple[Total, ...]:
-    """Rows that sum up analyses of the same name, for instance of the same recogniser; in the order of their first appearance."""
+    """Rows that sum up analyses of the same name, for instance of the same recogniser; in the order
+    of their first appearance.
+    """
     rows: dict[str, list[Analysis]] = {}
     for one in several:
         rows.setdefault(name(one), []).append(one)
@@ -257,15 +287,22 @@ def check(tests: Sequence[Test], resamples: int) -> None:
     settings = {(test.detector, test.operator, test.kind) for test in tests}
     if len(settings) > 1:
         named = "; ".join(", ".join(one) for one in sorted(settings))
-        raise SettingError(f"An analysis takes the tests of one recogniser, operator and kind; got {named}. Give them one after another.")
+        raise SettingError(
+            f"An analysis takes the tests of one recogniser, operator and kind; got {named}. Give"
+            " them one after another."
+        )
     if resamples < FEWEST_RESAMPLES:
-        raise SettingError(f"An interval needs {FEWEST_RESAMPLES} resamples or more; got {resamples}.")
+        raise SettingError(
+            f"An interval needs {FEWEST_RESAMPLES} resamples or more; got {resamples}."
+        )
 
 
-# -- one class and one test -------------------------------------------------------------------------------------------
+# -- one class and one test ------------------------------------------------------------------------
 
 
-def _class_rates(cells: Cells, oracle: Oracle, weights: Floats, family: int) -> tuple[ClassRate, ...]:
+def _class_rates(
+    cells: Cells, oracle: Oracle, weights: Floats, family: int
+) -> tuple[ClassRate, ...]:
     if not cells.labels:
         return ()
     errors, objects = cells.by_scene(cells.errors), cells.by_scene(cells.objects)
@@ -275,11 +312,18 @@ def _class_rates(cells: Cells, oracle: Oracle, weights: Floats, family: int) -> 
     mean = float(rates.mean())
     moved, moved_matched = statistics(weights, objects, *by_crowd, (rates, matched))
     scenes = (objects > 0).sum(axis=0)
-    wide, one_sided = reach(scenes, (1 - CONFIDENCE) / 2), reach(scenes, (1 - CONFIDENCE) / (len(cells.labels) * family))
+    wide, one_sided = (
+        reach(scenes, (1 - CONFIDENCE) / 2),
+        reach(scenes, (1 - CONFIDENCE) / (len(cells.labels) * family)),
+    )
     around = wide * np.maximum(spread(moved, errors, objects, mean), TINY)
     excess = rates - mean
-    excess_low = excess - one_sided * np.maximum(spread(moved - moved.mean(axis=1, keepdims=True), errors, objects, mean), TINY)
-    matched_low = matched - one_sided * np.maximum(spread(moved_matched, errors, objects, mean), TINY)
+    excess_low = excess - one_sided * np.maximum(
+        spread(moved - moved.mean(axis=1, keepdims=True), errors, objects, mean), TINY
+    )
+    matched_low = matched - one_sided * np.maximum(
+        spread(moved_matched, errors, objects, mean), TINY
+    )
     least, most = BOUNDS[oracle]
     found = [
         ClassRate(
@@ -304,7 +348,11 @@ def _class_rates(cells: Cells, oracle: Oracle, weights: Floats, family: int) -> 
 
 def _telling(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
     """The tests with most errors, the worst of every scene before any second one."""
-    wrong = sorted((int(-found[at]), test.scene, test.image, at) for at, test in enumerate(tests) if found[at] > 0)
+    wrong = sorted(
+        (int(-found[at]), test.scene, test.image, at)
+        for at, test in enumerate(tests)
+        if found[at] > 0
+    )
     of_scene: Counter[str] = Counter()
     ranked = []
     for place, (_, scene, _, at) in enumerate(wrong):

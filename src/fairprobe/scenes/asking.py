@@ -1,8 +1,10 @@
-"""Asking a recogniser for many pictures: whatever happens to one, the others are asked, and no answer is paid for twice.
+"""Asking a recogniser for many pictures: whatever happens to one, the others are asked, and no
+answer is paid for twice.
 
-Answers are kept on disk as soon as they come, each in a file named after what was asked (the recogniser's identity and the pixels), even
-one that comes after we gave up waiting for it. Failures are not kept: the next run asks again. Nor are answers of a recogniser of which
-nobody knows what they depend on (without an identity), since it may have changed by then.
+Answers are kept on disk as soon as they come, each in a file named after what was asked (the
+recogniser's identity and the pixels), even one that comes after we gave up waiting for it. Failures
+are not kept: the next run asks again. Nor are answers of a recogniser of which nobody knows what
+they depend on (without an identity), since it may have changed by then.
 """
 
 from __future__ import annotations
@@ -61,16 +63,20 @@ def ask(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """What the recogniser sees in each picture, in their order; a picture without an answer has a Failure instead.
+    """What the recogniser sees in each picture, in their order; a picture without an answer has a
+    Failure instead.
 
-    `timeout` is in seconds a picture and try; `retries` counts the tries after the first, which come later and later (`pause` seconds at
-    first, with some chance in it by `seed`, and never before the service asked for), and only where waiting may help; `rate` is the most
-    requests a second. `progress` is told how many pictures are done and how many of them failed. After five pictures in a row without any
-    answer (`IN_VAIN`) the rest is not asked.
+    `timeout` is in seconds a picture and try; `retries` counts the tries after the first, which
+    come later and later (`pause` seconds at first, with some chance in it by `seed`, and never
+    before the service asked for), and only where waiting may help; `rate` is the most requests a
+    second. `progress` is told how many pictures are done and how many of them failed. After five
+    pictures in a row without any answer (`IN_VAIN`) the rest is not asked.
     """
     check_pace(timeout, rate)
     if retries < 0 or pause < 0:
-        raise SettingError(f"The retries and the pause must not be negative; got retries={retries}, pause={pause}.")
+        raise SettingError(
+            f"The retries and the pause must not be negative; got retries={retries}, pause={pause}."
+        )
     kept = None if cache is None or detector.identity is None else _Cache(cache, detector)
     asking = _Asking(detector, kept, timeout, retries, rate, pause, seed)
     return _answers(asking, images, progress)
@@ -79,13 +85,21 @@ def ask(
 def check_pace(timeout: float | None, rate: float | None) -> None:
     """Refuses waiting times that are none."""
     if timeout is not None and not 0 < timeout <= LONGEST_WAIT:
-        raise SettingError(f"The time-out must be greater than 0 and at most {LONGEST_WAIT:,} seconds; got {timeout:g}.")
+        raise SettingError(
+            f"The time-out must be greater than 0 and at most {LONGEST_WAIT:,} seconds; got"
+            f" {timeout:g}."
+        )
     if rate is not None and not 1 / LONGEST_WAIT <= rate < math.inf:
-        raise SettingError(f"The rate of asking must be a number of requests a second, greater than 0; got {rate:g}.")
+        raise SettingError(
+            "The rate of asking must be a number of requests a second, greater than 0; got"
+            f" {rate:g}."
+        )
 
 
 def _answers(
-    asking: _Asking, images: Iterable[tuple[Key, Picture]], progress: Callable[[int, int], None] | None
+    asking: _Asking,
+    images: Iterable[tuple[Key, Picture]],
+    progress: Callable[[int, int], None] | None,
 ) -> Iterator[tuple[Key, Answer]]:
     failed = 0
     for done, (key, image) in enumerate(images, start=1):
@@ -100,9 +114,22 @@ class _Asking:
     """One recogniser, asked in turn."""
 
     def __init__(
-        self, detector: Detector, cache: _Cache | None, timeout: float | None, retries: int, rate: float | None, pause: float, seed: int
+        self,
+        detector: Detector,
+        cache: _Cache | None,
+        timeout: float | None,
+        retries: int,
+        rate: float | None,
+        pause: float,
+        seed: int,
     ) -> None:
-        self._detector, self._cache, self._timeout, self._retries, self._pause = detector, cache, timeout, retries, pause
+        self._detector, self._cache, self._timeout, self._retries, self._pause = (
+            detector,
+            cache,
+            timeout,
+            retries,
+            pause,
+        )
         self._interval, self._free_at = (0.0 if rate is None else 1 / rate), 0.0
         self._rng = np.random.default_rng(seed)
         self._in_vain = 0
@@ -114,7 +141,10 @@ class _Asking:
             if (kept := self._cache.read(place)) is not None:
                 return kept
         if self._in_vain >= IN_VAIN:
-            return Failure(f"{name} was not asked, since the {IN_VAIN} pictures before got no answer from it either.")
+            return Failure(
+                f"{name} was not asked, since the {IN_VAIN} pictures before got no answer from it"
+                " either."
+            )
         try:
             found: Answer = self._patiently(image, place)
         except _NoAnswerError as error:
@@ -124,7 +154,7 @@ class _Asking:
             raise
         except FairprobeError as error:
             found = Failure(f"{name}: {first_line(error)}.")
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever the recogniser's own code raises)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the recogniser's own code)
             found = Failure(f"{name} failed: {type(error).__name__}: {first_line(error)}.")
         self._in_vain = 0
         return found
@@ -137,7 +167,9 @@ class _Asking:
             except TryAgainError as error:
                 if attempt == self._retries:
                     tries = f"{attempt + 1} times" if attempt else "once"
-                    raise _NoAnswerError(f"gave no answer, asked {tries}: {first_line(error)}") from error
+                    raise _NoAnswerError(
+                        f"gave no answer, asked {tries}: {first_line(error)}"
+                    ) from error
                 # Clients that failed together do not come back together.
                 wanted = self._pause * 2**attempt * self._rng.uniform(0.5, 1.0)
                 time.sleep(min(max(wanted, error.after), LONGEST_PAUSE))
@@ -150,8 +182,14 @@ class _Asking:
         time.sleep(turn - now)
 
     def _once(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
-        """One try, in a thread of its own: one that hangs is left behind, and a late answer is kept all the same."""
-        call = _Call(self._detector, image, None if self._cache is None or place is None else partial(self._cache.write, place))
+        """One try, in a thread of its own: one that hangs is left behind, and a late answer is kept
+        all the same.
+        """
+        call = _Call(
+            self._detector,
+            image,
+            None if self._cache is None or place is None else partial(self._cache.write, place),
+        )
         call.start()
         call.join(self._timeout)
         if call.is_alive():
@@ -163,9 +201,16 @@ class _Asking:
 
 
 class _Call(threading.Thread):
-    """One question. The recogniser gets a copy of the picture, so that nothing it does to it is seen elsewhere."""
+    """One question. The recogniser gets a copy of the picture, so that nothing it does to it is
+    seen elsewhere.
+    """
 
-    def __init__(self, detector: Detector, image: Picture, keep: Callable[[tuple[Detection, ...]], None] | None) -> None:
+    def __init__(
+        self,
+        detector: Detector,
+        image: Picture,
+        keep: Callable[[tuple[Detection, ...]], None] | None,
+    ) -> None:
         super().__init__(daemon=True, name=f"asking {detector.name}")
         self._detector, self._image, self._keep = detector, image.copy(), keep
         self.found: tuple[Detection, ...] | None = None
@@ -181,11 +226,13 @@ class _Call(threading.Thread):
             self.error = error
 
 
-# -- keeping ------------------------------------------------------------------------------------------------------------
+# -- keeping ---------------------------------------------------------------------------------------
 
 
 class _KeepingError(StorageError):
-    """An answer that came cannot be kept: no more are asked for, since they would have to be paid for again."""
+    """An answer that came cannot be kept: no more are asked for, since they would have to be paid
+    for again.
+    """
 
 
 class _Cache:
@@ -212,7 +259,13 @@ class _Cache:
 
     def write(self, place: Path, found: tuple[Detection, ...]) -> None:
         rows = [[one.label, one.score, one.box] for one in found]
-        text = json.dumps({"detector": self._detector.name, "identity": self._detector.identity, "detections": rows})
+        text = json.dumps(
+            {
+                "detector": self._detector.name,
+                "identity": self._detector.identity,
+                "detections": rows,
+            }
+        )
         self._make(place.parent)
         try:
             write_text(place, text)
@@ -224,10 +277,12 @@ class _Cache:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _KeepingError(f"Answers cannot be kept in {folder}: {error.strerror}. Choose another folder.") from error
+            raise _KeepingError(
+                f"Answers cannot be kept in {folder}: {error.strerror}. Choose another folder."
+            ) from error
 
 
-# -- answers that make sense --------------------------------------------------------------------------------------------
+# -- answers that make sense -----------------------------------------------------------------------
 
 
 def checked(answer: Any) -> tuple[Detection, ...]:
@@ -241,21 +296,40 @@ def _checked(one: Any) -> Detection:
     if not isinstance(one, Detection):
         raise ModelError(f"It answered {_shown(one)} where a detection was expected.")
     if not isinstance(one.label, str) or not one.label.strip():
-        raise ModelError(f"It answered the label {_shown(one.label)}; expected the name of a class.")
+        raise ModelError(
+            f"It answered the label {_shown(one.label)}; expected the name of a class."
+        )
     if not _is_number(one.score) or not 0 <= one.score <= 1:
-        raise ModelError(f"It answered the score {_shown(one.score)} for '{one.label}'; expected a number from 0 to 1.")
+        raise ModelError(
+            f"It answered the score {_shown(one.score)} for '{one.label}'; expected a number from 0"
+            " to 1."
+        )
     if one.box is None:
         return Detection(one.label, float(one.score))
-    if not isinstance(one.box, tuple | list | np.ndarray) or len(one.box) != 4 or not all(map(_is_number, one.box)):
-        raise ModelError(f"It answered the box {_shown(one.box)} for '{one.label}'; expected left, top, right and bottom in pixels.")
+    if (
+        not isinstance(one.box, tuple | list | np.ndarray)
+        or len(one.box) != 4
+        or not all(map(_is_number, one.box))
+    ):
+        raise ModelError(
+            f"It answered the box {_shown(one.box)} for '{one.label}'; expected left, top, right"
+            " and bottom in pixels."
+        )
     left, top, right, bottom = map(float, one.box)
     if right < left or bottom < top:
-        raise ModelError(f"It answered the box {_shown(one.box)} for '{one.label}', whose right or bottom lies before its left or top.")
+        raise ModelError(
+            f"It answered the box {_shown(one.box)} for '{one.label}', whose right or bottom lies"
+            " before its left or top."
+        )
     return Detection(one.label, float(one.score), (left, top, right, bottom))
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
 def _shown(value: Any) -> str:

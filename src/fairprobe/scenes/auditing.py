@@ -42,14 +42,16 @@ from fairprobe.versions import versions
 
 FORMAT = 1
 NOTHING_SHOWN = (
-    "So nothing was shown, neither that classes are treated alike nor that they are not. More scenes, other mutations, or fewer objects "
-    "that a class must have may help."
+    "So nothing was shown, neither that classes are treated alike nor that they are not. More"
+    " scenes, other mutations, or fewer objects that a class must have may help."
 )
 
 
 @dataclass(frozen=True)
 class SceneAudit:
-    """What was found: `tests` one by one, `analyses`, and all of it as plain data. Pictures and answers lie in the folder."""
+    """What was found: `tests` one by one, `analyses`, and all of it as plain data. Pictures and
+    answers lie in the folder.
+    """
 
     evidence: Evidence
     analyses: tuple[Analysis, ...]
@@ -61,7 +63,9 @@ class SceneAudit:
 
     @property
     def unfair(self) -> dict[str, tuple[str, ...]]:
-        """Of each recogniser the classes that it fails more than others, by any oracle and mutation, where the evidence holds."""
+        """Of each recogniser the classes that it fails more than others, by any oracle and
+        mutation, where the evidence holds.
+        """
         return _unfair(self.evidence, self.analyses)
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,18 +79,30 @@ class SceneAudit:
         return Path(path)
 
     def survey(self, folder: Path | str, *, each: int = 10, seed: int = 0) -> Path:
-        """Writes the page that asks people how real the pictures are, with so many mutants of each operator, and its key `survey.json`."""
+        """Writes the page that asks people how real the pictures are, with so many mutants of each
+        operator, and its key `survey.json`.
+        """
         title = str(self.document["title"])
-        return write_survey(self.evidence, survey_of(self.evidence, self.analyses, title, each=each, seed=seed), Path(folder))
+        return write_survey(
+            self.evidence,
+            survey_of(self.evidence, self.analyses, title, each=each, seed=seed),
+            Path(folder),
+        )
 
     def save(self, folder: Path | str) -> Path:
-        """Writes the report, whose path it returns, all numbers, the paper's tables and, where pictures are many enough, the survey."""
+        """Writes the report, whose path it returns, all numbers, the paper's tables and, where
+        pictures are many enough, the survey.
+        """
         place = Path(folder)
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"Cannot write into {place}: {error.strerror}. Choose another folder.") from error
-        write_text(place / "audit.json", json.dumps(self.document, indent=1, ensure_ascii=False) + "\n")
+            raise StorageError(
+                f"Cannot write into {place}: {error.strerror}. Choose another folder."
+            ) from error
+        write_text(
+            place / "audit.json", json.dumps(self.document, indent=1, ensure_ascii=False) + "\n"
+        )
         write_text(place / "tests.csv", _table(self.tests))
         write_text(place / "tables.md", scene_tables(self.document))
         if self.evidence.made:
@@ -117,32 +133,55 @@ def audit(
 ) -> SceneAudit:
     """Tests recognisers on mutated scenes.
 
-    `scenes` are given, or read from a folder of pictures with their `annotations`. A detector is a file.onnx, a function of a picture, or
-    what `scenes.detectors.open_detector` takes. Pictures and answers go to `folder`, where a second run finds them, or to a temporary one;
-    answers of a function only if it has an attribute `identity`, a text that changes whenever they may. `cutouts` is a folder label/*.png
-    of objects to insert instead of the scenes' own. A class with fewer than `fewest` objects is not judged.
+    `scenes` are given, or read from a folder of pictures with their `annotations`. A detector is a
+    file.onnx, a function of a picture, or what `scenes.detectors.open_detector` takes. Pictures and
+    answers go to `folder`, where a second run finds them, or to a temporary one; answers of a
+    function only if it has an attribute `identity`, a text that changes whenever they may.
+    `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with
+    fewer than `fewest` objects is not judged.
     """
     from fairprobe.scenes.sources import open_scenes
 
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_opened(one) for one in several]
-    source = scenes if isinstance(scenes, Scenes) else open_scenes(Path(scenes), Path(annotations or scenes))
-    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="fairprobe-scenes-"))
+    source = (
+        scenes
+        if isinstance(scenes, Scenes)
+        else open_scenes(Path(scenes), Path(annotations or scenes))
+    )
+    place = (
+        Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="fairprobe-scenes-"))
+    )
     wanted = tuple(dict.fromkeys(map(common, classes))) if classes else None
     asked = Asked(tuple(dict.fromkeys(mutations)), wanted, repeats, clusters, seed)
     settings = Settings(asked, inpainting, workers, timeout, rate, fewest)
     tell: OnStage = progress or (lambda *_: None)
-    evidence = gather(source, opened, settings, folder=place, cutouts=None if cutouts is None else Path(cutouts), progress=tell)
+    evidence = gather(
+        source,
+        opened,
+        settings,
+        folder=place,
+        cutouts=None if cutouts is None else Path(cutouts),
+        progress=tell,
+    )
     found = judged(evidence)
-    comparisons = {**compared(evidence, found), "quality": quality(evidence, tell)} if evidence.tests else {}
-    name = title or (str(Path(scenes).name) if isinstance(scenes, Path | str) else type(source).__name__)
+    comparisons = (
+        {**compared(evidence, found), "quality": quality(evidence, tell)} if evidence.tests else {}
+    )
+    name = title or (
+        str(Path(scenes).name) if isinstance(scenes, Path | str) else type(source).__name__
+    )
     return SceneAudit(evidence, found, _document(evidence, found, comparisons, name))
 
 
 def _opened(detector: Any) -> Detector:
     if isinstance(detector, Detector):
         return detector
-    return open_detector(str(detector)) if isinstance(detector, str | Path) else FunctionDetector(detector)
+    return (
+        open_detector(str(detector))
+        if isinstance(detector, str | Path)
+        else FunctionDetector(detector)
+    )
 
 
 def _unfair(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, tuple[str, ...]]:
@@ -160,11 +199,14 @@ def _main(found: Sequence[Analysis]) -> list[Analysis]:
     return [one for one in unusual if one.operator == ALL] or unusual
 
 
-def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[str, Any], name: str) -> dict[str, Any]:
+def _document(
+    evidence: Evidence, found: Sequence[Analysis], comparisons: dict[str, Any], name: str
+) -> dict[str, Any]:
     settings, asked = evidence.settings, evidence.settings.asked
     verdict, details = _sentences(evidence, found)
     skipped = Counter(
-        ("control" if task.kind == "control" else task.operator, task.label, reason) for task, reason in evidence.left.items()
+        ("control" if task.kind == "control" else task.operator, task.label, reason)
+        for task, reason in evidence.left.items()
     )
     objects = sum((known.counts for known in evidence.known.values()), Counter[str]())
     return {
@@ -182,17 +224,27 @@ def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[s
             "clusters": len(set(evidence.usual.members.values())) if evidence.usual else 0,
             "objects": dict(objects.most_common()),
         },
-        "detectors": [{"name": one.name, "identity": one.identity, "remote": one.is_remote} for one in evidence.detectors],
+        "detectors": [
+            {"name": one.name, "identity": one.identity, "remote": one.is_remote}
+            for one in evidence.detectors
+        ],
         "mutations": list(asked.mutations),
         "classes": sorted({task.label for task in evidence.made}),
         "seed": asked.seed,
         "repeats": asked.repeats,
         "confidence": CONFIDENCE,
         "least_objects": settings.fewest,
-        "settings": {"clusters": asked.clusters, "in-painting": settings.inpainting, "time-out (seconds)": settings.timeout},
+        "settings": {
+            "clusters": asked.clusters,
+            "in-painting": settings.inpainting,
+            "time-out (seconds)": settings.timeout,
+        },
         "versions": versions("opencv-python-headless", "onnxruntime", "numpy", "pillow"),
         "seconds": evidence.seconds,
-        "results": [{key: value for key, value in one.to_dict().items() if key != "examples"} for one in found],
+        "results": [
+            {key: value for key, value in one.to_dict().items() if key != "examples"}
+            for one in found
+        ],
         "comparisons": comparisons,
         "telling": telling(evidence, found),
         "skipped": [
@@ -200,7 +252,8 @@ def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[s
             for (operator, label, reason), count in skipped.most_common()
         ],
         "failures": [
-            {"detector": detector, "reason": reason, "count": count} for (detector, reason), count in evidence.failures.most_common()
+            {"detector": detector, "reason": reason, "count": count}
+            for (detector, reason), count in evidence.failures.most_common()
         ],
         "messages": evidence.messages,
     }
@@ -209,24 +262,45 @@ def _document(evidence: Evidence, found: Sequence[Analysis], comparisons: dict[s
 def _sentences(evidence: Evidence, found: Sequence[Analysis]) -> tuple[str, list[str]]:
     """The verdict, and what must be said beside it."""
     main = _main(found)
-    by_detector = {one.detector: _unfair(evidence, found)[one.detector] for one in main if one.classes}
+    by_detector = {
+        one.detector: _unfair(evidence, found)[one.detector] for one in main if one.classes
+    }
     if not main:
         return "Nothing could be judged: no mutated picture was made and answered.", [NOTHING_SHOWN]
     if not by_detector:
-        return f"Nothing could be judged: no class that was not mutated has {evidence.settings.fewest} objects or more.", [NOTHING_SHOWN]
+        return (
+            (
+                "Nothing could be judged: no class that was not mutated has"
+                f" {evidence.settings.fewest} objects or more."
+            ),
+            [NOTHING_SHOWN],
+        )
     verdict, details = _shown(by_detector, main)
     others = [detector.name for detector in evidence.detectors if detector.name not in by_detector]
-    return verdict, [*details, f"Of {_listed(others)} nothing could be judged, so nothing is shown."] if others else details
+    return verdict, (
+        [*details, f"Of {_listed(others)} nothing could be judged, so nothing is shown."]
+        if others
+        else details
+    )
 
 
-def _shown(by_detector: dict[str, tuple[str, ...]], main: Sequence[Analysis]) -> tuple[str, list[str]]:
+def _shown(
+    by_detector: dict[str, tuple[str, ...]], main: Sequence[Analysis]
+) -> tuple[str, list[str]]:
     """The verdict on the recognisers that could be judged."""
     plain = {(one.detector, label) for one in main for label in one.violations}
-    told = [f"{name} fails {_listed(labels)} more often than other classes" for name, labels in by_detector.items() if labels]
+    told = [
+        f"{name} fails {_listed(labels)} more often than other classes"
+        for name, labels in by_detector.items()
+        if labels
+    ]
     fair = [name for name, labels in by_detector.items() if not labels]
     if not told:
         return (
-            "No recogniser is shown to fail a class more often than others once scenes become unusual.",
+            (
+                "No recogniser is shown to fail a class more often than others once scenes become"
+                " unusual."
+            ),
             [_plain_rule(len(plain))] if plain else [],
         )
     details = [f"For {_listed(fair)} the evidence holds for no class."] if fair else []
@@ -236,7 +310,8 @@ def _shown(by_detector: dict[str, tuple[str, ...]], main: Sequence[Analysis]) ->
 
 def _plain_rule(count: int) -> str:
     return (
-        f"By the paper's plain rule {count} {'class lies' if count == 1 else 'classes lie'} above the mean error rate, as some always do."
+        f"By the paper's plain rule {count} {'class lies' if count == 1 else 'classes lie'} above"
+        " the mean error rate, as some always do."
     )
 
 
@@ -251,8 +326,36 @@ def _table(tests: Sequence[Test]) -> str:
 
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("detector", "scene", "operator", "label", "kind", "repeat", "objects", "image", "original", "found", "truth"))
+    writer.writerow(
+        (
+            "detector",
+            "scene",
+            "operator",
+            "label",
+            "kind",
+            "repeat",
+            "objects",
+            "image",
+            "original",
+            "found",
+            "truth",
+        )
+    )
     for one in tests:
-        counts = (json.dumps(dict(sorted(part.items()))) for part in (one.original, one.found, one.truth))
-        writer.writerow((one.detector, one.scene, one.operator, one.label, one.kind, one.repeat, one.objects, one.image, *counts))
+        counts = (
+            json.dumps(dict(sorted(part.items()))) for part in (one.original, one.found, one.truth)
+        )
+        writer.writerow(
+            (
+                one.detector,
+                one.scene,
+                one.operator,
+                one.label,
+                one.kind,
+                one.repeat,
+                one.objects,
+                one.image,
+                *counts,
+            )
+        )
     return text.getvalue()

@@ -1,4 +1,6 @@
-"""Cut-outs: objects that can be put into other pictures, taken from the user's own annotated scenes or given as PNGs with transparency."""
+"""Cut-outs: objects that can be put into other pictures, taken from the user's own annotated scenes
+or given as PNGs with transparency.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,12 @@ from fairprobe.scenes.perspective import GROUND, RELATIVE_HEIGHTS, TWO_WHEELERS,
 from fairprobe.scenes.scene import Instance, Picture, Scene, Scenes
 
 MIDDLE_LIGHT = 110.0  # of 255: the light on given PNGs, of which nothing is known
-TRIMMED = 1  # pixels that a cut-out loses all around: the outline of an annotation shows some background
+TRIMMED = (
+    1  # pixels that a cut-out loses all around: the outline of an annotation shows some background
+)
 TRIM_FROM = 30  # pixels of height
-# Width by height, and the share of its convex hull, of one whole object; two under one mask, or half of one, lie outside.
+# Width by height, and the share of its convex hull, of one whole object; two under one mask, or
+# half of one, lie outside.
 SHAPES: Mapping[str, tuple[float, float, float]] = {
     "person": (0.15, 0.46, 0.5),
     "car": (0.8, 2.8, 0.87),
@@ -41,7 +46,9 @@ class CutoutSettings:
     most: int = 200
     """For each class; the largest are kept."""
     odd_height: float = 1 / 3
-    """How far the height may be from what its place says: two objects under one mask, or half an object, are further off."""
+    """How far the height may be from what its place says: two objects under one mask, or half an
+    object, are further off.
+    """
     most_holes: float = 0.03
     """Of its area: a larger hole is something before it, or of it, that its mask leaves out."""
 
@@ -56,7 +63,9 @@ class Cutout:
     light: float
     """The brightness of the ground in its own picture."""
     side: float
-    """Its place between the left (0) and the right (1) border of its own picture: it shows the side that is seen from there."""
+    """Its place between the left (0) and the right (1) border of its own picture: it shows the side
+    that is seen from there.
+    """
     scene: str
 
     @property
@@ -66,7 +75,9 @@ class Cutout:
     def resized(self, height: int) -> Cutout:
         """The same object, this many pixels high."""
         width = self.width_at(height)
-        pixels = Image.fromarray(np.dstack([self.image, self.cover])).resize((width, height), Image.Resampling.LANCZOS)
+        pixels = Image.fromarray(np.dstack([self.image, self.cover])).resize(
+            (width, height), Image.Resampling.LANCZOS
+        )
         cover = np.asarray(pixels.getchannel("A").filter(ImageFilter.GaussianBlur(0.6)))
         shown = np.asarray(pixels)
         return replace(self, image=shown[..., :3].copy(), cover=np.minimum(shown[..., 3], cover))
@@ -82,15 +93,24 @@ class Cutout:
         return max(1, round(self.size[1] * height / self.size[0]))
 
     def mirrored(self) -> Cutout:
-        return replace(self, image=self.image[:, ::-1].copy(), cover=self.cover[:, ::-1].copy(), side=1 - self.side)
+        return replace(
+            self,
+            image=self.image[:, ::-1].copy(),
+            cover=self.cover[:, ::-1].copy(),
+            side=1 - self.side,
+        )
 
 
 Cutouts = Mapping[str, tuple[Cutout, ...]]
 DEFAULTS = CutoutSettings()
 
 
-def cutouts_of(scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS) -> dict[str, tuple[Cutout, ...]]:
-    """The whole, unobstructed and large enough objects of these classes. A scene that cannot be read gives none."""
+def cutouts_of(
+    scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS
+) -> dict[str, tuple[Cutout, ...]]:
+    """The whole, unobstructed and large enough objects of these classes. A scene that cannot be
+    read gives none.
+    """
     wanted = {common(label) for label in labels}
     found: dict[str, list[Cutout]] = {label: [] for label in sorted(wanted)}
     for name in scenes.names:
@@ -101,32 +121,53 @@ def cutouts_of(scenes: Scenes, labels: Iterable[str], settings: CutoutSettings =
         fit = perspective_of(scene)
         for instance in scene.instances:
             if instance.label in wanted and _is_good(scene, instance, settings):
-                odd = abs(instance.height / max(1.0, _expected(instance, fit.height(instance.foot))) - 1)
-                if instance.label not in RELATIVE_HEIGHTS or instance.label in TWO_WHEELERS or odd <= settings.odd_height:
+                odd = abs(
+                    instance.height / max(1.0, _expected(instance, fit.height(instance.foot))) - 1
+                )
+                if (
+                    instance.label not in RELATIVE_HEIGHTS
+                    or instance.label in TWO_WHEELERS
+                    or odd <= settings.odd_height
+                ):
                     found[instance.label].append(cut_out(scene, instance))
         for label, taken in found.items():
             found[label] = sorted(taken, key=lambda one: one.size[0], reverse=True)[: settings.most]
     return {label: tuple(taken) for label, taken in found.items()}
 
 
-def cutouts_in(folder: Path, labels: Iterable[str], *, each: bool = True) -> dict[str, tuple[Cutout, ...]]:
-    """Given objects: PNGs with transparency, `folder/label/*.png`. Every class must be there if `each`, else at least one."""
+def cutouts_in(
+    folder: Path, labels: Iterable[str], *, each: bool = True
+) -> dict[str, tuple[Cutout, ...]]:
+    """Given objects: PNGs with transparency, `folder/label/*.png`. Every class must be there if
+    `each`, else at least one.
+    """
     wanted = list(dict.fromkeys(map(common, labels)))
     there = _files(folder)
     missing = [label for label in wanted if not there.get(label)]
     if missing and (each or len(missing) == len(wanted)):
         raise DataError(
-            f"{folder} holds no cut-outs of {'these classes' if len(missing) > 1 else 'the class'}: {', '.join(missing)}. "
-            f"{_instead(folder, missing)} Expected a folder for {'each of them' if each else 'one of them or more'}, such as "
-            f"{folder / missing[0]}, of PNGs with a transparent background."
+            f"{folder} holds no cut-outs of {'these classes' if len(missing) > 1 else 'the class'}:"
+            f" {', '.join(missing)}. {_instead(folder, missing)} Expected a folder for"
+            f" {'each of them' if each else 'one of them or more'}, such as {folder / missing[0]},"
+            " of PNGs with a transparent background."
         )
-    return {label: tuple(_given(file, label) for file in there[label]) for label in wanted if there.get(label)}
+    return {
+        label: tuple(_given(file, label) for file in there[label])
+        for label in wanted
+        if there.get(label)
+    }
 
 
 def unused_cutouts(folder: Path, labels: Iterable[str]) -> str:
-    """A sentence about the folders that are named after none of these classes; empty if there is none."""
+    """A sentence about the folders that are named after none of these classes; empty if there is
+    none.
+    """
     others = sorted(set(_files(folder)) - set(map(common, labels)))
-    return f"These folders of cut-outs are named after no class that is inserted: {', '.join(others)}." if others else ""
+    return (
+        f"These folders of cut-outs are named after no class that is inserted: {', '.join(others)}."
+        if others
+        else ""
+    )
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
@@ -135,9 +176,13 @@ def _files(folder: Path) -> dict[str, list[Path]]:
     try:
         for place in sorted(folder.iterdir()):
             if place.is_dir() and not place.name.startswith("."):
-                found.setdefault(common(place.name), []).extend(sorted(file for file in place.iterdir() if file.suffix.lower() == ".png"))
+                found.setdefault(common(place.name), []).extend(
+                    sorted(file for file in place.iterdir() if file.suffix.lower() == ".png")
+                )
     except OSError as error:
-        raise StorageError(f"{error.filename or folder} cannot be read: {error.strerror}. Make it readable.") from error
+        raise StorageError(
+            f"{error.filename or folder} cannot be read: {error.strerror}. Make it readable."
+        ) from error
     return found
 
 
@@ -146,9 +191,13 @@ def _instead(folder: Path, missing: Sequence[str]) -> str:
     there = _files(folder)
     if not there:
         return "It has no folders at all."
-    told = f"It has folders for: {', '.join(name if files else f'{name} (no PNG in it)' for name, files in there.items())}."
+    names = [name if files else f"{name} (no PNG in it)" for name, files in there.items()]
+    told = f"It has folders for: {', '.join(names)}."
     near = {name: get_close_matches(name, missing, n=1) for name in there if name not in missing}
-    meant = [f"'{name}' for '{label}'" for name, (label, *_) in ((name, found) for name, found in near.items() if found)]
+    meant = [
+        f"'{name}' for '{label}'"
+        for name, (label, *_) in ((name, found) for name, found in near.items() if found)
+    ]
     return f"{told} Did you write {' and '.join(meant)}?" if meant else told
 
 
@@ -201,7 +250,9 @@ def _is_whole(instance: Instance, most_holes: float) -> bool:
 def _hull(mask: Mask) -> float:
     """The area of the smallest convex shape around it."""
     rows, columns = np.nonzero(mask)
-    corners = [np.column_stack([rows + down, columns + right]) for down in (0, 1) for right in (0, 1)]
+    corners = [
+        np.column_stack([rows + down, columns + right]) for down in (0, 1) for right in (0, 1)
+    ]
     return float(ConvexHull(np.concatenate(corners)).volume)
 
 
@@ -210,10 +261,17 @@ def _given(file: Path, label: str) -> Cutout:
         with Image.open(file) as opened:
             pixels = np.asarray(opened.convert("RGBA"))
     except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise DataError(f"{file} is no readable picture ({error}). Replace it or take it away.") from error
+        raise DataError(
+            f"{file} is no readable picture ({error}). Replace it or take it away."
+        ) from error
     cover = pixels[..., 3]
     if not (cover >= 128).any() or (cover >= 128).all():
-        raise DataError(f"{file} has no transparent background, so the object in it is not known. Cut the object out first.")
+        raise DataError(
+            f"{file} has no transparent background, so the object in it is not known. Cut the"
+            " object out first."
+        )
     left, top, right, bottom = Instance.of(label, cover >= 16).box
     inner = np.s_[top:bottom, left:right]
-    return Cutout(label, pixels[inner][..., :3].copy(), cover[inner].copy(), MIDDLE_LIGHT, 0.5, str(file))
+    return Cutout(
+        label, pixels[inner][..., :3].copy(), cover[inner].copy(), MIDDLE_LIGHT, 0.5, str(file)
+    )

@@ -1,12 +1,14 @@
-"""Deleting: all objects of a class are painted over. And the control: the same painting where no object is.
+"""Deleting: all objects of a class are painted over. And the control: the same painting where no
+object is.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Deletion". The masks grow by an 11 × 11 square three times, as in the paper's artefact.
-Deliberate deviations:
+DistroFair (Rajan et al., 2024), section 3.3, "Deletion". The masks grow by an 11 × 11 square three
+times, as in the paper's artefact. Deliberate deviations:
 
-- The pixels of all other objects are put back after the painting. The grown mask would remove a person who stands before a deleted car,
-  and the recogniser would be blamed for not seeing them.
+- The pixels of all other objects are put back after the painting. The grown mask would remove a
+  person who stands before a deleted car, and the recogniser would be blamed for not seeing them.
 - A picture that consists mostly of the class is left out: nothing would be left to paint from.
-- The control is not in the paper. It tells the errors that the painting itself makes from those that the mutation makes.
+- The control is not in the paper. It tells the errors that the painting itself makes from those
+  that the mutation makes.
 """
 
 from __future__ import annotations
@@ -35,10 +37,21 @@ def delete(scene: Scene, label: str, *, inpainter: Inpainter) -> Mutant | Skippe
         return Skipped(scene.name, "delete", label, f"There is no {label} in the picture.")
     share = grown_mask(scene, removed).mean()
     if share > MOST_PAINTED:
-        reason = f"With a margin, {label} fills {share:.0%} of the picture; more than {MOST_PAINTED:.0%} is not painted over."
+        reason = (
+            f"With a margin, {label} fills {share:.0%} of the picture; more than {MOST_PAINTED:.0%}"
+            " is not painted over."
+        )
         return Skipped(scene.name, "delete", label, reason)
     image = without(scene, removed, inpainter)
-    return Mutant(scene.name, "delete", label, image, len(removed), tuple(one.box for one in removed), removed=removed)
+    return Mutant(
+        scene.name,
+        "delete",
+        label,
+        image,
+        len(removed),
+        tuple(one.box for one in removed),
+        removed=removed,
+    )
 
 
 def grown_mask(scene: Scene, instances: Sequence[Instance]) -> Mask:
@@ -49,22 +62,32 @@ def grown_mask(scene: Scene, instances: Sequence[Instance]) -> Mask:
 def without(scene: Scene, removed: Sequence[Instance], inpainter: Inpainter) -> Picture:
     """The picture with these objects painted over and all others as they were."""
     gone = _union(scene, removed)
-    others = _union(scene, [one for one in scene.instances if not any(one is other for other in removed)])
+    others = _union(
+        scene, [one for one in scene.instances if not any(one is other for other in removed)]
+    )
     kept = ndimage.maximum_filter(others, size=2 * SMOOTH_EDGE + 1) & ~gone
     image = inpainter.fill(scene.image, _grown(gone), avoid=kept | _signs(scene))
     image[kept] = scene.image[kept]
     return image
 
 
-def control(scene: Scene, of: Mutant | Sequence[Instance], *, inpainter: Inpainter, rng: np.random.Generator) -> Mutant | Skipped:
-    """The same painting on plain background: the shapes that a deletion or rotation removed, moved aside to where no object is.
+def control(
+    scene: Scene, of: Mutant | Sequence[Instance], *, inpainter: Inpainter, rng: np.random.Generator
+) -> Mutant | Skipped:
+    """The same painting on plain background: the shapes that a deletion or rotation removed, moved
+    aside to where no object is.
 
     `of` is that mutant, or the objects whose shapes are meant.
     """
     shapes = of.removed if isinstance(of, Mutant) else tuple(of)
     label = of.label if isinstance(of, Mutant) else next((one.label for one in shapes), "")
     if not shapes:
-        return Skipped(scene.name, "control", label, "Nothing was painted over, so there is nothing to compare with.")
+        return Skipped(
+            scene.name,
+            "control",
+            label,
+            "Nothing was painted over, so there is nothing to compare with.",
+        )
     things = _union(scene, scene.instances) | _signs(scene)
     taken = things.copy()
     painted, places = np.zeros_like(taken), []
@@ -72,13 +95,25 @@ def control(scene: Scene, of: Mutant | Sequence[Instance], *, inpainter: Inpaint
         mask = _grown(np.pad(shape.mask, GROWN_BY))
         place = _free_place(taken, mask, shape.box[1] - GROWN_BY, rng)
         if place is None:
-            return Skipped(scene.name, "control", label, "No part of the background is as large as what was painted over.")
+            return Skipped(
+                scene.name,
+                "control",
+                label,
+                "No part of the background is as large as what was painted over.",
+            )
         left, top = place
         here = np.s_[top : top + mask.shape[0], left : left + mask.shape[1]]
         taken[here] |= mask
         painted[here] |= mask
         places.append(_inner(left, top, shape))
-    return Mutant(scene.name, "control", label, inpainter.fill(scene.image, painted, avoid=things), len(shapes), tuple(places))
+    return Mutant(
+        scene.name,
+        "control",
+        label,
+        inpainter.fill(scene.image, painted, avoid=things),
+        len(shapes),
+        tuple(places),
+    )
 
 
 def _inner(left: int, top: int, shape: Instance) -> Box:
@@ -86,11 +121,17 @@ def _inner(left: int, top: int, shape: Instance) -> Box:
     return left + GROWN_BY, top + GROWN_BY, left + GROWN_BY + width, top + GROWN_BY + height
 
 
-def _free_place(taken: Mask, mask: Mask, row: int, rng: np.random.Generator) -> tuple[int, int] | None:
-    """Left and top of a place where the mask lies within the picture and on nothing that is taken; near this row, if there is one."""
+def _free_place(
+    taken: Mask, mask: Mask, row: int, rng: np.random.Generator
+) -> tuple[int, int] | None:
+    """Left and top of a place where the mask lies within the picture and on nothing that is taken;
+    near this row, if there is one.
+    """
     if mask.shape[0] > taken.shape[0] or mask.shape[1] > taken.shape[1]:
         return None
-    under = signal.fftconvolve(taken.astype(np.float32), mask[::-1, ::-1].astype(np.float32), mode="valid")
+    under = signal.fftconvolve(
+        taken.astype(np.float32), mask[::-1, ::-1].astype(np.float32), mode="valid"
+    )
     free = np.argwhere(under < 0.5)
     if not len(free):
         return None

@@ -1,16 +1,19 @@
-"""What is usual in a set of pictures, so that the unusual can be made: DistroFair's clusters and distributions.
+"""What is usual in a set of pictures, so that the unusual can be made: DistroFair's clusters and
+distributions.
 
-Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024 (section 3.1, 3.2, definition 1).
+Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
+(section 3.1, 3.2, definition 1).
 
-    paper                     here
-    clusters of Img_List      `clusters`, k-means on the counts of each class
-    ⟨Θ_c, min_c, max_c⟩       `ClassRange`: `angles`, `least`, `most`; of each cluster, `distributions`
-    OOD image                 `is_ood`
-    MutGen, MUT_num           `inserted_count` (OOD), `id_counts` (the in-distribution baseline)
+    paper                     here clusters of Img_List      `clusters`, k-means on the counts of
+    each class ⟨Θ_c, min_c, max_c⟩       `ClassRange`: `angles`, `least`, `most`; of each cluster,
+    `distributions` OOD image                 `is_ood` MutGen, MUT_num           `inserted_count`
+    (OOD), `id_counts` (the in-distribution baseline)
 
-Choices where the paper is silent: K is 3 (its public code takes 3 or 4), fewer where fewer pictures differ. An orientation is an axis, so
-angles count modulo 180 degrees, and it is *not in* Θ_c when it is farther than `TOLERANCE` from every one of them: measured angles are
-never equal, and without a tolerance every picture would be unusual. Of birds, cats and dogs one more is inserted, as in the public code.
+Choices where the paper is silent: K is 3 (its public code takes 3 or 4), fewer where fewer pictures
+differ. An orientation is an axis, so angles count modulo 180 degrees, and it is *not in* Θ_c when
+it is farther than `TOLERANCE` from every one of them: measured angles are never equal, and without
+a tolerance every picture would be unusual. Of birds, cats and dogs one more is inserted, as in the
+public code.
 """
 
 from __future__ import annotations
@@ -32,14 +35,18 @@ ONE_MORE = frozenset({"bird", "cat", "dog"})
 
 @dataclass(frozen=True)
 class ClassRange:
-    """What is usual for one class in one cluster: its least and greatest count in a picture, and the orientations of its objects."""
+    """What is usual for one class in one cluster: its least and greatest count in a picture, and
+    the orientations of its objects.
+    """
 
     least: int
     most: int
     angles: tuple[float, ...] = ()
 
     def is_unusual(self, angle: float, *, tolerance: float = TOLERANCE) -> bool:
-        """Whether no object of this class lies at about this angle. Where none is known, every angle is unusual."""
+        """Whether no object of this class lies at about this angle. Where none is known, every
+        angle is unusual.
+        """
         return all(between(angle, usual) > tolerance for usual in self.angles)
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,11 +59,17 @@ def between(angle: float, other: float) -> float:
     return min(apart, 180.0 - apart)
 
 
-def clusters(counts: Sequence[Mapping[str, int]], labels: Sequence[str], *, k: int = CLUSTERS, seed: int = 0) -> Ints:
-    """The cluster of each picture, by its counts of these classes. Clusters are numbered in the order in which they first appear."""
+def clusters(
+    counts: Sequence[Mapping[str, int]], labels: Sequence[str], *, k: int = CLUSTERS, seed: int = 0
+) -> Ints:
+    """The cluster of each picture, by its counts of these classes. Clusters are numbered in the
+    order in which they first appear.
+    """
     if k < 1:
         raise SettingError(f"There must be at least one cluster; got {k}.")
-    vectors = np.array([[one.get(label, 0) for label in labels] for one in counts], dtype=np.float64).reshape(len(counts), len(labels))
+    vectors = np.array(
+        [[one.get(label, 0) for label in labels] for one in counts], dtype=np.float64
+    ).reshape(len(counts), len(labels))
     different = len(np.unique(vectors, axis=0)) if vectors.size else 1
     k = min(k, different)
     if k == 1:
@@ -76,7 +89,9 @@ def distributions(
     angles: Sequence[Mapping[str, Collection[float]]],
     labels: Collection[str],
 ) -> tuple[dict[str, ClassRange], ...]:
-    """Of each cluster the range of every class. `counts` is what the recogniser under test finds, `angles` the orientations by class."""
+    """Of each cluster the range of every class. `counts` is what the recogniser under test finds,
+    `angles` the orientations by class.
+    """
     if not len(members) == len(counts) == len(angles):
         raise DataError(
             "Each picture needs a cluster, its counts and its angles; "
@@ -85,27 +100,50 @@ def distributions(
     found = []
     for cluster in range(int(members.max()) + 1 if len(members) else 0):
         inside = np.flatnonzero(members == cluster).tolist()
-        ranges = {label: _range([counts[at] for at in inside], [angles[at] for at in inside], label) for label in labels} if inside else {}
+        ranges = (
+            {
+                label: _range([counts[at] for at in inside], [angles[at] for at in inside], label)
+                for label in labels
+            }
+            if inside
+            else {}
+        )
         found.append(ranges)  # nothing is usual where nothing was seen
     return tuple(found)
 
 
-def is_ood(usual: ClassRange, count: int, angles: Collection[float] = (), *, tolerance: float = TOLERANCE) -> bool:
-    """Definition 1: fewer objects than the fewest, more than the most, or one that is turned as none is."""
-    return count < usual.least or count > usual.most or any(usual.is_unusual(angle, tolerance=tolerance) for angle in angles)
+def is_ood(
+    usual: ClassRange, count: int, angles: Collection[float] = (), *, tolerance: float = TOLERANCE
+) -> bool:
+    """Definition 1: fewer objects than the fewest, more than the most, or one that is turned as
+    none is.
+    """
+    return (
+        count < usual.least
+        or count > usual.most
+        or any(usual.is_unusual(angle, tolerance=tolerance) for angle in angles)
+    )
 
 
 def inserted_count(usual: ClassRange, count: int, label: str) -> int:
-    """How many objects to insert into a picture that has `count`, so that it has more than any of its cluster."""
+    """How many objects to insert into a picture that has `count`, so that it has more than any of
+    its cluster.
+    """
     return max(1, usual.most + 1 - count) + (label in ONE_MORE)
 
 
 def id_counts(usual: ClassRange, count: int) -> range:
-    """The numbers of objects whose insertion leaves a picture within its cluster's range. None: nothing can be inserted."""
+    """The numbers of objects whose insertion leaves a picture within its cluster's range. None:
+    nothing can be inserted.
+    """
     return range(max(1, usual.least - count), usual.most - count + 1)
 
 
-def _range(counts: Sequence[Mapping[str, int]], angles: Sequence[Mapping[str, Collection[float]]], label: str) -> ClassRange:
+def _range(
+    counts: Sequence[Mapping[str, int]],
+    angles: Sequence[Mapping[str, Collection[float]]],
+    label: str,
+) -> ClassRange:
     numbers = [one.get(label, 0) for one in counts]
     usual = {angle % 180.0 for one in angles for angle in one.get(label, ())}
     return ClassRange(min(numbers), max(numbers), tuple(sorted(usual)))

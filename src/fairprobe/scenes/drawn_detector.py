@@ -1,8 +1,9 @@
 """A small recogniser for drawn streets, so that the whole pipeline can be seen without a download.
 
-A one-stage network that looks for the middles of objects (one map for each class, an eighth of the picture's size) and for their sizes. It
-is trained on drawn scenes on one core within two minutes and kept in the cache folder. It is good at usual scenes and no better than that,
-as a recogniser under test should be.
+A one-stage network that looks for the middles of objects (one map for each class, an eighth of the
+picture's size) and for their sizes. It is trained on drawn scenes on one core within two minutes
+and kept in the cache folder. It is good at usual scenes and no better than that, as a recogniser
+under test should be.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ DEFAULTS = DetectorTraining()
 
 
 class Network(nn.Module):
-    """Two steps down to an eighth, then layers that look ever further; maps of middles, offsets and sizes."""
+    """Two steps down to an eighth, then layers that look ever further; maps of middles, offsets and
+    sizes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,14 +70,18 @@ class Network(nn.Module):
         self.places = nn.Conv2d(48, 4, 1)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
-        seen = self.stem((pictures.to(torch.float32) / 128 - 1).contiguous(memory_format=torch.channels_last))
+        seen = self.stem(
+            (pictures.to(torch.float32) / 128 - 1).contiguous(memory_format=torch.channels_last)
+        )
         for layer in self.body:
             seen = seen + layer(seen)
         return self.middles(seen), self.places(seen)
 
 
 def _layer(before: int, after: int, *, stride: int = 1, dilation: int = 1) -> nn.Module:
-    convolution = nn.Conv2d(before, after, 3, stride=stride, padding=dilation, dilation=dilation, bias=False)
+    convolution = nn.Conv2d(
+        before, after, 3, stride=stride, padding=dilation, dilation=dilation, bias=False
+    )
     return nn.Sequential(convolution, nn.BatchNorm2d(after), nn.ReLU())
 
 
@@ -96,21 +103,36 @@ class DrawnDetector(Detector):
             room = (0, -width % STRIDE, 0, -height % STRIDE)
             middles, places = self._network(F.pad(pixels, room))
         likely = middles[0].sigmoid()
-        peaks = (likely == F.max_pool2d(likely[None], 3, stride=1, padding=1)[0]) & (likely >= self._threshold)
+        peaks = (likely == F.max_pool2d(likely[None], 3, stride=1, padding=1)[0]) & (
+            likely >= self._threshold
+        )
         classes, rows, columns = (part.numpy() for part in torch.nonzero(peaks, as_tuple=True))
         scores = likely[peaks].numpy().astype(np.float64)
         x, y, wide, high = places[0][:, rows, columns].numpy().astype(np.float64)
         x, y = (columns + x) * STRIDE, (rows + y) * STRIDE
         wide, high = (USUAL_SIZE * np.exp(np.clip(size, -4, 3)) / 2 for size in (wide, high))
-        boxes = np.clip(np.column_stack([x - wide, y - high, x + wide, y + high]), 0, (width, height, width, height))
+        boxes = np.clip(
+            np.column_stack([x - wide, y - high, x + wide, y + high]),
+            0,
+            (width, height, width, height),
+        )
         kept = keep_best(boxes, scores, classes, OVERLAP)
-        return tuple(Detection(LABELS[classes[at]], float(scores[at]), tuple(boxes[at].tolist())) for at in kept)
+        return tuple(
+            Detection(LABELS[classes[at]], float(scores[at]), tuple(boxes[at].tolist()))
+            for at in kept
+        )
 
 
 def drawn_detector(
-    *, seed: int = 0, training: DetectorTraining = DEFAULTS, folder: Path | None = None, progress: Callable[[int, int], None] | None = None
+    *,
+    seed: int = 0,
+    training: DetectorTraining = DEFAULTS,
+    folder: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> DrawnDetector:
-    """The recogniser with this seed: from the cache folder (or `folder`) if it was trained before, else trained now."""
+    """The recogniser with this seed: from the cache folder (or `folder`) if it was trained before,
+    else trained now.
+    """
     where = cache_folder() if folder is None else folder
     settings = f"{training.scenes}-{training.epochs}-{training.batch}-{training.rate:g}"
     path = where / f"drawn-detector-{VERSION}-{settings}-{seed}.safetensors"
@@ -122,24 +144,34 @@ def drawn_detector(
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"The cache folder {where} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder that can.") from error
+        raise StorageError(
+            f"The cache folder {where} cannot be written: {error}. Set FAIRPROBE_CACHE to a folder"
+            " that can."
+        ) from error
     with replacing(path) as temporary:
         save_file(kept, temporary)
     return DrawnDetector(_rebuilt(kept))
 
 
 def _rebuilt(weights: dict[str, Tensor]) -> Network:
-    """Always the same way, so that a network just trained and one from the cache answer alike to the last bit."""
+    """Always the same way, so that a network just trained and one from the cache answer alike to
+    the last bit.
+    """
     with torch.random.fork_rng(devices=[]):
         network = Network()
     network.load_state_dict(weights)
     return network
 
 
-# -- training -----------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
-def train(*, seed: int = 0, training: DetectorTraining = DEFAULTS, progress: Callable[[int, int], None] | None = None) -> Network:
+def train(
+    *,
+    seed: int = 0,
+    training: DetectorTraining = DEFAULTS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Network:
     """A network that has learnt from drawn scenes; the same seed gives the same weights."""
     pictures, target = _lessons(training.scenes, seed)
     with one_thread(), torch.random.fork_rng(devices=[]):
@@ -152,7 +184,9 @@ def train(*, seed: int = 0, training: DetectorTraining = DEFAULTS, progress: Cal
         for epoch in range(training.epochs):
             for rows in batches(torch.randperm(len(pictures)), training.batch):
                 mirrored = bool(torch.rand(()) < 0.5)
-                loss = _loss(network, pictures[rows], tuple(part[rows] for part in target), mirrored=mirrored)
+                loss = _loss(
+                    network, pictures[rows], tuple(part[rows] for part in target), mirrored=mirrored
+                )
                 optimiser.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
                 optimiser.step()
@@ -169,13 +203,20 @@ def _lessons(count: int, seed: int) -> tuple[Tensor, tuple[Tensor, ...]]:
     found: list[tuple[Tensor, ...]] = []
     for at in range(count):
         rng = np.random.default_rng([TRAINED_ON, seed, at])
-        scene = draw_scene(rng, counts={label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()})
+        scene = draw_scene(
+            rng,
+            counts={
+                label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()
+            },
+        )
         pictures[at] = torch.from_numpy(scene.image.transpose(2, 0, 1).copy())
         found.append(tuple(torch.from_numpy(part) for part in _target(scene)))
     return pictures, tuple(torch.stack(parts) for parts in zip(*found, strict=True))
 
 
-def _loss(network: nn.Module, pictures: Tensor, target: tuple[Tensor, ...], *, mirrored: bool) -> Tensor:
+def _loss(
+    network: nn.Module, pictures: Tensor, target: tuple[Tensor, ...], *, mirrored: bool
+) -> Tensor:
     """Focal loss of the middles, and how far offsets and sizes are off where an object is."""
     if mirrored:
         pictures, target = pictures.flip(-1), tuple(part.flip(-1) for part in target)
@@ -194,14 +235,18 @@ def _loss(network: nn.Module, pictures: Tensor, target: tuple[Tensor, ...], *, m
 
 
 def _target(scene: Scene) -> tuple[Rows, Rows, Rows]:
-    """Where the middles are (1, falling off around them), their offsets and sizes, and where these count."""
+    """Where the middles are (1, falling off around them), their offsets and sizes, and where these
+    count.
+    """
     heat = np.zeros((len(LABELS), ROWS, COLUMNS), np.float32)
     places, there = np.zeros((4, ROWS, COLUMNS), np.float32), np.zeros((ROWS, COLUMNS), np.float32)
     rows, columns = np.arange(ROWS)[:, None], np.arange(COLUMNS)[None, :]
     for one in scene.instances:
         (x, row), (y, column), size = *_middle(one), (one.box[2] - one.box[0], one.height)
         spread = [max(0.5, part / STRIDE / 8) for part in size]
-        bell = np.exp(-(((columns - column) / spread[0]) ** 2) / 2 - ((rows - row) / spread[1]) ** 2 / 2)
+        bell = np.exp(
+            -(((columns - column) / spread[0]) ** 2) / 2 - ((rows - row) / spread[1]) ** 2 / 2
+        )
         heat[LABELS.index(one.label)] = np.maximum(heat[LABELS.index(one.label)], bell)
         heat[LABELS.index(one.label), row, column] = 1
         places[:, row, column] = (x - column, y - row, *np.log(np.array(size) / USUAL_SIZE))

@@ -1,8 +1,9 @@
 """Rates of classes over scenes, and how far they would move with other scenes.
 
-Scenes are resampled with all their tests, since a scene's mutants hang together. A standard error is that of the resamples, but never below
-the one that a class in as many scenes has on the whole: a class that is missed in all of its six scenes would otherwise seem certain.
-Intervals reach as far as Student's t with the number of scenes that show the class, less one, as degrees of freedom.
+Scenes are resampled with all their tests, since a scene's mutants hang together. A standard error
+is that of the resamples, but never below the one that a class in as many scenes has on the whole: a
+class that is missed in all of its six scenes would otherwise seem certain. Intervals reach as far
+as Student's t with the number of scenes that show the class, less one, as degrees of freedom.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from fairprobe.scenes.oracles import Oracle, Test, error_counts
 
 ALIKE = np.array(
     [1, 2, 3, 4, 5, 7, 10]
-)  # pictures with 0, 1, 2, 3, 4, 5–6, 7–9, 10 or more objects of a class are compared with each other
+    # pictures with 0, 1, 2, 3, 4, 5–6, 7–9, 10 or more objects of a class are compared with each
+    # other
+)
 TINY = 1e-12  # equal rates must not differ by rounding
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Tests as arrays (tests, classes). The mutated class of a test has no errors and no objects, and is not `counted`."""
+    """Tests as arrays (tests, classes). The mutated class of a test has no errors and no objects,
+    and is not `counted`.
+    """
 
     labels: tuple[str, ...]
     scenes: tuple[str, ...]
@@ -37,9 +42,16 @@ class Cells:
     counted: Mask
 
     @classmethod
-    def of(cls, tests: Sequence[Test], oracle: Oracle, labels: Collection[str] | None = None) -> Cells:
+    def of(
+        cls, tests: Sequence[Test], oracle: Oracle, labels: Collection[str] | None = None
+    ) -> Cells:
         """All classes that some recogniser or annotation names, or those of `labels`."""
-        seen = {label for test in tests for part in (test.original, test.found, test.truth) for label in part}
+        seen = {
+            label
+            for test in tests
+            for part in (test.original, test.found, test.truth)
+            for label in part
+        }
         names = sorted(seen if labels is None else seen & set(labels))
         column = {label: at for at, label in enumerate(names)}
         counts = np.zeros((3, len(tests), len(names)), dtype=np.int64)
@@ -67,7 +79,12 @@ class Cells:
     def only(self, wanted: Mask) -> Cells:
         """Some of the classes."""
         labels = tuple(label for label, keep in zip(self.labels, wanted, strict=True) if keep)
-        parts = (self.errors[:, wanted], self.objects[:, wanted], self.truth[:, wanted], self.counted[:, wanted])
+        parts = (
+            self.errors[:, wanted],
+            self.objects[:, wanted],
+            self.truth[:, wanted],
+            self.counted[:, wanted],
+        )
         return Cells(labels, self.scenes, self.scene, *parts)
 
     def shows(self, label: str) -> bool:
@@ -79,14 +96,20 @@ class Cells:
         return np.asarray(self.by_crowd(values).sum(axis=2))
 
     def by_crowd(self, values: Ints | Mask) -> Floats:
-        """Sums (scenes, classes, crowds): a crowd is how many objects of the class are in the picture."""
+        """Sums (scenes, classes, crowds): a crowd is how many objects of the class are in the
+        picture.
+        """
         crowd = np.searchsorted(ALIKE, self.truth, side="right")
         shape = (len(self.scenes), len(self.labels), len(ALIKE) + 1)
         flat = (self.scene[:, None] * shape[1] + np.arange(shape[1])) * shape[2] + crowd
-        return np.bincount(flat.ravel(), weights=values.ravel(), minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+        return (
+            np.bincount(flat.ravel(), weights=values.ravel(), minlength=int(np.prod(shape)))
+            .astype(np.float64)
+            .reshape(shape)
+        )
 
 
-# -- resampling --------------------------------------------------------------------------------------------------------
+# -- resampling ------------------------------------------------------------------------------------
 
 
 def drawn(scenes: int, resamples: int, rng: np.random.Generator) -> Floats:
@@ -94,7 +117,11 @@ def drawn(scenes: int, resamples: int, rng: np.random.Generator) -> Floats:
     if not scenes:
         return np.zeros((resamples, 0))
     picks = rng.integers(scenes, size=(resamples, scenes)) + np.arange(resamples)[:, None] * scenes
-    return np.bincount(picks.ravel(), minlength=resamples * scenes).reshape(resamples, scenes).astype(np.float64)
+    return (
+        np.bincount(picks.ravel(), minlength=resamples * scenes)
+        .reshape(resamples, scenes)
+        .astype(np.float64)
+    )
 
 
 def rates_of(errors: Floats, objects: Floats, otherwise: Floats | float = 0.0) -> Floats:
@@ -105,9 +132,11 @@ def rates_of(errors: Floats, objects: Floats, otherwise: Floats | float = 0.0) -
 
 
 def spread(values: Floats, errors: Floats, objects: Floats, mean: float) -> Floats:
-    """The standard error of each class: of the resampled `values` (resamples, classes), or of a class in as many scenes on the whole.
+    """The standard error of each class: of the resampled `values` (resamples, classes), or of a
+    class in as many scenes on the whole.
 
-    On the whole, errors stray from `mean` · objects by a standard deviation in proportion to a scene's objects (scenes, classes).
+    On the whole, errors stray from `mean` · objects by a standard deviation in proportion to a
+    scene's objects (scenes, classes).
     """
     scenes = (objects > 0).sum(axis=0)
     resampled = values.std(axis=0) * np.sqrt(scenes / np.maximum(scenes - 1, 1))
@@ -118,7 +147,9 @@ def spread(values: Floats, errors: Floats, objects: Floats, mean: float) -> Floa
 
 
 def reach(scenes: Ints, tail: float) -> Floats:
-    """How many standard errors an interval reaches, with `tail` left out on a side; without end where one scene is all there is."""
+    """How many standard errors an interval reaches, with `tail` left out on a side; without end
+    where one scene is all there is.
+    """
     return np.asarray(np.where(scenes > 1, stats.t.isf(tail, np.maximum(scenes - 1, 1)), np.inf))
 
 
@@ -128,33 +159,52 @@ def finite(value: float) -> float | None:
 
 
 def statistics(
-    weights: Floats, objects: Floats, errors: Floats, pictures: Floats, otherwise: tuple[Floats, Floats] | None = None
+    weights: Floats,
+    objects: Floats,
+    errors: Floats,
+    pictures: Floats,
+    otherwise: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
-    """The rate of each class, and by how much it is above that of the other classes in pictures with as many objects: (resamples, classes).
+    """The rate of each class, and by how much it is above that of the other classes in pictures
+    with as many objects: (resamples, classes).
 
-    `weights` (resamples, scenes) says how often a scene counts; `objects` is (scenes, classes), `errors` and the number of `pictures` are
-    (scenes, classes, crowds). Where no other class has pictures with as many objects, nothing can be said, and nothing is added.
+    `weights` (resamples, scenes) says how often a scene counts; `objects` is (scenes, classes),
+    `errors` and the number of `pictures` are (scenes, classes, crowds). Where no other class has
+    pictures with as many objects, nothing can be said, and nothing is added.
     """
     found = pictures.any(axis=(0, 1))
-    error, picture, total = (_weighted(weights, part) for part in (errors[:, :, found], pictures[:, :, found], objects))
+    error, picture, total = (
+        _weighted(weights, part) for part in (errors[:, :, found], pictures[:, :, found], objects)
+    )
     own = rates_of(error, picture)
-    others = rates_of(error.sum(axis=1, keepdims=True) - error, picture.sum(axis=1, keepdims=True) - picture, own)
+    others = rates_of(
+        error.sum(axis=1, keepdims=True) - error, picture.sum(axis=1, keepdims=True) - picture, own
+    )
     rate, matched = otherwise or (0.0, 0.0)
-    return rates_of(error.sum(axis=2), total, rate), rates_of((error - picture * others).sum(axis=2), total, matched)
+    return rates_of(error.sum(axis=2), total, rate), rates_of(
+        (error - picture * others).sum(axis=2), total, matched
+    )
 
 
 def _weighted(weights: Floats, values: Floats) -> Floats:
-    """Sums over scenes. Single precision holds whole numbers up to sixteen million, and takes half the time."""
+    """Sums over scenes. Single precision holds whole numbers up to sixteen million, and takes half
+    the time.
+    """
     flat = weights.astype(np.float32) @ values.reshape(len(values), -1).astype(np.float32)
     return flat.astype(np.float64).reshape(len(weights), *values.shape[1:])
 
 
 def share(is_hit: Mask, scene: Ints, weights: Floats, confidence: float) -> tuple[float, float]:
-    """The interval of a share of tests. Where none or all are hit, resamples cannot tell; then the number of scenes does."""
+    """The interval of a share of tests. Where none or all are hit, resamples cannot tell; then the
+    number of scenes does.
+    """
     scenes = weights.shape[1]
     if is_hit.all() or not is_hit.any():
         exact = Rate(scenes if is_hit.any() else 0, scenes, confidence)
         return exact.low, exact.high
-    hits, tests = (weights @ np.bincount(scene, weights=part, minlength=scenes) for part in (is_hit.astype(float), np.ones(len(scene))))
+    hits, tests = (
+        weights @ np.bincount(scene, weights=part, minlength=scenes)
+        for part in (is_hit.astype(float), np.ones(len(scene)))
+    )
     low, high = np.quantile(hits / tests, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

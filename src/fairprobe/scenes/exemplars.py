@@ -1,17 +1,19 @@
-"""In-painting by exemplars: a hole is filled patch by patch with pieces of its surroundings, so that texture and edges go on.
+"""In-painting by exemplars: a hole is filled patch by patch with pieces of its surroundings, so
+that texture and edges go on.
 
-Criminisi, Pérez, Toyama, "Region Filling and Object Removal by Exemplar-Based Image Inpainting", IEEE Trans. on Image Processing 2004.
+Criminisi, Pérez, Toyama, "Region Filling and Object Removal by Exemplar-Based Image Inpainting",
+IEEE Trans. on Image Processing 2004.
 
-    paper                           here
-    Ω, the target region            `_Fill._open`
-    Φ, the source region            `_Fill._sources`, the middles of patches wholly outside it
-    C(p), D(p), P(p)                `_Fill._trust`, the strength of lines in `_Fill._judge`, `_Fill._priority`
-    Ψ, a patch                      `_Fill._side` pixels to each side of its middle
+    paper                           here Ω, the target region            `_Fill._open` Φ, the source
+    region            `_Fill._sources`, the middles of patches wholly outside it C(p), D(p), P(p)
+    `_Fill._trust`, the strength of lines in `_Fill._judge`, `_Fill._priority` Ψ, a patch
+    `_Fill._side` pixels to each side of its middle
 
-The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt sharp. Deliberate deviations: the sources are sought in the
-picture at a smaller scale and copied at the full one, which is many times faster; they come from a window that is wide and low, since a
-street changes more from top to bottom than along a row, and another row costs a little; other objects are never copied, which would put
-new ones into the picture.
+The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt sharp. Deliberate
+deviations: the sources are sought in the picture at a smaller scale and copied at the full one,
+which is many times faster; they come from a window that is wide and low, since a street changes
+more from top to bottom than along a row, and another row costs a little; other objects are never
+copied, which would put new ones into the picture.
 """
 
 from __future__ import annotations
@@ -43,8 +45,12 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
     step = int(np.clip(image.shape[0] // SOUGHT_AT, 1, COARSEST))
     room = [(0, -size % step) for size in hole.shape]
     image_room = np.pad(image, (*room, (0, 0)), mode="edge")
-    hole_small, avoid_small = (_any_within(np.pad(mask, room), step) for mask in (hole, avoid | hole))
-    small = cv2.resize(image_room, hole_small.shape[::-1], interpolation=cv2.INTER_AREA).astype(np.float32)
+    hole_small, avoid_small = (
+        _any_within(np.pad(mask, room), step) for mask in (hole, avoid | hole)
+    )
+    small = cv2.resize(image_room, hole_small.shape[::-1], interpolation=cv2.INTER_AREA).astype(
+        np.float32
+    )
     rows, columns = _indices(hole_small.shape)
     count, pieces = cv2.connectedComponents(hole_small.astype(np.uint8), connectivity=8)
     for piece in range(1, count):
@@ -54,7 +60,10 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
         if found is None:  # nothing around to copy from
             flat = cv2.inpaint(image, hole.astype(np.uint8), 3, cv2.INPAINT_NS)
             return np.asarray(flat, dtype=np.uint8)
-        rows[part][here], columns[part][here] = found[0][here] + part[0].start, found[1][here] + part[1].start
+        rows[part][here], columns[part][here] = (
+            found[0][here] + part[0].start,
+            found[1][here] + part[1].start,
+        )
     return _copied(image_room, hole, (rows, columns), step)
 
 
@@ -76,7 +85,8 @@ def _around(mask: Mask) -> tuple[slice, slice]:
     ends = [np.flatnonzero(mask.any(axis=axis))[[0, -1]] for axis in (1, 0)]
     reach = [far + SIDES[1] + 1 for far in (REACH, BESIDE)]
     down, across = (
-        slice(max(0, int(end[0]) - far), min(size, int(end[1]) + far + 1)) for end, far, size in zip(ends, reach, mask.shape, strict=True)
+        slice(max(0, int(end[0]) - far), min(size, int(end[1]) + far + 1))
+        for end, far, size in zip(ends, reach, mask.shape, strict=True)
     )
     return down, across
 
@@ -103,17 +113,31 @@ class _Fill:
         self._open, self._known = np.pad(hole, side), np.pad(~(hole | avoid), side)
         self._from_rows, self._from_columns = _indices(self._open.shape)
         self._confidence = self._known.astype(np.float32)
-        whole = cv2.erode(self._known.astype(np.uint8), np.ones((size, size), np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=0)
+        whole = cv2.erode(
+            self._known.astype(np.uint8),
+            np.ones((size, size), np.uint8),
+            borderType=cv2.BORDER_CONSTANT,
+            borderValue=0,
+        )
         self._sources = np.nonzero(whole)
         at = self._sources[0] - side, self._sources[1] - side
         windows = np.lib.stride_tricks.sliding_window_view
-        self._patches = windows(self._image, (size, size), axis=(0, 1))[at].reshape(len(at[0]), -1)  # channels, rows, columns
-        self._squares = windows(np.square(self._image).sum(axis=2), (size, size))[at].reshape(len(at[0]), -1)
-        self._trust, self._priority = np.zeros(self._open.shape, np.float32), np.full(self._open.shape, -1, np.float32)
+        self._patches = windows(self._image, (size, size), axis=(0, 1))[at].reshape(
+            len(at[0]), -1
+        )  # channels, rows, columns
+        self._squares = windows(np.square(self._image).sum(axis=2), (size, size))[at].reshape(
+            len(at[0]), -1
+        )
+        self._trust, self._priority = (
+            np.zeros(self._open.shape, np.float32),
+            np.full(self._open.shape, -1, np.float32),
+        )
         self._judge(np.s_[0 : self._open.shape[0], 0 : self._open.shape[1]])
 
     def done(self) -> tuple[Ints, Ints] | None:
-        """For each pixel the row and column that it is copied from; none where there is nothing to copy."""
+        """For each pixel the row and column that it is copied from; none where there is nothing to
+        copy.
+        """
         if not len(self._patches):
             return None
         left = int(self._open.sum())
@@ -123,14 +147,24 @@ class _Fill:
         return self._from_rows[inner] - self._side, self._from_columns[inner] - self._side
 
     def _fill_one(self) -> int:
-        """Fills the patch around the pixel around which most is known and the strongest line runs in; how many pixels that were."""
+        """Fills the patch around the pixel around which most is known and the strongest line runs
+        in; how many pixels that were.
+        """
         row, column = np.unravel_index(int(np.argmax(self._priority)), self._open.shape)
         if not self._open[row, column]:  # all that is left is enclosed by what must not be matched
             row, column = np.argwhere(self._open)[0]
-        here, source = self._patch(int(row), int(column)), self._patch(*self._nearest(int(row), int(column)))
+        here, source = (
+            self._patch(int(row), int(column)),
+            self._patch(*self._nearest(int(row), int(column))),
+        )
         gap = self._open[here].copy()
         filled = int(gap.sum())
-        changed: tuple[npt.NDArray[Any], ...] = (self._image, self._grey, self._from_rows, self._from_columns)
+        changed: tuple[npt.NDArray[Any], ...] = (
+            self._image,
+            self._grey,
+            self._from_rows,
+            self._from_columns,
+        )
         for values in changed:
             values[here][gap] = values[source][gap]
         self._confidence[here][gap] = self._trust[row, column]
@@ -141,10 +175,14 @@ class _Fill:
 
     def _patch(self, row: int, column: int, *, wider: int = 0) -> tuple[slice, slice]:
         far = self._side + wider
-        return slice(max(0, row - far), row + far + 1), slice(max(0, column - far), column + far + 1)
+        return slice(max(0, row - far), row + far + 1), slice(
+            max(0, column - far), column + far + 1
+        )
 
     def _nearest(self, row: int, column: int) -> tuple[int, int]:
-        """The middle of the source that is most like what is known of the patch; in rows near by, if there is one."""
+        """The middle of the source that is most like what is known of the patch; in rows near by,
+        if there is one.
+        """
         rows, columns = self._sources
         first, last = np.searchsorted(rows, (row - REACH, row + REACH + 1))
         if first == last:
@@ -158,17 +196,31 @@ class _Fill:
         return int(rows[best]), int(columns[best])
 
     def _judge(self, part: tuple[slice, slice]) -> None:
-        """The priorities of the hole's edge here: how much is known around a pixel times how strong a line runs towards the hole."""
+        """The priorities of the hole's edge here: how much is known around a pixel times how strong
+        a line runs towards the hole.
+        """
         cv2, size = self._cv2, 2 * self._side + 1
         more = self._side + 3
         wide = tuple(slice(max(0, one.start - more), one.stop + more) for one in part)
-        inner = tuple(slice(one.start - around.start, one.stop - around.start) for one, around in zip(part, wide, strict=True))
+        inner = tuple(
+            slice(one.start - around.start, one.stop - around.start)
+            for one, around in zip(part, wide, strict=True)
+        )
         known, hole = self._known[wide].astype(np.uint8), self._open[wide].astype(np.float32)
-        trust = cv2.boxFilter(self._confidence[wide], -1, (size, size), normalize=True, borderType=cv2.BORDER_CONSTANT)
+        trust = cv2.boxFilter(
+            self._confidence[wide], -1, (size, size), normalize=True, borderType=cv2.BORDER_CONSTANT
+        )
         sure, grey = cv2.erode(known, NEXT), self._grey[wide]
-        across, down = (cv2.dilate(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)) * sure, NEXT) for way in ((1, 0), (0, 1)))
+        across, down = (
+            cv2.dilate(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)) * sure, NEXT)
+            for way in ((1, 0), (0, 1))
+        )
         inward, below = (np.abs(cv2.Sobel(hole, cv2.CV_32F, *way)) for way in ((1, 0), (0, 1)))
-        edges = (across * below + down * inward) / (np.hypot(inward, below) + np.float32(1e-3)) / STRONGEST
+        edges = (
+            (across * below + down * inward)
+            / (np.hypot(inward, below) + np.float32(1e-3))
+            / STRONGEST
+        )
         border = self._open[wide] & (cv2.dilate(known, NEXT) > 0)
         self._trust[part] = trust[inner]
         self._priority[part] = np.where(border, trust * (FLAT + edges), -1)[inner]

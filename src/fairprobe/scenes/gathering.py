@@ -1,6 +1,7 @@
 """Gathering the evidence against recognisers: read scenes, ask, plan, paint, ask again.
 
-An interrupt keeps what was painted and answered: both lie in the folder, and what can be judged of it is judged.
+An interrupt keeps what was painted and answered: both lie in the folder, and what can be judged of
+it is judged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from fairprobe.scenes.scene import Picture, Scenes
 OnStage: TypeAlias = Callable[[str, int, int, str], None]
 Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
 
-READING, ASKING, PAINTING, AGAIN = "Reading scenes", "Asking about originals", "Painting mutants", "Asking about mutants"
+READING, ASKING, PAINTING, AGAIN = (
+    "Reading scenes",
+    "Asking about originals",
+    "Painting mutants",
+    "Asking about mutants",
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,9 @@ class Evidence:
         return {name: counted(found) for name, found in self.originals[detector].items()}
 
     def named(self) -> set[str]:
-        """The classes that any recogniser names in any picture; the others say nothing about any."""
+        """The classes that any recogniser names in any picture; the others say nothing about
+        any.
+        """
         every = (*self.originals.values(), *self.answers.values())
         return {one.label for seen in every for found in seen.values() for one in found}
 
@@ -85,12 +93,22 @@ class Evidence:
 
 
 def gather(
-    scenes: Scenes, detectors: Sequence[Detector], settings: Settings, *, folder: Path, cutouts: Path | None = None, progress: OnStage
+    scenes: Scenes,
+    detectors: Sequence[Detector],
+    settings: Settings,
+    *,
+    folder: Path,
+    cutouts: Path | None = None,
+    progress: OnStage,
 ) -> Evidence:
-    """Asks, paints and asks again. What is interrupted after the originals were answered is kept."""
+    """Asks, paints and asks again. What is interrupted after the originals were answered is
+    kept.
+    """
     begun = time.perf_counter()
     inpainter(settings.inpainting)  # a mistake is told before the work begins
-    evidence = Evidence(scenes, _named_apart(detectors), settings, folder, messages=list(scenes.messages))
+    evidence = Evidence(
+        scenes, _named_apart(detectors), settings, folder, messages=list(scenes.messages)
+    )
     if cutouts is not None:
         _take_given(evidence, cutouts)
     _read(evidence, progress)
@@ -102,7 +120,8 @@ def gather(
     except KeyboardInterrupt:
         evidence.partial = True
         evidence.messages += [
-            f"{detector.name} will be asked about all pictures again: answers of a function are only kept if it has an 'identity'."
+            f"{detector.name} will be asked about all pictures again: answers of a function are"
+            " only kept if it has an 'identity'."
             for detector in evidence.detectors
             if detector.identity is None
         ]
@@ -112,12 +131,18 @@ def gather(
 
 
 def _take_given(evidence: Evidence, folder: Path) -> None:
-    """The user's own cut-outs: all classes that were asked for by name, else those that are there."""
+    """The user's own cut-outs: all classes that were asked for by name, else those that are
+    there.
+    """
     if not folder.is_dir():
-        raise SettingError(f"There is no folder {folder}. Expected one with a folder of PNGs for each class.")
+        raise SettingError(
+            f"There is no folder {folder}. Expected one with a folder of PNGs for each class."
+        )
     asked = evidence.settings.asked
     if "insert" not in asked.mutations:
-        evidence.messages.append(f"The cut-outs of {folder} are not used: 'insert' is not among the mutations.")
+        evidence.messages.append(
+            f"The cut-outs of {folder} are not used: 'insert' is not among the mutations."
+        )
         return
     labels = asked.labels("insert")
     evidence.cutouts = cutouts_in(folder, labels, each=asked.classes is not None)
@@ -138,30 +163,49 @@ def _read(evidence: Evidence, progress: OnStage) -> None:
 
 
 def _check_classes(evidence: Evidence) -> None:
-    """Classes that no scene has cannot be deleted or rotated; before anything is asked, since answers may cost money."""
+    """Classes that no scene has cannot be deleted or rotated; before anything is asked, since
+    answers may cost money.
+    """
     asked = evidence.settings.asked
     there = sorted({label for known in evidence.known.values() for label in known.counts})
     needing = [operator for operator in asked.mutations if operator != "insert"]
-    missing = sorted({label for operator in needing for label in asked.labels(operator)} - set(there))
+    missing = sorted(
+        {label for operator in needing for label in asked.labels(operator)} - set(there)
+    )
     if not missing or (asked.classes is None and "insert" in asked.mutations):
         return
-    told = f"No scene has an object of these classes: {', '.join(missing)}. There are: {', '.join(there) or 'none'}."
-    if needing == list(asked.mutations) and not {label for operator in needing for label in asked.labels(operator)} & set(there):
+    told = (
+        f"No scene has an object of these classes: {', '.join(missing)}. There are:"
+        f" {', '.join(there) or 'none'}."
+    )
+    if needing == list(asked.mutations) and not {
+        label for operator in needing for label in asked.labels(operator)
+    } & set(there):
         raise SettingError(told)
     evidence.messages.append(told)
 
 
 def _ask_first(evidence: Evidence, progress: OnStage) -> None:
-    """What each recogniser sees in the originals. One that sees nothing of any is told of, and the others are tested."""
+    """What each recogniser sees in the originals. One that sees nothing of any is told of, and the
+    others are tested.
+    """
     silent = []
     for detector in evidence.detectors:
-        found = dict(_asked(evidence, detector, _originals(evidence), len(evidence.known), ASKING, progress))
+        found = dict(
+            _asked(evidence, detector, _originals(evidence), len(evidence.known), ASKING, progress)
+        )
         if found:
             evidence.originals[detector.name] = found
         else:
-            reason = next(reason for (name, reason), _ in evidence.failures.most_common() if name == detector.name)
+            reason = next(
+                reason
+                for (name, reason), _ in evidence.failures.most_common()
+                if name == detector.name
+            )
             silent.append(f"{detector.name} answered for no picture. {reason}")
-    evidence.detectors = tuple(detector for detector in evidence.detectors if detector.name in evidence.originals)
+    evidence.detectors = tuple(
+        detector for detector in evidence.detectors if detector.name in evidence.originals
+    )
     if not evidence.detectors:
         raise ModelError(" ".join(silent))
     evidence.messages += silent
@@ -172,7 +216,12 @@ def _originals(evidence: Evidence) -> Iterator[tuple[str, Picture]]:
 
 
 def _asked(
-    evidence: Evidence, detector: Detector, pictures: Iterable[tuple[str, Picture]], total: int, stage: str, progress: OnStage
+    evidence: Evidence,
+    detector: Detector,
+    pictures: Iterable[tuple[str, Picture]],
+    total: int,
+    stage: str,
+    progress: OnStage,
 ) -> Iterator[tuple[str, tuple[Detection, ...]]]:
     """The answers; failures are counted and the rest goes on."""
     settings = evidence.settings
@@ -183,7 +232,9 @@ def _asked(
         cache=evidence.folder / "answers",
         timeout=settings.timeout,
         rate=settings.rate if detector.is_remote else None,
-        progress=lambda done, failed: progress(told, done, total, f"{done:,} of {total:,}" + (f", {failed:,} failed" if failed else "")),
+        progress=lambda done, failed: progress(
+            told, done, total, f"{done:,} of {total:,}" + (f", {failed:,} failed" if failed else "")
+        ),
     )
     for key, answer in answers:
         if isinstance(answer, Failure):
@@ -203,10 +254,19 @@ def _paint(evidence: Evidence, progress: OnStage, *, cuts_out: bool) -> None:
             evidence.cutouts = cutouts_of(evidence.scenes, labels)
         missing = [label for label in labels if not evidence.cutouts.get(label)]
         if missing:
-            reason = "there is no whole object to cut out" if cuts_out else "there are no cut-outs of them"
-            evidence.messages.append(f"Nothing of these classes can be inserted, since {reason}: {', '.join(missing)}.")
+            reason = (
+                "there is no whole object to cut out"
+                if cuts_out
+                else "there are no cut-outs of them"
+            )
+            evidence.messages.append(
+                f"Nothing of these classes can be inserted, since {reason}: {', '.join(missing)}."
+            )
     tasks = dict.fromkeys(
-        task for plan in evidence.plans.values() for task in plan if task.operator != "insert" or evidence.cutouts.get(task.label)
+        task
+        for plan in evidence.plans.values()
+        for task in plan
+        if task.operator != "insert" or evidence.cutouts.get(task.label)
     )
     studio = Studio(
         evidence.scenes,
@@ -229,26 +289,41 @@ def _paint(evidence: Evidence, progress: OnStage, *, cuts_out: bool) -> None:
 
 
 def _fingerprint(evidence: Evidence) -> str:
-    """Of what a picture depends on beside its scene and task: the version, the seed, how holes are filled, and the cut-outs."""
+    """Of what a picture depends on beside its scene and task: the version, the seed, how holes are
+    filled, and the cut-outs.
+    """
     from fairprobe import __version__
 
     settings = evidence.settings
-    digest = hashlib.sha256(json.dumps([__version__, settings.inpainting, settings.asked.seed]).encode())
+    digest = hashlib.sha256(
+        json.dumps([__version__, settings.inpainting, settings.asked.seed]).encode()
+    )
     method, _, path = settings.inpainting.partition(":")
     if method == "lama":
         digest.update(Path(path).read_bytes())
     for label, several in sorted(evidence.cutouts.items()):
         for one in several:
-            digest.update(repr((label, one.image.shape, one.light, one.side)).encode() + one.image.tobytes() + one.cover.tobytes())
+            digest.update(
+                repr((label, one.image.shape, one.light, one.side)).encode()
+                + one.image.tobytes()
+                + one.cover.tobytes()
+            )
     return digest.hexdigest()[:16]
 
 
 def _ask_again(evidence: Evidence, progress: OnStage) -> None:
     for detector in evidence.detectors:
-        own = [evidence.made[one] for task in evidence.plans[detector.name] for one in _with_control(task) if one in evidence.made]
+        own = [
+            evidence.made[one]
+            for task in evidence.plans[detector.name]
+            for one in _with_control(task)
+            if one in evidence.made
+        ]
         kept: Seen = {}
         evidence.answers[detector.name] = kept
-        pictures = ((str(made.path.relative_to(evidence.folder)), read_picture(made.path)) for made in own)
+        pictures = (
+            (str(made.path.relative_to(evidence.folder)), read_picture(made.path)) for made in own
+        )
         for path, found in _asked(evidence, detector, pictures, len(own), AGAIN, progress):
             kept[path] = found
 
@@ -258,11 +333,16 @@ def _with_control(task: Task) -> tuple[Task, ...]:
 
 
 def _tests(evidence: Evidence) -> Iterator[Test]:
-    """One for each mutated picture and recogniser that answered. Classes that no recogniser ever names are left out."""
+    """One for each mutated picture and recogniser that answered. Classes that no recogniser ever
+    names are left out.
+    """
     named = evidence.named()
     unnamed = sorted({label for known in evidence.known.values() for label in known.counts} - named)
     if unnamed:
-        evidence.messages.append(f"No recogniser names these classes of the annotation, so they are not judged: {', '.join(unnamed)}.")
+        evidence.messages.append(
+            "No recogniser names these classes of the annotation, so they are not judged:"
+            f" {', '.join(unnamed)}."
+        )
     counts = {detector: evidence.counts(detector) for detector in evidence.originals}
     truth = {
         name: reference_counts(
@@ -294,7 +374,8 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
 def _named_apart(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
     if not detectors:
         raise SettingError(
-            "There is no recogniser to test. Name one or more: a file.onnx, module:function, detr:NAME, google, amazon, azure."
+            "There is no recogniser to test. Name one or more: a file.onnx, module:function,"
+            " detr:NAME, google, amazon, azure."
         )
     seen: Counter[str] = Counter()
     by_identity: dict[str, str] = {}
@@ -306,8 +387,9 @@ def _named_apart(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
             continue
         if detector.identity in by_identity:
             raise SettingError(
-                f"{by_identity[detector.identity]} and {detector.name} cannot be told apart, so one would get the other's answers. Name "
-                "each recogniser once; functions with an attribute 'identity' must have different ones."
+                f"{by_identity[detector.identity]} and {detector.name} cannot be told apart, so one"
+                " would get the other's answers. Name each recogniser once; functions with an"
+                " attribute 'identity' must have different ones."
             )
         by_identity[detector.identity] = detector.name
     return tuple(detectors)

@@ -11,17 +11,21 @@ from scipy import ndimage
 
 from fairprobe.arrays import Mask
 
-Numbers: TypeAlias = npt.NDArray[np.int32]  # (height, width): which segment, object or class a pixel belongs to
+Numbers: TypeAlias = npt.NDArray[
+    np.int32
+]  # (height, width): which segment, object or class a pixel belongs to
 
 HALF_TURN = 180.0
 TOUCHING = np.ones((3, 3), dtype=bool)  # pixels that meet at a corner hang together
 
 
 def orientation(mask: Mask) -> float:
-    """The principal axis of a mask in degrees, from 0 (lying) over 90 (upright) to below 180, anticlockwise as one sees it.
+    """The principal axis of a mask in degrees, from 0 (lying) over 90 (upright) to below 180,
+    anticlockwise as one sees it.
 
-    It is the direction in which the pixels spread most: the first eigenvector of their second moments. An axis has no front, so half a turn
-    changes nothing. What spreads equally in all directions (a disc, a square) and an empty mask have none; they get 0.
+    It is the direction in which the pixels spread most: the first eigenvector of their second
+    moments. An axis has no front, so half a turn changes nothing. What spreads equally in all
+    directions (a disc, a square) and an empty mask have none; they get 0.
     """
     rows, columns = np.nonzero(mask)
     if not rows.size:
@@ -31,7 +35,9 @@ def orientation(mask: Mask) -> float:
     if math.hypot(across, along) < 1e-9 * mask.size:
         return 0.0
     angle = math.degrees(0.5 * math.atan2(2 * across, along)) % HALF_TURN
-    return 0.0 if angle >= HALF_TURN else angle  # a remainder of a tiny negative angle is rounded up to the whole
+    return (
+        0.0 if angle >= HALF_TURN else angle
+    )  # a remainder of a tiny negative angle is rounded up to the whole
 
 
 def angular_distance(first: float, second: float) -> float:
@@ -41,7 +47,9 @@ def angular_distance(first: float, second: float) -> float:
 
 
 def components(mask: Mask, least: int = 1) -> tuple[Numbers, int]:
-    """Numbers 1 … n for the parts of a mask that hang together and have at least so many pixels (0 elsewhere), and n."""
+    """Numbers 1 … n for the parts of a mask that hang together and have at least so many pixels (0
+    elsewhere), and n.
+    """
     numbers = np.zeros(mask.shape, dtype=np.int32)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:

@@ -1,12 +1,14 @@
 """Inserting: more objects of a class, at the right size, on the ground, behind what is nearer.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Insertion", with the relative heights and kinds of ground of its artefact. Deliberate
-deviations, all for pictures that look right or errors that mean something:
+DistroFair (Rajan et al., 2024), section 3.3, "Insertion", with the relative heights and kinds of
+ground of its artefact. Deliberate deviations, all for pictures that look right or errors that mean
+something:
 
-- An inserted object is hidden behind existing objects that stand nearer, and covers no existing object by more than a quarter: a hidden
-  object is missed by no recogniser's fault.
-- Cut-outs from pictures with like light are preferred and their brightness is drawn half way to the picture's; none is enlarged by more
-  than a third; the same one is not shown twice while there are others; one that was seen on the other side of the road is mirrored.
+- An inserted object is hidden behind existing objects that stand nearer, and covers no existing
+  object by more than a quarter: a hidden object is missed by no recogniser's fault.
+- Cut-outs from pictures with like light are preferred and their brightness is drawn half way to the
+  picture's; none is enlarged by more than a third; the same one is not shown twice while there are
+  others; one that was seen on the other side of the road is mirrored.
 - Edges are blended within the mask, and a faint shadow lies on the ground at the foot.
 """
 
@@ -24,7 +26,13 @@ from fairprobe.errors import SettingError, suggest
 from fairprobe.scenes.cutouts import Cutout, Cutouts, light_of
 from fairprobe.scenes.mutant import Mutant, Skipped
 from fairprobe.scenes.occlusion import Coverage, meet, nearer_within
-from fairprobe.scenes.perspective import GROUND, RELATIVE_HEIGHTS, SMALLEST, Perspective, perspective_of
+from fairprobe.scenes.perspective import (
+    GROUND,
+    RELATIVE_HEIGHTS,
+    SMALLEST,
+    Perspective,
+    perspective_of,
+)
 from fairprobe.scenes.scene import Box, Scene
 
 VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
@@ -39,7 +47,8 @@ class InsertionSettings:
 
     relative_heights: Mapping[str, float] = field(
         default_factory=lambda: {
-            **RELATIVE_HEIGHTS, "person": 1.0, "car": 1.0, "motorcycle": 0.9, "truck": 1.1, "bird": 0.22, "cat": 0.25, "dog": 0.28,
+            **RELATIVE_HEIGHTS, "person": 1.0, "car": 1.0, "motorcycle": 0.9, "truck": 1.1,
+            "bird": 0.22, "cat": 0.25, "dog": 0.28,
         }
     )  # fmt: skip
     smallest: float = SMALLEST
@@ -74,13 +83,22 @@ DEFAULTS = InsertionSettings()
 
 
 def insert(
-    scene: Scene, label: str, count: int, cutouts: Cutouts, *, rng: np.random.Generator, settings: InsertionSettings = DEFAULTS
+    scene: Scene,
+    label: str,
+    count: int,
+    cutouts: Cutouts,
+    *,
+    rng: np.random.Generator,
+    settings: InsertionSettings = DEFAULTS,
 ) -> Mutant | Skipped:
     """The picture with `count` more objects of the class, or the reason why they do not fit."""
     if count < 1:
         raise SettingError(f"At least one object is inserted; got {count}.")
     if label not in settings.relative_heights:
-        raise SettingError(f"How high is '{label}' beside a car? Set relative_heights.{suggest(label, settings.relative_heights)}")
+        raise SettingError(
+            f"How high is '{label}' beside a car? Set"
+            f" relative_heights.{suggest(label, settings.relative_heights)}"
+        )
     if not cutouts.get(label):
         return Skipped(scene.name, "insert", label, f"There is no cut-out of a {label}.")
     chooser = _Places(scene, label, perspective_of(scene), settings)
@@ -88,7 +106,10 @@ def insert(
     for _ in range(count):
         one = chooser.next(_fitting(scene, cutouts[label], placed, settings), rng)
         if one is None:
-            reason = f"Only {len(placed)} of {count} fit: no free ground was found in {settings.tries} tries."
+            reason = (
+                f"Only {len(placed)} of {count} fit: no free ground was found in {settings.tries}"
+                " tries."
+            )
             return Skipped(scene.name, "insert", label, reason)
         placed.append(one)
     canvas = scene.image.astype(np.float32)
@@ -100,7 +121,9 @@ def insert(
     return Mutant(scene.name, "insert", label, image, count, tuple(one.box for one in placed))
 
 
-def _fitting(scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings) -> list[Cutout]:
+def _fitting(
+    scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings
+) -> list[Cutout]:
     """The best cut-outs there are: in like light, not from this picture, not yet shown."""
     light = light_of(scene)
     used = {id(one.cutout) for one in placed}
@@ -118,7 +141,9 @@ def _fitting(scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], s
 class _Places:
     """Draws places for the objects of one class, each beside all that were drawn before."""
 
-    def __init__(self, scene: Scene, label: str, perspective: Perspective, settings: InsertionSettings) -> None:
+    def __init__(
+        self, scene: Scene, label: str, perspective: Perspective, settings: InsertionSettings
+    ) -> None:
         self._scene, self._settings = scene, settings
         tall = scene.size[0]
         ground = scene.ground(VEHICLE_GROUND if label in VEHICLES else GROUND)
@@ -139,7 +164,9 @@ class _Places:
             found = self._drawn(int(rows[int(rng.integers(len(rows)))]), cutouts, rng)
             if found is not None:
                 self._boxes.append(found.box)
-                self._coverage.add(found.box, found.mask & ~nearer_within(self._scene, found.box, found.foot))
+                self._coverage.add(
+                    found.box, found.mask & ~nearer_within(self._scene, found.box, found.foot)
+                )
                 return found
         return None
 
@@ -169,7 +196,9 @@ class _Places:
     def _is_free(self, box: Box, mask: Mask) -> bool:
         """Whether enough is seen both of the object and of all others."""
         visible = mask & ~nearer_within(self._scene, box, box[3] - 1)
-        return bool(visible.sum() >= (1 - self._settings.most_hidden) * mask.sum()) and self._coverage.allows(box, visible)
+        return bool(
+            visible.sum() >= (1 - self._settings.most_hidden) * mask.sum()
+        ) and self._coverage.allows(box, visible)
 
 
 def _runs(ground: Mask) -> Ints:
@@ -184,7 +213,12 @@ def _runs(ground: Mask) -> Ints:
 
 def _paste(canvas: npt.NDArray[np.float32], scene: Scene, placed: _Placed, light: float) -> None:
     left, top, right, bottom = placed.box
-    cover = np.where(nearer_within(scene, placed.box, placed.foot), 0, placed.shown.cover).astype(np.float32)[..., None] / 255
+    cover = (
+        np.where(nearer_within(scene, placed.box, placed.foot), 0, placed.shown.cover).astype(
+            np.float32
+        )[..., None]
+        / 255
+    )
     brighter = np.float32(np.sqrt(np.clip((light + 1) / (placed.cutout.light + 1), 0.5, 2.0)))
     here = canvas[top:bottom, left:right]
     here += cover * (np.minimum(255, placed.shown.image * brighter) - here)
@@ -201,8 +235,13 @@ def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark
         min(canvas.shape[1], right + flat),
         min(canvas.shape[0], bottom + flat),
     )
-    rows, columns = np.arange(around[1], around[3])[:, None], np.arange(around[0], around[2])[None, :]
-    far = ((columns - (left + right) / 2) / (wide / 2 + flat / 2)) ** 2 + ((rows - bottom + 1) / flat) ** 2
+    rows, columns = (
+        np.arange(around[1], around[3])[:, None],
+        np.arange(around[0], around[2])[None, :],
+    )
+    far = ((columns - (left + right) / 2) / (wide / 2 + flat / 2)) ** 2 + (
+        (rows - bottom + 1) / flat
+    ) ** 2
     lowest = np.full(columns.shape, bottom)
     inside = (columns >= left) & (columns < right)
     filled = placed.mask[:, (columns[inside] - left)]

@@ -1,7 +1,8 @@
 """One name for one class, whatever a data set or recogniser calls it.
 
-Only words for the same thing share a name. What a vendor calls a taxi stays a taxi, as in the paper, although others would say car. Kinds
-of ground come out as road, earth, floor, pavement or grass, which is all that the mutations ask of them.
+Only words for the same thing share a name. What a vendor calls a taxi stays a taxi, as in the
+paper, although others would say car. Kinds of ground come out as road, earth, floor, pavement or
+grass, which is all that the mutations ask of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 UNKNOWN = "unknown"
 
 NAMES = {
-    # people; a mask or box of a "bicyclist" (CamVid, KITTI) holds the machine too, that of a "rider" (Cityscapes) only the human
+    # people; a mask or box of a "bicyclist" (CamVid, KITTI) holds the machine too, that of a
+    # "rider" (Cityscapes) only the human
     "pedestrian": "person",
     "people": "person",
     "human": "person",
@@ -123,21 +125,27 @@ NAMES = {
 }
 
 COCO_ENDINGS = (" merged", " other", " stuff")
-"""What COCO's panoptic classes of stuff carry after their name: "sky-other-merged", "door-stuff"."""
+"""What COCO's panoptic classes of stuff carry after their name: "sky-other-merged", "door-stuff".
+"""
 
 GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 
 _LISTED = (
-    "banner,blanket,bridge,building,cabinet,cardboard,ceiling,counter,curtain,door,fence,flower,food,fruit,guard rail,hill,lake,light,"
+    "banner,blanket,bridge,building,cabinet,cardboard,ceiling,counter,curtain,door,fence,flower,food,fruit,guard"
+    " rail,hill,lake,light,"
     "mirror,mountain,net,paper,pillow,pole,railing,railroad,river,rock,roof,rug,sea,shelf,sign,sky,snow,stairs,table,tent,towel,tree,tunnel,"
     "wall,water,waterfall,window"
 )
 STUFF = GROUND | frozenset(_LISTED.split(","))
-"""Names of what has no instances, where the source does not say itself which of its classes are things."""
+"""Names of what has no instances, where the source does not say itself which of its classes are
+things.
+"""
 
 
 def common(name: str) -> str:
-    """The lower-case name that all sources share. Of a list of synonyms ("road, route", as ADE20K has them) the first counts."""
+    """The lower-case name that all sources share. Of a list of synonyms ("road, route", as ADE20K
+    has them) the first counts.
+    """
     plain = " ".join(name.replace("_", " ").replace("-", " ").lower().split())
     for ending in COCO_ENDINGS:
         plain = plain.removesuffix(ending)

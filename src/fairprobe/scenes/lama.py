@@ -1,4 +1,6 @@
-"""In-painting by LaMa (Suvorov et al., "Resolution-robust Large Mask Inpainting with Fourier Convolutions", 2022), from a user's file."""
+"""In-painting by LaMa (Suvorov et al., "Resolution-robust Large Mask Inpainting with Fourier
+Convolutions", 2022), from a user's file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ BYTES = 2.0  # an answer above this is in 0–255, not in 0–1
 
 
 class LamaInpainter(Inpainter):
-    """A network that takes an image (1, 3, height, width; 0–1) and a mask (1, 1, height, width; 1: paint) and answers an image."""
+    """A network that takes an image (1, 3, height, width; 0–1) and a mask (1, 1, height, width; 1:
+    paint) and answers an image.
+    """
 
     def __init__(self, path: Path) -> None:
         check_exists(path, "TorchScript or ONNX file of the in-painter")
@@ -44,20 +48,29 @@ class LamaInpainter(Inpainter):
         fixed = self._network.size
         if fixed is not None:
             # by the same filter, so that whatever pixel a hidden one was mixed into is hidden too
-            shown, hidden = _resized(image, fixed), _resized(mask.astype(np.uint8) * np.uint8(255), fixed) > 0
+            shown, hidden = (
+                _resized(image, fixed),
+                _resized(mask.astype(np.uint8) * np.uint8(255), fixed) > 0,
+            )
         else:
             room = (-height % MULTIPLE, -width % MULTIPLE)
             shown = np.pad(image, ((0, room[0]), (0, room[1]), (0, 0)), mode="edge")
             hidden = np.pad(mask, ((0, room[0]), (0, room[1])))
         given = np.ascontiguousarray(shown.transpose(2, 0, 1)[None], dtype=np.float32) / 255
         try:
-            answer = np.asarray(self._network.ask(given, hidden[None, None].astype(np.float32)), dtype=np.float32)
+            answer = np.asarray(
+                self._network.ask(given, hidden[None, None].astype(np.float32)), dtype=np.float32
+            )
         except Exception as error:  # whatever the library raises inside the user's network
             raise ModelError(
-                f"{self._path.name} cannot paint a picture of {shown.shape[0]} × {shown.shape[1]}: {first_line(error)}."
+                f"{self._path.name} cannot paint a picture of {shown.shape[0]} × {shown.shape[1]}:"
+                f" {first_line(error)}."
             ) from error
         if answer.shape != given.shape or not np.isfinite(answer).all():
-            raise ModelError(f"{self._path.name} must answer a picture {given.shape} of numbers; it answered {answer.shape}.")
+            raise ModelError(
+                f"{self._path.name} must answer a picture {given.shape} of numbers; it answered"
+                f" {answer.shape}."
+            )
         scale = 1 if answer.max() > BYTES else 255
         pixels = np.clip(np.rint(answer[0].transpose(1, 2, 0) * scale), 0, 255).astype(np.uint8)
         return _resized(pixels, (height, width)) if fixed is not None else pixels[:height, :width]
@@ -77,14 +90,19 @@ class _Script:
 
         with archive(path, "TorchScript file") as file:
             for entry in file.infolist():
-                if entry.filename.lower().endswith(".py") and (word := REFUSED_WORDS.search(file.read(entry))):
+                if entry.filename.lower().endswith(".py") and (
+                    word := REFUSED_WORDS.search(file.read(entry))
+                ):
                     raise ModelError(
-                        f"The program in {path.name} uses '{word[0].decode()}', so it could do more than compute; it is not loaded."
+                        f"The program in {path.name} uses '{word[0].decode()}', so it could do more"
+                        " than compute; it is not loaded."
                     )
         try:
             self._module = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError, AttributeError, OSError) as error:
-            raise ModelError(f"{path.name} is no whole TorchScript file ({first_line(error)}); write it anew.") from error
+            raise ModelError(
+                f"{path.name} is no whole TorchScript file ({first_line(error)}); write it anew."
+            ) from error
 
     def ask(self, image: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> Any:
         import torch
@@ -100,17 +118,27 @@ class _Onnx:
         try:
             import onnxruntime
         except ImportError as error:
-            raise SettingError(f'{path.name} needs onnxruntime. Install it: pip install "fairprobe[scenes]".') from error
+            raise SettingError(
+                f'{path.name} needs onnxruntime. Install it: pip install "fairprobe[scenes]".'
+            ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         try:
-            self._session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                path.read_bytes(), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # onnxruntime's own classes, which have no common root
-            raise ModelError(f"{path.name} is neither a TorchScript nor a whole ONNX file ({first_line(error)}); write it anew.") from error
-        inputs = {part.shape[1]: part for part in self._session.get_inputs() if len(part.shape) == 4}
+            raise ModelError(
+                f"{path.name} is neither a TorchScript nor a whole ONNX file ({first_line(error)});"
+                " write it anew."
+            ) from error
+        inputs = {
+            part.shape[1]: part for part in self._session.get_inputs() if len(part.shape) == 4
+        }
         if set(inputs) != {1, 3}:
             raise ModelError(
-                f"{path.name} must take an image (1, 3, height, width) and a mask (1, 1, height, width); it takes other inputs."
+                f"{path.name} must take an image (1, 3, height, width) and a mask (1, 1, height,"
+                " width); it takes other inputs."
             )
         self._names = inputs[3].name, inputs[1].name
         height, width = inputs[3].shape[2:]

@@ -1,4 +1,6 @@
-"""Painting the planned pictures in worker processes. Each is written once: what lies there from an earlier run is taken as it is."""
+"""Painting the planned pictures in worker processes. Each is written once: what lies there from an
+earlier run is taken as it is.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from fairprobe.storage import replacing, write_text
 
 @dataclass(frozen=True)
 class Made:
-    """A mutated picture on disk. `seconds` is what its mutation took, reading and writing not counted."""
+    """A mutated picture on disk. `seconds` is what its mutation took, reading and writing not
+    counted.
+    """
 
     task: Task
     path: Path
@@ -68,7 +72,11 @@ class Studio:
 
 
 def make(
-    studio: Studio, tasks: Sequence[Task], *, workers: int = 1, progress: Callable[[int, int], None] | None = None
+    studio: Studio,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Made | Left]:
     """All pictures, scene by scene. With one worker it is done here."""
     ordered = sorted(tasks, key=lambda task: task.scene)
@@ -89,25 +97,37 @@ def read_picture(path: Path) -> Picture:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read any more. Delete it and start again: it is then painted anew.") from error
+        raise StorageError(
+            f"{path} cannot be read any more. Delete it and start again: it is then painted anew."
+        ) from error
 
 
-def _worked(studio: Studio, jobs: list[list[Task]], workers: int) -> Iterator[tuple[list[Made | Left], int]]:
+def _worked(
+    studio: Studio, jobs: list[list[Task]], workers: int
+) -> Iterator[tuple[list[Made | Left], int]]:
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
             yield _of_scene(studio, job), len(job)
         return
     # Not forked: a fork of a process in which torch or onnxruntime has started threads may hang.
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn"), initializer=_begin, initargs=(studio,))
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)),
+        mp_context=get_context("spawn"),
+        initializer=_begin,
+        initargs=(studio,),
+    )
     try:
         with _uninterrupted():
-            waiting: dict[Future[list[Made | Left]], int] = {pool.submit(_in_worker, job): len(job) for job in jobs}
+            waiting: dict[Future[list[Made | Left]], int] = {
+                pool.submit(_in_worker, job): len(job) for job in jobs
+            }
         for future in as_completed(waiting):
             yield future.result(), waiting[future]
     except BrokenProcessPool as error:
         raise SettingError(
-            "A process that paints has ended before its time; perhaps memory is short. Take fewer workers: what was painted is kept. "
-            "(In a Python script, start the audit below: if __name__ == '__main__'.)"
+            "A process that paints has ended before its time; perhaps memory is short. Take fewer"
+            " workers: what was painted is kept. (In a Python script, start the audit below: if"
+            " __name__ == '__main__'.)"
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -115,7 +135,9 @@ def _worked(studio: Studio, jobs: list[list[Task]], workers: int) -> Iterator[tu
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """What is started here never sees Ctrl-C, not even before `_begin`; here it takes effect afterwards."""
+    """What is started here never sees Ctrl-C, not even before `_begin`; here it takes effect
+    afterwards.
+    """
     import signal
 
     if not hasattr(signal, "pthread_sigmask"):  # not on Windows
@@ -136,7 +158,9 @@ def _begin(studio: Studio) -> None:
 
     import cv2
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what an interrupt means
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent process decides what an interrupt means
     cv2.setNumThreads(1)
     _STUDIO[:] = [studio]
 
@@ -166,7 +190,9 @@ def _painted(studio: Studio, tasks: list[Task]) -> list[Made | Left]:
 
 
 def _kept_of_task(studio: Studio, task: Task) -> list[Made | Left]:
-    """What an earlier run has of a task: its picture and, where something is in-painted, that of its control; nothing if not all."""
+    """What an earlier run has of a task: its picture and, where something is in-painted, that of
+    its control; nothing if not all.
+    """
     first = _kept(studio, task)
     if first is None or isinstance(first, Left) or task.operator == "insert":
         return [] if first is None else [first]
@@ -182,29 +208,40 @@ def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Made | Left]:
     if task.operator != "insert" and isinstance(mutant, Mutant):
         begun = time.perf_counter()
         plain = control(scene, mutant, inpainter=inpainter(studio.inpainting), rng=rng)
-        found.append(_written(studio, replace(task, kind="control"), plain, time.perf_counter() - begun))
+        found.append(
+            _written(studio, replace(task, kind="control"), plain, time.perf_counter() - begun)
+        )
     return found
 
 
-def _mutated(studio: Studio, scene: Scene, task: Task, rng: np.random.Generator) -> Mutant | Skipped:
+def _mutated(
+    studio: Studio, scene: Scene, task: Task, rng: np.random.Generator
+) -> Mutant | Skipped:
     if task.operator == "insert":
         return insert(scene, task.label, task.objects, studio.cutouts, rng=rng)
     if task.operator == "delete":
         return delete(scene, task.label, inpainter=inpainter(studio.inpainting))
     is_unusual = ClassRange(0, 0, angles=task.usual).is_unusual
-    return rotate(scene, task.label, inpainter=inpainter(studio.inpainting), rng=rng, is_unusual=is_unusual)
+    return rotate(
+        scene, task.label, inpainter=inpainter(studio.inpainting), rng=rng, is_unusual=is_unusual
+    )
 
 
-# -- on disk ------------------------------------------------------------------------------------------------------------
+# -- on disk ---------------------------------------------------------------------------------------
 
 
 def _written(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: float) -> Made | Left:
-    """The picture first and what is known of it afterwards: a picture without its note is painted anew."""
+    """The picture first and what is known of it afterwards: a picture without its note is painted
+    anew.
+    """
     path = studio.folder / task.file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"Cannot make the folder {path.parent}: {error.strerror}. Choose another folder for the run.") from error
+        raise StorageError(
+            f"Cannot make the folder {path.parent}: {error.strerror}. Choose another folder for the"
+            " run."
+        ) from error
     if isinstance(mutant, Skipped):
         _note(path, studio, task, {"reason": mutant.reason})
         return Left(task, mutant.reason)
@@ -212,7 +249,16 @@ def _written(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: floa
 
     with replacing(path) as temporary:
         Image.fromarray(mutant.image).save(temporary, format="png", compress_level=1)
-    _note(path, studio, task, {"objects": mutant.objects, "places": [list(box) for box in mutant.places], "seconds": seconds})
+    _note(
+        path,
+        studio,
+        task,
+        {
+            "objects": mutant.objects,
+            "places": [list(box) for box in mutant.places],
+            "seconds": seconds,
+        },
+    )
     return Made(task, path, mutant.objects, mutant.places, seconds)
 
 

@@ -12,9 +12,11 @@ Operator: TypeAlias = Literal["insert", "delete", "rotate", "control"]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed picture. `objects` were inserted, deleted or rotated; `places` is where they stand now, or stood before they were deleted.
+    """A changed picture. `objects` were inserted, deleted or rotated; `places` is where they stand
+    now, or stood before they were deleted.
 
-    `removed` are the objects whose place was in-painted: the control paints over the same shapes elsewhere.
+    `removed` are the objects whose place was in-painted: the control paints over the same shapes
+    elsewhere.
     """
 
     scene: str

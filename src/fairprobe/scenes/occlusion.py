@@ -8,7 +8,9 @@ from scipy import ndimage
 from fairprobe.arrays import Mask
 from fairprobe.scenes.scene import Box, Instance, Scene
 
-NEXT_TO = 3  # pixels: masks of one picture do not overlap, so what is hidden shows as a nearer object that touches
+# pixels: masks of one picture do not overlap, so what is hidden shows as a nearer object that
+# touches
+NEXT_TO = 3
 
 
 def touches_border(instance: Instance, size: tuple[int, int]) -> bool:
@@ -39,7 +41,9 @@ def part(instance: Instance, box: Box) -> Mask:
     right, bottom = min(instance.box[2], box[2]), min(instance.box[3], box[3])
     if left < right and top < bottom:
         x, y = instance.box[:2]
-        found[top - box[1] : bottom - box[1], left - box[0] : right - box[0]] = instance.mask[top - y : bottom - y, left - x : right - x]
+        found[top - box[1] : bottom - box[1], left - box[0] : right - box[0]] = instance.mask[
+            top - y : bottom - y, left - x : right - x
+        ]
     return found
 
 
@@ -53,7 +57,9 @@ def nearer_within(scene: Scene, box: Box, foot: int, *, but: Instance | None = N
 
 
 class Coverage:
-    """How much of each object what is put into a picture covers. An object that is hidden can be missed by no recogniser's fault."""
+    """How much of each object what is put into a picture covers. An object that is hidden can be
+    missed by no recogniser's fault.
+    """
 
     def __init__(self, scene: Scene, most: float) -> None:
         self._scene = scene
@@ -62,14 +68,22 @@ class Coverage:
 
     def allows(self, box: Box, mask: Mask, *, but: Instance | None = None) -> bool:
         """Whether every object behind it stays visible enough."""
-        return all(self._left(at, box, mask).sum() >= (1 - self._most) * self._scene.instances[at].mask.sum() for at in self._met(box, but))
+        return all(
+            self._left(at, box, mask).sum()
+            >= (1 - self._most) * self._scene.instances[at].mask.sum()
+            for at in self._met(box, but)
+        )
 
     def add(self, box: Box, mask: Mask) -> None:
         for at in self._met(box, None):
             self._seen[at] = self._left(at, box, mask)
 
     def _met(self, box: Box, but: Instance | None) -> list[int]:
-        return [at for at, other in enumerate(self._scene.instances) if other is not but and meet(other.box, box)]
+        return [
+            at
+            for at, other in enumerate(self._scene.instances)
+            if other is not but and meet(other.box, box)
+        ]
 
     def _left(self, at: int, box: Box, mask: Mask) -> Mask:
         left: Mask = self._seen[at] & ~part(Instance("", box, mask), self._scene.instances[at].box)

@@ -1,18 +1,20 @@
 """What counts as an error in a mutated picture: DistroFair's ground-truth and metamorphic oracles.
 
-Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024 (section 2, algorithm 3).
+Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
+(section 2, algorithm 3).
 
-    paper                           here
-    num_orig(c), num_ood(c)         `Test.original`, `Test.found`
-    GT_Ref, GT_c (eq. 3)            `reference_counts`, `Test.truth`
-    Err_c of the GT oracle (eq. 2)  `errors(test, "gt")`: negative where the mutation helped
-    INC, EXC of the MT oracle       `errors(test, "inclusion")`, `errors(test, "exclusion")`
-    GT_Pred, summed to Tot_Count    `reference`: the union for GT, what the recogniser saw in the original for MT
+    paper                           here num_orig(c), num_ood(c)         `Test.original`,
+    `Test.found` GT_Ref, GT_c (eq. 3)            `reference_counts`, `Test.truth` Err_c of the GT
+    oracle (eq. 2)  `errors(test, "gt")`: negative where the mutation helped INC, EXC of the MT
+    oracle       `errors(test, "inclusion")`, `errors(test, "exclusion")` GT_Pred, summed to
+    Tot_Count    `reference`: the union for GT, what the recogniser saw in the original for MT
 
-The mutated class is left out of everything. The multiset union is, for each class, the greatest count (as in the paper's public code).
+The mutated class is left out of everything. The multiset union is, for each class, the greatest
+count (as in the paper's public code).
 
-Where the paper contradicts itself: algorithm 3 walks over the classes of the reference only, yet table 1 counts a building that was not
-seen in the original as an inclusion error. Here every class counts that is in the reference or in the answer, as the definitions say.
+Where the paper contradicts itself: algorithm 3 walks over the classes of the reference only, yet
+table 1 counts a building that was not seen in the original as an inclusion error. Here every class
+counts that is in the reference or in the answer, as the definitions say.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ ORACLES: tuple[Oracle, ...] = ("gt", "inclusion", "exclusion")
 
 @dataclass(frozen=True)
 class Test:
-    """One mutated picture shown to one recogniser: what it saw before, what it sees now, and what there was to see before."""
+    """One mutated picture shown to one recogniser: what it saw before, what it sees now, and what
+    there was to see before.
+    """
 
     __test__: ClassVar[bool] = False  # a name that pytest would collect
 
@@ -54,7 +58,9 @@ class Test:
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:
-    """What is in an original picture: of each class the greatest count over the annotation and every recogniser."""
+    """What is in an original picture: of each class the greatest count over the annotation and
+    every recogniser.
+    """
     union = Counter(annotation)
     for one in detections:
         union |= one
@@ -69,9 +75,14 @@ def reference(test: Test, oracle: Oracle) -> Counter[str]:
 
 
 def errors(test: Test, oracle: Oracle) -> Counter[str]:
-    """The errors of each class in one test, without the mutated class; classes without any are not in it."""
+    """The errors of each class in one test, without the mutated class; classes without any are not
+    in it.
+    """
     labels = sorted(({*test.truth} | {*test.original} | {*test.found}) - {test.label})
-    counts = np.array([[part[label] for label in labels] for part in (test.original, test.found, test.truth)], dtype=np.int64)
+    counts = np.array(
+        [[part[label] for label in labels] for part in (test.original, test.found, test.truth)],
+        dtype=np.int64,
+    )
     found = error_counts(counts[0], counts[1], counts[2], oracle)
     return Counter({label: int(error) for label, error in zip(labels, found, strict=True) if error})
 
@@ -80,4 +91,6 @@ def error_counts(original: Ints, found: Ints, truth: Ints, oracle: Oracle) -> In
     """The formulas, for arrays of any one shape."""
     if oracle == "gt":
         return np.asarray(np.abs(found - truth) - np.abs(original - truth))
-    return np.asarray(np.maximum(found - original if oracle == "inclusion" else original - found, 0))
+    return np.asarray(
+        np.maximum(found - original if oracle == "inclusion" else original - found, 0)
+    )

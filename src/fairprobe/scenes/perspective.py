@@ -1,12 +1,17 @@
-"""How high an object is that stands at a given row: a line height(y), fitted on the objects of the scene.
+"""How high an object is that stands at a given row: a line height(y), fitted on the objects of the
+scene.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Insertion". The paper draws the line through two objects; here every two objects propose a
-line and the one that lies nearest to all objects is taken, so one wrong mask does no harm. A line that shrinks towards the viewer is
-refused. Deliberate deviations from the paper's artefact:
+DistroFair (Rajan et al., 2024), section 3.3, "Insertion". The paper draws the line through two
+objects; here every two objects propose a line and the one that lies nearest to all objects is
+taken, so one wrong mask does no harm. A line that shrinks towards the viewer is refused. Deliberate
+deviations from the paper's artefact:
 
-- Two-wheelers are seen with or without their riders, so their height says little: they count only where nothing else stands.
-- Objects at the border, and objects with a nearer one before them, are left out: their height or their foot is not seen.
-- With one object, or where no two agree, the line starts at the horizon: the highest row with ground.
+- Two-wheelers are seen with or without their riders, so their height says little: they count only
+  where nothing else stands.
+- Objects at the border, and objects with a nearer one before them, are left out: their height or
+  their foot is not seen.
+- With one object, or where no two agree, the line starts at the horizon: the highest row with
+  ground.
 """
 
 from __future__ import annotations
@@ -22,14 +27,23 @@ from fairprobe.arrays import Floats
 from fairprobe.scenes.occlusion import is_obstructed, touches_border
 from fairprobe.scenes.scene import Scene
 
-RELATIVE_HEIGHTS: Mapping[str, float] = {"person": 1.0, "bicycle": 0.5, "car": 1.0, "motorcycle": 0.5, "bus": 2.1, "truck": 1.1}
+RELATIVE_HEIGHTS: Mapping[str, float] = {
+    "person": 1.0,
+    "bicycle": 0.5,
+    "car": 1.0,
+    "motorcycle": 0.5,
+    "bus": 2.1,
+    "truck": 1.1,
+}
 TWO_WHEELERS = frozenset({"bicycle", "motorcycle"})
 GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 SMALLEST = 0.03  # of the picture's height: smaller objects say nothing
 APART = 0.03  # of the picture's height: two feet nearer to each other than that propose no line
 TALLEST = 40  # objects that are looked at, at most
 HORIZONS = (0.15, 0.6)  # of the picture's height: where the highest ground can be the horizon
-FAR_HORIZON = 0.5  # how much a line is worse (in shares of the objects' heights) whose horizon is a picture's height off
+# how much a line is worse (in shares of the objects' heights) whose horizon is a picture's height
+# off
+FAR_HORIZON = 0.5
 # Where there is no object: these heights at these rows, all of the picture's height.
 DEFAULT = ((0.5, 0.1), (0.9, 0.35))
 
@@ -54,14 +68,25 @@ def perspective_of(scene: Scene, relative: Mapping[str, float] = RELATIVE_HEIGHT
     feet, heights = _observed(scene, relative)
     horizon, tall = _horizon(scene), scene.size[0]
     pairs = _proposed_by_pairs(feet, heights, tall)
-    single = [(height / (foot - horizon), horizon) for foot, height in zip(feet, heights, strict=True) if foot > horizon + 1]
+    single = [
+        (height / (foot - horizon), horizon)
+        for foot, height in zip(feet, heights, strict=True)
+        if foot > horizon + 1
+    ]
     lines = np.array([*pairs, *single]).reshape(-1, 2)
     if not len(lines):
         return _default(tall)
     guessed = np.maximum(0, lines[:, :1] * (feet - lines[:, 1:]))
-    off = np.minimum(1, np.abs(guessed - heights) / heights).mean(axis=1) + FAR_HORIZON * np.abs(lines[:, 1] - horizon) / tall
+    off = (
+        np.minimum(1, np.abs(guessed - heights) / heights).mean(axis=1)
+        + FAR_HORIZON * np.abs(lines[:, 1] - horizon) / tall
+    )
     best = int(np.argmin(off))
-    return Perspective(float(lines[best, 0]), float(lines[best, 1]), "objects" if best < len(pairs) else "one object and the horizon")
+    return Perspective(
+        float(lines[best, 0]),
+        float(lines[best, 1]),
+        "objects" if best < len(pairs) else "one object and the horizon",
+    )
 
 
 def _default(tall: int) -> Perspective:
@@ -71,18 +96,26 @@ def _default(tall: int) -> Perspective:
 
 
 def _observed(scene: Scene, relative: Mapping[str, float]) -> tuple[Floats, Floats]:
-    """The rows of the feet, and how high the reference object would be there; of the objects that can be trusted."""
+    """The rows of the feet, and how high the reference object would be there; of the objects that
+    can be trusted.
+    """
     tall = scene.size[0]
-    known = [one for one in scene.instances if one.label in relative and one.height >= SMALLEST * tall]
+    known = [
+        one for one in scene.instances if one.label in relative and one.height >= SMALLEST * tall
+    ]
     firm = [one for one in known if one.label not in TWO_WHEELERS] or known
-    whole = [one for one in firm if not touches_border(one, scene.size) and not is_obstructed(scene, one)]
+    whole = [
+        one for one in firm if not touches_border(one, scene.size) and not is_obstructed(scene, one)
+    ]
     chosen = sorted(whole, key=lambda one: one.height, reverse=True)[:TALLEST]
     feet = np.array([one.foot for one in chosen], dtype=np.float64)
     return feet, np.array([one.height / relative[one.label] for one in chosen], dtype=np.float64)
 
 
 def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[float, float]]:
-    """Slope and horizon of the line through each two objects, unless it shrinks towards the viewer or has its horizon out of sight."""
+    """Slope and horizon of the line through each two objects, unless it shrinks towards the viewer
+    or has its horizon out of sight.
+    """
     proposed = []
     for one, other in combinations(range(len(feet)), 2):
         apart = feet[one] - feet[other]
@@ -95,7 +128,9 @@ def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[f
 
 
 def _horizon(scene: Scene) -> float:
-    """The highest row with ground, where that is a likely height for a horizon; else that of the default line."""
+    """The highest row with ground, where that is a likely height for a horizon; else that of the
+    default line.
+    """
     rows = np.flatnonzero(scene.ground(GROUND).sum(axis=1) >= 3)
     tall = scene.size[0]
     if len(rows) and HORIZONS[0] * tall <= rows[0] <= HORIZONS[1] * tall:

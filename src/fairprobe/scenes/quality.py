@@ -1,11 +1,14 @@
-"""Whether mutation spoils pictures: measures of image quality from libraries, of originals and mutants.
+"""Whether mutation spoils pictures: measures of image quality from libraries, of originals and
+mutants.
 
-    similarity   full reference: structural similarity of a mutant and its original (scikit-image); 1 where nothing changed
-    blur         no reference: the blur effect of Crete et al. (scikit-image); 0 sharp, 1 blurred
-    clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the measure of the DistroFair paper; 0 bad, 1 good
+    similarity   full reference: structural similarity of a mutant and its original (scikit-image);
+    1 where nothing changed blur         no reference: the blur effect of Crete et al.
+    (scikit-image); 0 sharp, 1 blurred clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the
+    measure of the DistroFair paper; 0 bad, 1 good
 
-CLIP-IQA runs where piq is installed and its weights are at hand; nothing is fetched behind the user's back. The paper asks it for
-"Realistic photo" against "Unrealistic photo"; the released piq knows only "Good photo." against "Bad photo.", so that is what is measured.
+CLIP-IQA runs where piq is installed and its weights are at hand; nothing is fetched behind the
+user's back. The paper asks it for "Realistic photo" against "Unrealistic photo"; the released piq
+knows only "Good photo." against "Bad photo.", so that is what is measured.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ class Mutation(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure: its mean over originals and mutants, by operator, and whether the two can be told apart (no reference only)."""
+    """One measure: its mean over originals and mutants, by operator, and whether the two can be
+    told apart (no reference only).
+    """
 
     name: str
     original: float | None
@@ -96,9 +101,14 @@ def image_quality(mutations: Iterable[Mutation], *, with_clip: bool = True) -> Q
 def similarity(original: Picture, mutated: Picture) -> float:
     """The mean structural similarity, −1 to 1."""
     if original.shape != mutated.shape:
-        raise DataError(f"It must have the size of its original, {original.shape[:2]}; it has {mutated.shape[:2]}.")
+        raise DataError(
+            f"It must have the size of its original, {original.shape[:2]}; it has"
+            f" {mutated.shape[:2]}."
+        )
     if min(original.shape[:2]) < SMALLEST:
-        raise DataError(f"A picture needs {SMALLEST} pixels a side to be measured; got {original.shape[:2]}.")
+        raise DataError(
+            f"A picture needs {SMALLEST} pixels a side to be measured; got {original.shape[:2]}."
+        )
     try:
         from skimage.metrics import structural_similarity
     except ImportError as error:
@@ -125,8 +135,9 @@ def clip_iqa() -> Score | str:
     missing = [name for name in CLIP_FILES if not (folder / name).is_file()]
     if missing:
         return (
-            f"CLIP-IQA was left out, since its weights are not at hand: {' and '.join(missing)} in {folder}. "
-            'Where the network allows it, this fetches them: python -c "import piq; piq.CLIPIQA()".'
+            f"CLIP-IQA was left out, since its weights are not at hand: {' and '.join(missing)} in"
+            f' {folder}. Where the network allows it, this fetches them: python -c "import piq;'
+            ' piq.CLIPIQA()".'
         )
     import torch
 
@@ -134,7 +145,11 @@ def clip_iqa() -> Score | str:
 
     def score(image: Picture) -> float:
         with torch.no_grad():
-            return float(metric(torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()[None]))
+            return float(
+                metric(
+                    torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()[None]
+                )
+            )
 
     return score
 
@@ -150,15 +165,24 @@ class _Taken:
         self.mutated.setdefault(operator, []).append(value)
 
     def measure(self, name: str) -> Measure:
-        originals, mutated = list(self.originals.values()), [value for values in self.mutated.values() for value in values]
+        originals, mutated = (
+            list(self.originals.values()),
+            [value for values in self.mutated.values() for value in values],
+        )
         return Measure(
             name,
             original=float(np.mean(originals)) if originals else None,
             mutated=float(np.mean(mutated)),
-            operators={operator: float(np.mean(values)) for operator, values in sorted(self.mutated.items())},
+            operators={
+                operator: float(np.mean(values))
+                for operator, values in sorted(self.mutated.items())
+            },
             test=rank_test(originals, mutated) if originals else None,
         )
 
 
 def _without_skimage() -> SettingError:
-    return SettingError('Measuring image quality needs scikit-image, which is not installed. Install it: pip install "fairprobe[scenes]"')
+    return SettingError(
+        "Measuring image quality needs scikit-image, which is not installed. Install it: pip"
+        ' install "fairprobe[scenes]"'
+    )

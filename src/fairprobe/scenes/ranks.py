@@ -16,7 +16,8 @@ from fairprobe.arrays import Floats
 class RankTest:
     """Mann–Whitney U, two-sided, of `first` and `second` numbers; None where one of them is 0.
 
-    `superiority` is how often a number of the first set is above one of the second (ties count half): ½ where they are alike.
+    `superiority` is how often a number of the first set is above one of the second (ties count
+    half): ½ where they are alike.
     """
 
     first: int
@@ -41,4 +42,12 @@ def rank_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats)
     if min(a.min(), b.min()) == max(a.max(), b.max()):
         return RankTest(len(a), len(b), a_mean, b_mean, pairs / 2, 1.0, 0.5)
     found = stats.mannwhitneyu(a, b, alternative="two-sided")
-    return RankTest(len(a), len(b), a_mean, b_mean, float(found.statistic), float(found.pvalue), float(found.statistic) / pairs)
+    return RankTest(
+        len(a),
+        len(b),
+        a_mean,
+        b_mean,
+        float(found.statistic),
+        float(found.pvalue),
+        float(found.statistic) / pairs,
+    )

@@ -13,7 +13,9 @@ from fairprobe.scenes.scene import Picture
 
 @dataclass(frozen=True)
 class Detection:
-    """One object that was recognised. `box` is left, top, right, bottom in pixels; recognisers that only name what they see have none."""
+    """One object that was recognised. `box` is left, top, right, bottom in pixels; recognisers that
+    only name what they see have none.
+    """
 
     label: str
     score: float
@@ -21,10 +23,12 @@ class Detection:
 
 
 class Detector(ABC):
-    """A recogniser under test. Labels are the lower-case names of `scenes.labels`; only what is above its own score threshold is returned.
+    """A recogniser under test. Labels are the lower-case names of `scenes.labels`; only what is
+    above its own score threshold is returned.
 
-    `identity` names everything that its answers depend on (file, its hash, thresholds), so that answers can be kept. Where that is not
-    known it is None, and every picture is asked anew in every run.
+    `identity` names everything that its answers depend on (file, its hash, thresholds), so that
+    answers can be kept. Where that is not known it is None, and every picture is asked anew in
+    every run.
     """
 
     name: str

@@ -1,8 +1,11 @@
-"""Rotating: one object that nothing stands before is cut out, its place painted over, and put back turned at unchanged size.
+"""Rotating: one object that nothing stands before is cut out, its place painted over, and put back
+turned at unchanged size.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its artefact: 50 pixels high or more, by 10° to 60° to either
-side, about its centre. The angle must make its orientation unusual. Deliberate deviations: objects at the border stay (the cut edge would
-show), the turned object must lie within the picture, behind no nearer object, and cover no other one by more than a quarter.
+DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its artefact: 50 pixels
+high or more, by 10° to 60° to either side, about its centre. The angle must make its orientation
+unusual. Deliberate deviations: objects at the border stay (the cut edge would show), the turned
+object must lie within the picture, behind no nearer object, and cover no other one by more than a
+quarter.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ class RotationSettings:
 
 @dataclass(frozen=True)
 class Turned:
-    """An object after its rotation: its new box and cover; its colours are turned when they are needed."""
+    """An object after its rotation: its new box and cover; its colours are turned when they are
+    needed.
+    """
 
     instance: Instance
     angle: float
@@ -51,7 +56,9 @@ class Turned:
         colours = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
         # the object's colours go on beyond its edge, so that no background is mixed into them
         nearest = ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True)
-        spread = np.asarray(Image.fromarray(colours[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC))
+        spread = np.asarray(
+            Image.fromarray(colours[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC)
+        )
         x, y = self.box[0] - left + room, self.box[1] - top + room
         return spread[y : y + self.cover.shape[0], x : x + self.cover.shape[1]].copy()
 
@@ -68,11 +75,20 @@ def rotate(
     is_unusual: Callable[[float], bool],
     settings: RotationSettings = DEFAULTS,
 ) -> Mutant | Skipped:
-    """The picture with one object of the class turned. `is_unusual` says whether an orientation (degrees) lies outside the usual ones."""
-    able = [one for one in scene.of(label) if one.height >= settings.least_height and not touches_border(one, scene.size)]
+    """The picture with one object of the class turned. `is_unusual` says whether an orientation
+    (degrees) lies outside the usual ones.
+    """
+    able = [
+        one
+        for one in scene.of(label)
+        if one.height >= settings.least_height and not touches_border(one, scene.size)
+    ]
     able = [one for one in able if not is_obstructed(scene, one)]
     if not able:
-        reason = f"No {label} is {settings.least_height} pixels high or more, whole, and without another object before it."
+        reason = (
+            f"No {label} is {settings.least_height} pixels high or more, whole, and without another"
+            " object before it."
+        )
         return Skipped(scene.name, "rotate", label, reason)
     for at in rng.permutation(len(able)):
         for _ in range(settings.tries):
@@ -80,18 +96,29 @@ def rotate(
             turned = turn(able[at], angle)
             if _fits(scene, turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
                 return _put_back(scene, turned, inpainter)
-    reason = f"No angle was found at which a {label} is unusual, fits, and leaves the others visible."
+    reason = (
+        f"No angle was found at which a {label} is unusual, fits, and leaves the others visible."
+    )
     return Skipped(scene.name, "rotate", label, reason)
 
 
 def turn(instance: Instance, angle: float) -> Turned:
-    """The object alone, turned about the centre of its box by this angle (degrees, against the clock)."""
+    """The object alone, turned about the centre of its box by this angle (degrees, against the
+    clock).
+    """
     room = _room(instance)
-    edge = Image.fromarray(np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)).rotate(angle, Image.Resampling.BICUBIC)
+    edge = Image.fromarray(np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)).rotate(
+        angle, Image.Resampling.BICUBIC
+    )
     cover = np.asarray(edge.filter(ImageFilter.GaussianBlur(0.5)))
     x, y, x_end, y_end = Instance.of("", cover > 0).box
     left, top = instance.box[0] - room, instance.box[1] - room
-    return Turned(instance, angle, (left + x, top + y, left + x_end, top + y_end), cover[y:y_end, x:x_end].copy())
+    return Turned(
+        instance,
+        angle,
+        (left + x, top + y, left + x_end, top + y_end),
+        cover[y:y_end, x:x_end].copy(),
+    )
 
 
 def _room(instance: Instance) -> int:
@@ -114,8 +141,15 @@ def _put_back(scene: Scene, turned: Turned, inpainter: Inpainter) -> Mutant:
     instance = turned.instance
     canvas = without(scene, (instance,), inpainter)
     left, top, right, bottom = turned.box
-    cover = np.where(nearer_within(scene, turned.box, instance.foot, but=instance), 0, turned.cover)[..., None] / 255
+    cover = (
+        np.where(nearer_within(scene, turned.box, instance.foot, but=instance), 0, turned.cover)[
+            ..., None
+        ]
+        / 255
+    )
     here = canvas[top:bottom, left:right]
     colours = turned.colours(scene.image).astype(np.float64)
     canvas[top:bottom, left:right] = np.rint(here + cover * (colours - here)).astype(np.uint8)
-    return Mutant(scene.name, "rotate", instance.label, canvas, 1, (turned.box,), turned.angle, (instance,))
+    return Mutant(
+        scene.name, "rotate", instance.label, canvas, 1, (turned.box,), turned.angle, (instance,)
+    )

@@ -1,7 +1,8 @@
 """A scene: a picture, the objects in it with their masks, and what the ground is made of.
 
-Everything that mutates or judges pictures works on scenes; where they come from (COCO, Cityscapes, class masks, a segmenter, drawings) is a
-`Scenes`' own business. A picture is read when it is asked for, so a thousand scenes take the memory of one.
+Everything that mutates or judges pictures works on scenes; where they come from (COCO, Cityscapes,
+class masks, a segmenter, drawings) is a `Scenes`' own business. A picture is read when it is asked
+for, so a thousand scenes take the memory of one.
 """
 
 from __future__ import annotations
@@ -49,13 +50,19 @@ class Instance:
     def of(cls, label: str, mask: Mask) -> Instance:
         """From a mask over the whole picture, which must not be empty."""
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-        left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+        left, top, right, bottom = (
+            int(columns[0]),
+            int(rows[0]),
+            int(columns[-1]) + 1,
+            int(rows[-1]) + 1,
+        )
         return cls(label, (left, top, right, bottom), mask[top:bottom, left:right].copy())
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture and what is known of it. `stuff` (height, width) holds places in `stuff_names`, for what has no instances; 0: unknown.
+    """One picture and what is known of it. `stuff` (height, width) holds places in `stuff_names`,
+    for what has no instances; 0: unknown.
 
     Labels are the lower-case names of `scenes.labels`.
     """

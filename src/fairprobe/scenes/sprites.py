@@ -1,4 +1,6 @@
-"""Figures of a street, drawn in code at any size, each with its exact mask. They stand upright, seen from in front, behind or the side."""
+"""Figures of a street, drawn in code at any size, each with its exact mask. They stand upright,
+seen from in front, behind or the side.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,22 @@ SOLID = 96  # of 255: a pixel that is covered this far belongs to the figure
 SKIN: tuple[Colour, ...] = ((241, 205, 176), (214, 164, 126), (166, 114, 78), (110, 72, 48))
 HAIR: tuple[Colour, ...] = ((40, 30, 26), (92, 62, 38), (190, 152, 92), (128, 126, 124))
 CLOTHES: tuple[Colour, ...] = (
-    (178, 48, 52), (44, 82, 140), (58, 112, 74), (206, 160, 64), (96, 74, 122), (60, 66, 76), (214, 210, 200), (150, 94, 60),
+    (178, 48, 52), (44, 82, 140), (58, 112, 74), (206, 160, 64), (96, 74, 122), (60, 66, 76), (214,
+    210, 200), (150, 94, 60),
 )  # fmt: skip
 TROUSERS: tuple[Colour, ...] = ((44, 52, 74), (66, 62, 60), (96, 88, 76), (34, 36, 42))
 PAINT: tuple[Colour, ...] = (
-    (172, 36, 40), (38, 70, 128), (196, 200, 204), (56, 60, 66), (232, 232, 228), (70, 104, 86), (212, 168, 60), (112, 124, 138),
+    (172, 36, 40), (38, 70, 128), (196, 200, 204), (56, 60, 66), (232, 232, 228), (70, 104, 86),
+    (212, 168, 60), (112, 124, 138),
 )  # fmt: skip
 TYRE, GLASS, CHROME = (28, 28, 30), (84, 106, 124), (176, 180, 184)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn object: colours, how far each pixel is covered (0–255), and the pixels that belong to it."""
+    """A drawn object: colours, how far each pixel is covered (0–255), and the pixels that belong to
+    it.
+    """
 
     image: Picture
     cover: Picture
@@ -43,32 +49,65 @@ class Figure:
 
 
 class Pen:
-    """Draws in units of the figure's height: x to the right from 0, y downwards from 0 (top) to 1 (foot)."""
+    """Draws in units of the figure's height: x to the right from 0, y downwards from 0 (top) to 1
+    (foot).
+    """
 
     def __init__(self, wide: float, height: int) -> None:
         self._scale = height * FINER
-        self.canvas = Image.new("RGBA", (max(FINER, round(wide * self._scale)), self._scale), (0, 0, 0, 0))
+        self.canvas = Image.new(
+            "RGBA", (max(FINER, round(wide * self._scale)), self._scale), (0, 0, 0, 0)
+        )
         self._draw = ImageDraw.Draw(self.canvas)
 
     def shape(self, colour: Colour, *points: Point) -> None:
-        self._draw.polygon([(x * self._scale, y * self._scale) for x, y in points], fill=(*colour, 255))
+        self._draw.polygon(
+            [(x * self._scale, y * self._scale) for x, y in points], fill=(*colour, 255)
+        )
 
     def oval(self, colour: Colour, left: float, top: float, right: float, bottom: float) -> None:
         self._draw.ellipse(self._box(left, top, right, bottom), fill=(*colour, 255))
 
-    def box(self, colour: Colour, left: float, top: float, right: float, bottom: float, *, round_by: float = 0.0) -> None:
-        self._draw.rounded_rectangle(self._box(left, top, right, bottom), radius=round_by * self._scale, fill=(*colour, 255))
+    def box(
+        self,
+        colour: Colour,
+        left: float,
+        top: float,
+        right: float,
+        bottom: float,
+        *,
+        round_by: float = 0.0,
+    ) -> None:
+        self._draw.rounded_rectangle(
+            self._box(left, top, right, bottom), radius=round_by * self._scale, fill=(*colour, 255)
+        )
 
     def line(self, colour: Colour, thick: float, *points: Point) -> None:
         width = max(1, round(thick * self._scale))
-        self._draw.line([(x * self._scale, y * self._scale) for x, y in points], fill=(*colour, 255), width=width, joint="curve")
+        self._draw.line(
+            [(x * self._scale, y * self._scale) for x, y in points],
+            fill=(*colour, 255),
+            width=width,
+            joint="curve",
+        )
 
     def ring(self, colour: Colour, x: float, y: float, radius: float, thick: float) -> None:
         width = max(1, round(thick * self._scale))
-        self._draw.ellipse(self._box(x - radius, y - radius, x + radius, y + radius), outline=(*colour, 255), width=width)
+        self._draw.ellipse(
+            self._box(x - radius, y - radius, x + radius, y + radius),
+            outline=(*colour, 255),
+            width=width,
+        )
 
-    def _box(self, left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-        return left * self._scale, top * self._scale, right * self._scale - 1, bottom * self._scale - 1
+    def _box(
+        self, left: float, top: float, right: float, bottom: float
+    ) -> tuple[float, float, float, float]:
+        return (
+            left * self._scale,
+            top * self._scale,
+            right * self._scale - 1,
+            bottom * self._scale - 1,
+        )
 
 
 def shade(colour: Colour, by: float) -> Colour:
@@ -81,21 +120,36 @@ def _one(rng: np.random.Generator, colours: tuple[Colour, ...]) -> Colour:
     return colours[int(rng.integers(len(colours)))]
 
 
-# -- people and animals -------------------------------------------------------------------------------------------------
+# -- people and animals ----------------------------------------------------------------------------
 
 
 def _person(pen: Pen, rng: np.random.Generator) -> None:
-    skin, hair, coat, legs = _one(rng, SKIN), _one(rng, HAIR), _one(rng, CLOTHES), _one(rng, TROUSERS)
+    skin, hair, coat, legs = (
+        _one(rng, SKIN),
+        _one(rng, HAIR),
+        _one(rng, CLOTHES),
+        _one(rng, TROUSERS),
+    )
     stride = rng.uniform(0.02, 0.07)
     for side, tone in ((-1, 0.8), (1, 1.0)):
         foot = 0.2 + side * (0.04 + stride)
-        pen.shape(shade(legs, tone), (0.13, 0.5), (0.27, 0.5), (foot + 0.035, 0.97), (foot - 0.035, 0.97))
+        pen.shape(
+            shade(legs, tone), (0.13, 0.5), (0.27, 0.5), (foot + 0.035, 0.97), (foot - 0.035, 0.97)
+        )
         pen.box(shade(TYRE, 1.2), foot - 0.045, 0.955, foot + 0.05, 1.0, round_by=0.015)
     for side, tone in ((-1, 0.75), (1, 0.85)):
         hand = 0.2 + side * (0.125 + stride / 2)
-        pen.line(shade(coat, tone), 0.06, (0.2 + side * 0.085, 0.22), (hand, 0.4), (hand + side * 0.005, 0.5))
+        pen.line(
+            shade(coat, tone),
+            0.06,
+            (0.2 + side * 0.085, 0.22),
+            (hand, 0.4),
+            (hand + side * 0.005, 0.5),
+        )
         pen.oval(skin, hand - 0.025, 0.49, hand + 0.03, 0.545)
-    pen.shape(coat, (0.1, 0.2), (0.15, 0.17), (0.25, 0.17), (0.3, 0.2), (0.285, 0.54), (0.115, 0.54))
+    pen.shape(
+        coat, (0.1, 0.2), (0.15, 0.17), (0.25, 0.17), (0.3, 0.2), (0.285, 0.54), (0.115, 0.54)
+    )
     pen.shape(shade(coat, 0.86), (0.2, 0.17), (0.25, 0.17), (0.3, 0.2), (0.285, 0.54), (0.21, 0.54))
     pen.box(shade(skin, 0.9), 0.175, 0.13, 0.225, 0.185)
     pen.oval(hair, 0.135, 0.0, 0.265, 0.14)
@@ -140,7 +194,7 @@ def _bird(pen: Pen, rng: np.random.Generator) -> None:
     pen.oval((250, 240, 220), 0.22, 0.1, 0.31, 0.2)
 
 
-# -- vehicles -----------------------------------------------------------------------------------------------------------
+# -- vehicles --------------------------------------------------------------------------------------
 
 
 def _lamps(pen: Pen, wide: float, top: float, bottom: float, *, from_behind: bool) -> None:
@@ -167,7 +221,11 @@ def _car(pen: Pen, rng: np.random.Generator) -> None:
 
 
 def _truck(pen: Pen, rng: np.random.Generator) -> None:
-    paint, cargo, behind = _one(rng, PAINT), _one(rng, ((226, 224, 216), (176, 148, 108), (120, 140, 156))), bool(rng.random() < 0.5)
+    paint, cargo, behind = (
+        _one(rng, PAINT),
+        _one(rng, ((226, 224, 216), (176, 148, 108), (120, 140, 156))),
+        bool(rng.random() < 0.5),
+    )
     for left in (0.06, 0.9):
         pen.box(TYRE, left, 0.78, left + 0.18, 1.0, round_by=0.03)
     pen.box(cargo, 0.0, 0.0, 1.14, 0.84, round_by=0.015)
@@ -200,11 +258,27 @@ def _bus(pen: Pen, rng: np.random.Generator) -> None:
 def _motorcycle(pen: Pen, rng: np.random.Generator) -> None:
     paint, coat = _one(rng, PAINT), _one(rng, CLOTHES)
     pen.box(TYRE, 0.23, 0.58, 0.33, 1.0, round_by=0.05)
-    pen.shape(shade(coat, 0.7), (0.14, 0.46), (0.42, 0.46), (0.5, 0.78), (0.4, 0.8), (0.34, 0.6), (0.22, 0.6), (0.16, 0.8), (0.06, 0.78))
+    pen.shape(
+        shade(coat, 0.7),
+        (0.14, 0.46),
+        (0.42, 0.46),
+        (0.5, 0.78),
+        (0.4, 0.8),
+        (0.34, 0.6),
+        (0.22, 0.6),
+        (0.16, 0.8),
+        (0.06, 0.78),
+    )
     pen.line(CHROME, 0.025, (0.08, 0.4), (0.18, 0.44), (0.38, 0.44), (0.48, 0.4))
     pen.shape(coat, (0.12, 0.2), (0.44, 0.2), (0.4, 0.5), (0.16, 0.5))
     for side in (-1, 1):
-        pen.line(shade(coat, 0.8), 0.075, (0.28 + side * 0.14, 0.23), (0.28 + side * 0.22, 0.34), (0.28 + side * 0.18, 0.41))
+        pen.line(
+            shade(coat, 0.8),
+            0.075,
+            (0.28 + side * 0.14, 0.23),
+            (0.28 + side * 0.22, 0.34),
+            (0.28 + side * 0.18, 0.41),
+        )
     pen.shape(paint, (0.18, 0.44), (0.38, 0.44), (0.36, 0.68), (0.2, 0.68))
     pen.oval((252, 244, 208), 0.22, 0.47, 0.34, 0.57)
     pen.oval(shade(paint, 0.8), 0.17, 0.0, 0.39, 0.22)
@@ -227,7 +301,7 @@ def _bicycle(pen: Pen, rng: np.random.Generator) -> None:
     pen.oval(CHROME, 0.67, 0.59, 0.81, 0.73)
 
 
-# -- what stands still --------------------------------------------------------------------------------------------------
+# -- what stands still -----------------------------------------------------------------------------
 
 
 def _traffic_light(pen: Pen, rng: np.random.Generator) -> None:
@@ -246,7 +320,9 @@ def _tree(pen: Pen, rng: np.random.Generator) -> None:
     for tone, spread in ((0.75, 0.05), (0.9, 0.02), (1.08, -0.02)):
         for _ in range(12):
             x, y, radius = rng.uniform(0.16, 0.5), rng.uniform(0.14, 0.52), rng.uniform(0.07, 0.13)
-            pen.oval(shade(leaf, tone), x - radius, y - radius + spread, x + radius, y + radius + spread)
+            pen.oval(
+                shade(leaf, tone), x - radius, y - radius + spread, x + radius, y + radius + spread
+            )
     pen.oval(leaf, 0.23, 0.0, 0.43, 0.2)
 
 

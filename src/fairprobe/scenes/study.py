@@ -1,4 +1,6 @@
-"""How good the mutated pictures are: measured by a library, and asked of people by a page that is written with the run."""
+"""How good the mutated pictures are: measured by a library, and asked of people by a page that is
+written with the run.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PAGE, KEY = "survey.html", "survey.json"
 
 
 def quality(evidence: Evidence, progress: OnStage) -> dict[str, Any]:
-    """The measures, and in sentences what could not be measured. An interrupt leaves them out, and keeps everything else."""
+    """The measures, and in sentences what could not be measured. An interrupt leaves them out, and
+    keeps everything else.
+    """
     try:
         return image_quality(_mutations(evidence, progress)).to_dict()
     except FairprobeError as error:
@@ -40,7 +44,12 @@ def _mutations(evidence: Evidence, progress: OnStage) -> Iterator[Mutation]:
     """One after another: whoever takes the next has measured the one before."""
     sample = _sample(evidence)
     for done, made in enumerate(sample, start=1):
-        yield Mutation(made.task.scene, made.task.operator, evidence.scenes.read(made.task.scene).image, read_picture(made.path))
+        yield Mutation(
+            made.task.scene,
+            made.task.operator,
+            evidence.scenes.read(made.task.scene).image,
+            read_picture(made.path),
+        )
         progress(MEASURING, done, len(sample), f"{done:,} of {len(sample):,}")
 
 
@@ -49,7 +58,14 @@ def _sample(evidence: Evidence) -> list[Made]:
     rng = drawn(evidence.settings.asked.seed, "quality")
     found: list[Made] = []
     for operator in evidence.settings.asked.mutations:
-        own = sorted((one for one in evidence.made.values() if one.task.operator == operator and one.task.kind == "ood"), key=_path)
+        own = sorted(
+            (
+                one
+                for one in evidence.made.values()
+                if one.task.operator == operator and one.task.kind == "ood"
+            ),
+            key=_path,
+        )
         found += [own[at] for at in sorted(rng.permutation(len(own))[:MEASURED])]
     return sorted(found, key=lambda made: made.task.scene)
 
@@ -58,10 +74,12 @@ def _path(made: Made) -> str:
     return str(made.path)
 
 
-# -- asking people ------------------------------------------------------------------------------------------------------
+# -- asking people ---------------------------------------------------------------------------------
 
 
-def survey_of(evidence: Evidence, found: Sequence[Analysis], title: str, *, each: int = 10, seed: int = 0) -> Survey:
+def survey_of(
+    evidence: Evidence, found: Sequence[Analysis], title: str, *, each: int = 10, seed: int = 0
+) -> Survey:
     """Mutants of all operators and their originals, in an order that gives nothing away."""
     inducing = {test.image for one in found if one.kind == "ood" for test in one.inducing}
     candidates = []
@@ -70,7 +88,11 @@ def survey_of(evidence: Evidence, found: Sequence[Analysis], title: str, *, each
         if task.kind != "ood":
             continue
         vehicles = sum(evidence.known[task.scene].counts[label] for label in VEHICLES)
-        change = {"insert": made.objects, "delete": -made.objects, "rotate": 0}[task.operator] if task.label in VEHICLES else 0
+        change = (
+            {"insert": made.objects, "delete": -made.objects, "rotate": 0}[task.operator]
+            if task.label in VEHICLES
+            else 0
+        )
         candidates.append(
             Candidate(
                 scene=task.scene,
@@ -92,11 +114,27 @@ def write_survey(evidence: Evidence, survey: Survey, folder: Path) -> Path:
 
     pictures = []
     for one in survey.pictures:
-        image = evidence.scenes.read(one.scene).image if one.operator == REAL else read_picture(evidence.folder / one.image)
-        pictures.append({"id": one.name, "src": as_source(image), "width": image.shape[1], "height": image.shape[0]})
+        image = (
+            evidence.scenes.read(one.scene).image
+            if one.operator == REAL
+            else read_picture(evidence.folder / one.image)
+        )
+        pictures.append(
+            {
+                "id": one.name,
+                "src": as_source(image),
+                "width": image.shape[1],
+                "height": image.shape[0],
+            }
+        )
     # Answers are kept in the browser under this name: those to other pictures must not be taken up.
     study = hashlib.sha256("".join(str(one["src"]) for one in pictures).encode()).hexdigest()[:16]
-    write_text(folder / PAGE, render_survey({"title": "How real are these pictures?", "study": study, "pictures": pictures}))
+    write_text(
+        folder / PAGE,
+        render_survey(
+            {"title": "How real are these pictures?", "study": study, "pictures": pictures}
+        ),
+    )
     write_text(folder / KEY, json.dumps(survey.to_dict(), indent=1, ensure_ascii=False) + "\n")
     return folder / PAGE
 
@@ -108,7 +146,8 @@ def evaluate_survey(folder: Path, answers: Sequence[Path]) -> dict[str, Any]:
         document = json.loads(key.read_text(encoding="utf-8"))
     except OSError as error:
         raise StorageError(
-            f"There is no {key}: {folder} is no run of 'fairprobe scenes', or it has too few pictures for a survey."
+            f"There is no {key}: {folder} is no run of 'fairprobe scenes', or it has too few"
+            " pictures for a survey."
         ) from error
     except ValueError as error:
         raise DataError(f"{key} is damaged. Make the run again.") from error

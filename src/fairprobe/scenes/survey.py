@@ -1,16 +1,21 @@
 """The realism study: choosing and ordering its pictures, and evaluating the answers.
 
-Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024 (section 4.2, table 5 and 10).
+Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
+(section 4.2, table 5 and 10).
 
-Half of the pictures are mutated, as many by each operator, half are their originals. Each is rated from 0 to 10 for realism and for how
-likely its scene is. Consecutive pictures never have the same operator, and a mutant is never next to its original. (Originals have no
-operator and may follow each other: if they could not, real and mutated would alternate, and participants would soon know which is which.)
+Half of the pictures are mutated, as many by each operator, half are their originals. Each is rated
+from 0 to 10 for realism and for how likely its scene is. Consecutive pictures never have the same
+operator, and a mutant is never next to its original. (Originals have no operator and may follow
+each other: if they could not, real and mutated would alternate, and participants would soon know
+which is which.)
 
-Participants are validated by counting vehicles: of the pictures with few vehicles, five on which more than 75 % agree with the annotation
-are drawn, and who has three of the five right (60 %) is valid. Where participants agree on too few, the ones with most agreement are taken.
+Participants are validated by counting vehicles: of the pictures with few vehicles, five on which
+more than 75 % agree with the annotation are drawn, and who has three of the five right (60 %) is
+valid. Where participants agree on too few, the ones with most agreement are taken.
 
-The table has the form of the paper's table 10: mean ratings of real and mutated pictures and by operator, of all pictures and of those that
-make some recogniser err, for each data set and in total, and the ratio to the real ones in per cent.
+The table has the form of the paper's table 10: mean ratings of real and mutated pictures and by
+operator, of all pictures and of those that make some recogniser err, for each data set and in
+total, and the ratio to the real ones in per cent.
 """
 
 from __future__ import annotations
@@ -41,7 +46,9 @@ SHOWN = 20  # bad lines of a file
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mutant that could be shown, and its original. `vehicles` are by annotation; None: not known."""
+    """A mutant that could be shown, and its original. `vehicles` are by annotation; None: not
+    known.
+    """
 
     scene: str
     operator: str
@@ -68,7 +75,9 @@ class SurveyPicture:
 
     def may_follow(self, other: SurveyPicture) -> bool:
         """Neither a mutant beside its original, nor two mutants of one operator."""
-        return self.scene != other.scene and (self.operator == REAL or self.operator != other.operator)
+        return self.scene != other.scene and (
+            self.operator == REAL or self.operator != other.operator
+        )
 
 
 @dataclass(frozen=True)
@@ -79,22 +88,33 @@ class Survey:
     messages: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"pictures": [vars(picture) for picture in self.pictures], "messages": list(self.messages)}
+        return {
+            "pictures": [vars(picture) for picture in self.pictures],
+            "messages": list(self.messages),
+        }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Survey:
         """Back from `to_dict`."""
         try:
-            return cls(tuple(SurveyPicture(**picture) for picture in document["pictures"]), tuple(document.get("messages", ())))
+            return cls(
+                tuple(SurveyPicture(**picture) for picture in document["pictures"]),
+                tuple(document.get("messages", ())),
+            )
         except (KeyError, TypeError, AttributeError) as error:
-            raise DataError("This does not describe the pictures of a survey. Take the file that was written with its page.") from error
+            raise DataError(
+                "This does not describe the pictures of a survey. Take the file that was written"
+                " with its page."
+            ) from error
 
 
-# -- choosing -----------------------------------------------------------------------------------------------------------
+# -- choosing --------------------------------------------------------------------------------------
 
 
 def choose(candidates: Sequence[Candidate], *, each: int = EACH, seed: int = 0) -> Survey:
-    """As many mutants of each operator, all of different scenes, with their originals, in a random order that gives nothing away."""
+    """As many mutants of each operator, all of different scenes, with their originals, in a random
+    order that gives nothing away.
+    """
     if each < 1:
         raise SettingError(f"A survey needs at least one mutant of each operator; got {each}.")
     rng = np.random.default_rng(seed)
@@ -103,8 +123,12 @@ def choose(candidates: Sequence[Candidate], *, each: int = EACH, seed: int = 0) 
         picture
         for one in chosen
         for picture in (
-            SurveyPicture("", one.image, one.scene, one.operator, one.dataset, one.is_inducing, one.vehicles),
-            SurveyPicture("", one.original, one.scene, REAL, one.dataset, False, one.original_vehicles),
+            SurveyPicture(
+                "", one.image, one.scene, one.operator, one.dataset, one.is_inducing, one.vehicles
+            ),
+            SurveyPicture(
+                "", one.original, one.scene, REAL, one.dataset, False, one.original_vehicles
+            ),
         )
     ]
     for _ in range(TRIES):
@@ -112,14 +136,21 @@ def choose(candidates: Sequence[Candidate], *, each: int = EACH, seed: int = 0) 
         if order:
             width = len(str(len(order)))
             return Survey(
-                tuple(SurveyPicture(**{**vars(one), "name": f"p{at:0{width}}"}) for at, one in enumerate(order, start=1)), tuple(messages)
+                tuple(
+                    SurveyPicture(**{**vars(one), "name": f"p{at:0{width}}"})
+                    for at, one in enumerate(order, start=1)
+                ),
+                tuple(messages),
             )
     raise SettingError(
-        f"{len(chosen)} mutated pictures are too few for an order in which none is next to its original. Mutate more scenes."
+        f"{len(chosen)} mutated pictures are too few for an order in which none is next to its"
+        " original. Mutate more scenes."
     )
 
 
-def _chosen(candidates: Sequence[Candidate], each: int, rng: np.random.Generator) -> tuple[list[Candidate], list[str]]:
+def _chosen(
+    candidates: Sequence[Candidate], each: int, rng: np.random.Generator
+) -> tuple[list[Candidate], list[str]]:
     """In turns, so that operators share scarce scenes."""
     operators = sorted({one.operator for one in candidates})
     in_order = sorted(candidates, key=lambda one: (one.scene, one.image))
@@ -128,18 +159,25 @@ def _chosen(candidates: Sequence[Candidate], each: int, rng: np.random.Generator
     numbers = dict.fromkeys(operators, 0)
     for _ in range(each):
         for operator in operators:
-            free = next((one for one in waiting if one.operator == operator and one.scene not in taken), None)
+            free = next(
+                (one for one in waiting if one.operator == operator and one.scene not in taken),
+                None,
+            )
             if free:
                 taken[free.scene] = free
                 numbers[operator] += 1
     messages = [
-        f"There were scenes for only {number} of {each} '{operator}' pictures." for operator, number in numbers.items() if number < each
+        f"There were scenes for only {number} of {each} '{operator}' pictures."
+        for operator, number in numbers.items()
+        if number < each
     ]
     return list(taken.values()), messages
 
 
 def _order(pictures: Sequence[SurveyPicture], rng: np.random.Generator) -> list[SurveyPicture]:
-    """One after another at random among those that may follow; nothing where it comes to a dead end."""
+    """One after another at random among those that may follow; nothing where it comes to a dead
+    end.
+    """
     left = list(pictures)
     order: list[SurveyPicture] = []
     while left:
@@ -150,7 +188,7 @@ def _order(pictures: Sequence[SurveyPicture], rng: np.random.Generator) -> list[
     return order
 
 
-# -- reading answers ----------------------------------------------------------------------------------------------------
+# -- reading answers -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -173,7 +211,9 @@ class Answers:
 
 
 def read_answers(paths: Iterable[Path], survey: Survey) -> Answers:
-    """The answers of these CSV files. What cannot be used is named and left out, and the rest goes on."""
+    """The answers of these CSV files. What cannot be used is named and left out, and the rest goes
+    on.
+    """
     known = {picture.name for picture in survey.pictures}
     answers: dict[tuple[str, str], Answer] = {}
     messages: list[str] = []
@@ -192,10 +232,18 @@ def read_answers(paths: Iterable[Path], survey: Survey) -> Answers:
     return Answers(tuple(answers.values()), tuple(messages))
 
 
-def _read(rows: csv.DictReader[str], known: set[str], answers: dict[tuple[str, str], Answer], bad: list[str]) -> None:
+def _read(
+    rows: csv.DictReader[str],
+    known: set[str],
+    answers: dict[tuple[str, str], Answer],
+    bad: list[str],
+) -> None:
     missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
     if missing:
-        bad.append(f"it has no column {', '.join(missing)}, and is left out. Expected: {', '.join(COLUMNS)}.")
+        bad.append(
+            f"it has no column {', '.join(missing)}, and is left out. Expected:"
+            f" {', '.join(COLUMNS)}."
+        )
         return
     for row in rows:
         try:
@@ -204,7 +252,10 @@ def _read(rows: csv.DictReader[str], known: set[str], answers: dict[tuple[str, s
             bad.append(f"line {rows.line_num}: {error}")
             continue
         if (answer.participant, answer.picture) in answers:
-            bad.append(f"line {rows.line_num}: {answer.participant} has answered for {answer.picture} before; the first answer counts.")
+            bad.append(
+                f"line {rows.line_num}: {answer.participant} has answered for {answer.picture}"
+                " before; the first answer counts."
+            )
         else:
             answers[answer.participant, answer.picture] = answer
 
@@ -232,12 +283,14 @@ def _number(text: str | None, column: str) -> float:
     return value
 
 
-# -- evaluating ---------------------------------------------------------------------------------------------------------
+# -- evaluating ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Rating:
-    """The mean rating of some pictures, and of those among them that make some recogniser err; None where there is no answer."""
+    """The mean rating of some pictures, and of those among them that make some recogniser err; None
+    where there is no answer.
+    """
 
     answers: int
     mean: float | None
@@ -246,13 +299,21 @@ class Rating:
 
 @dataclass(frozen=True)
 class RatingRow:
-    """A row of table 10: by question and then "real", "mutated" and each operator. In the row of ratios, per cent of the real ones."""
+    """A row of table 10: by question and then "real", "mutated" and each operator. In the row of
+    ratios, per cent of the real ones.
+    """
 
     name: str
     ratings: dict[str, dict[str, Rating]]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, **{question: {key: vars(one) for key, one in row.items()} for question, row in self.ratings.items()}}
+        return {
+            "name": self.name,
+            **{
+                question: {key: vars(one) for key, one in row.items()}
+                for question, row in self.ratings.items()
+            },
+        }
 
 
 @dataclass(frozen=True)
@@ -282,29 +343,58 @@ class Evaluation:
 def evaluate(survey: Survey, answers: Answers, *, seed: int = 0) -> Evaluation:
     """Ratings of the valid participants."""
     if not answers.answers:
-        raise DataError(f"There is no answer that can be used. {' '.join(answers.messages)}".rstrip())
+        raise DataError(
+            f"There is no answer that can be used. {' '.join(answers.messages)}".rstrip()
+        )
     participants = sorted({one.participant for one in answers.answers})
-    counted, messages = _counted(survey, answers.answers, len(participants), np.random.default_rng(seed))
+    counted, messages = _counted(
+        survey, answers.answers, len(participants), np.random.default_rng(seed)
+    )
     valid = _valid(survey, answers.answers, participants, counted)
     pictures = {picture.name: picture for picture in survey.pictures}
-    rated = [(pictures[one.picture], one) for one in answers.answers if one.participant in set(valid)]
+    rated = [
+        (pictures[one.picture], one) for one in answers.answers if one.participant in set(valid)
+    ]
     datasets = sorted({picture.dataset for picture in survey.pictures})
     total = _row("total", rated, survey)
-    rows = [_row(name, [one for one in rated if one[0].dataset == name], survey) for name in datasets] if len(datasets) > 1 else []
+    rows = (
+        [_row(name, [one for one in rated if one[0].dataset == name], survey) for name in datasets]
+        if len(datasets) > 1
+        else []
+    )
     tests = {
         question: rank_test(
-            *([getattr(one, question) for picture, one in rated if (picture.operator == REAL) is real] for real in (True, False))
+            *(
+                [
+                    getattr(one, question)
+                    for picture, one in rated
+                    if (picture.operator == REAL) is real
+                ]
+                for real in (True, False)
+            )
         )
         for question in QUESTIONS
     }
-    return Evaluation(len(participants), tuple(valid), counted, (*rows, total, _ratios(total)), tests, (*answers.messages, *messages))
+    return Evaluation(
+        len(participants),
+        tuple(valid),
+        counted,
+        (*rows, total, _ratios(total)),
+        tests,
+        (*answers.messages, *messages),
+    )
 
 
-def _counted(survey: Survey, answers: Sequence[Answer], participants: int, rng: np.random.Generator) -> tuple[tuple[str, ...], list[str]]:
+def _counted(
+    survey: Survey, answers: Sequence[Answer], participants: int, rng: np.random.Generator
+) -> tuple[tuple[str, ...], list[str]]:
     """The pictures that validate participants."""
     few = {picture.name: picture.vehicles for picture in survey.pictures if picture.vehicles in FEW}
     if not few:
-        return (), ["No picture has few vehicles by annotation, so participants could not be validated and all count."]
+        return (), [
+            "No picture has few vehicles by annotation, so participants could not be validated and"
+            " all count."
+        ]
     right = dict.fromkeys(sorted(few), 0)
     for one in answers:
         if one.picture in few and one.vehicles == few[one.picture]:
@@ -313,12 +403,19 @@ def _counted(survey: Survey, answers: Sequence[Answer], participants: int, rng: 
     if len(agreed) >= COUNTED:
         return tuple(sorted(rng.choice(agreed, size=COUNTED, replace=False).tolist())), []
     most = sorted(right, key=lambda name: (-right[name], name))[:COUNTED]
-    message = f"More than {AGREED:.0%} of the participants agree on the vehicles of {len(agreed)} pictures, not of {COUNTED}; "
+    message = (
+        f"More than {AGREED:.0%} of the participants agree on the vehicles of {len(agreed)}"
+        f" pictures, not of {COUNTED}; "
+    )
     return tuple(sorted(most)), [message + f"the {len(most)} with most agreement validate them."]
 
 
-def _valid(survey: Survey, answers: Sequence[Answer], participants: Sequence[str], counted: Sequence[str]) -> list[str]:
-    true = {picture.name: picture.vehicles for picture in survey.pictures if picture.name in counted}
+def _valid(
+    survey: Survey, answers: Sequence[Answer], participants: Sequence[str], counted: Sequence[str]
+) -> list[str]:
+    true = {
+        picture.name: picture.vehicles for picture in survey.pictures if picture.name in counted
+    }
     right = dict.fromkeys(participants, 0)
     for one in answers:
         if one.picture in true and one.vehicles == true[one.picture]:
@@ -328,11 +425,21 @@ def _valid(survey: Survey, answers: Sequence[Answer], participants: Sequence[str
 
 def _row(name: str, rated: Sequence[tuple[SurveyPicture, Answer]], survey: Survey) -> RatingRow:
     operators = sorted({picture.operator for picture in survey.pictures} - {REAL})
-    groups: dict[str, set[str]] = {REAL: {REAL}, "mutated": set(operators), **{operator: {operator} for operator in operators}}
+    groups: dict[str, set[str]] = {
+        REAL: {REAL},
+        "mutated": set(operators),
+        **{operator: {operator} for operator in operators},
+    }
     ratings = {}
     for question in QUESTIONS:
         ratings[question] = {
-            key: _rating([(getattr(one, question), picture.is_inducing) for picture, one in rated if picture.operator in members])
+            key: _rating(
+                [
+                    (getattr(one, question), picture.is_inducing)
+                    for picture, one in rated
+                    if picture.operator in members
+                ]
+            )
             for key, members in groups.items()
         }
     return RatingRow(name, ratings)
@@ -341,7 +448,9 @@ def _row(name: str, rated: Sequence[tuple[SurveyPicture, Answer]], survey: Surve
 def _rating(values: Sequence[tuple[float, bool]]) -> Rating:
     inducing = [value for value, is_inducing in values if is_inducing]
     return Rating(
-        len(values), float(np.mean([value for value, _ in values])) if values else None, float(np.mean(inducing)) if inducing else None
+        len(values),
+        float(np.mean([value for value, _ in values])) if values else None,
+        float(np.mean(inducing)) if inducing else None,
     )
 
 
@@ -353,7 +462,9 @@ def _ratios(total: RatingRow) -> RatingRow:
 
     ratings = {
         question: {
-            key: Rating(one.answers, ratio(one.mean, row[REAL].mean), ratio(one.inducing, row[REAL].mean))
+            key: Rating(
+                one.answers, ratio(one.mean, row[REAL].mean), ratio(one.inducing, row[REAL].mean)
+            )
             for key, one in row.items()
             if key != REAL
         }

@@ -1,4 +1,6 @@
-"""The pictures that show most: for each class that is worse off, its worst tests, original and mutant beside each other."""
+"""The pictures that show most: for each class that is worse off, its worst tests, original and
+mutant beside each other.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,17 @@ WIDEST = 480  # pixels in the report
 QUALITY = 82
 OF_A_CLASS = 2
 CLASSES = 4  # of a recogniser
-DONE = {"insert": "more of class {mutated} in the picture", "delete": "every {mutated} taken away", "rotate": "one {mutated} turned"}
+DONE = {
+    "insert": "more of class {mutated} in the picture",
+    "delete": "every {mutated} taken away",
+    "rotate": "one {mutated} turned",
+}
 
 
 def telling(evidence: Evidence, found: Sequence[Analysis]) -> list[dict[str, Any]]:
-    """Classes for which the evidence holds; of a recogniser without such, those farthest above the mean."""
+    """Classes for which the evidence holds; of a recogniser without such, those farthest above the
+    mean.
+    """
     shown: list[dict[str, Any]] = []
     for detector in evidence.detectors:
         own = [one for one in found if one.detector == detector.name and one.kind == "ood"]
@@ -38,7 +46,10 @@ def as_source(image: Picture) -> str:
     """A small JPEG, written into the page itself."""
     picture = Image.fromarray(image)
     if picture.width > WIDEST:
-        picture = picture.resize((WIDEST, max(1, round(picture.height * WIDEST / picture.width))), Image.Resampling.LANCZOS)
+        picture = picture.resize(
+            (WIDEST, max(1, round(picture.height * WIDEST / picture.width))),
+            Image.Resampling.LANCZOS,
+        )
     file = BytesIO()
     picture.save(file, format="jpeg", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
@@ -50,7 +61,9 @@ def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Te
         (row, one)
         for one in own
         for row in one.classes
-        if row.is_above and one.examples.get(row.label) and (row.is_unfair or one.operator == ALL or not several)
+        if row.is_above
+        and one.examples.get(row.label)
+        and (row.is_unfair or one.operator == ALL or not several)
     ]
     rows.sort(key=lambda pair: (not pair[0].is_unfair, -pair[0].excess))
     seen: set[str] = set()
@@ -74,8 +87,10 @@ def _shown(evidence: Evidence, test: Test, label: str, oracle: Oracle) -> dict[s
         "oracle": oracle,
         "scene": test.scene,
         "image": test.image,
-        "sentence": f"With {done}, {test.detector} recognises {test.found[label]} of class {label}; before, it recognised "
-        f"{test.original[label]}, and {test.truth[label]} are known to be there.",
+        "sentence": (
+            f"With {done}, {test.detector} recognises {test.found[label]} of class {label}; before,"
+            f" it recognised {test.original[label]}, and {test.truth[label]} are known to be there."
+        ),
         "original": _side(original, evidence.originals[test.detector][test.scene], scale),
         "mutated": {
             **_side(read_picture(made.path), evidence.answers[test.detector][test.image], scale),
@@ -90,7 +105,12 @@ def _side(image: Picture, detections: Sequence[Detection], scale: float) -> dict
         "width": round(image.shape[1] * scale),
         "height": round(image.shape[0] * scale),
         "detections": [
-            {"label": one.label, "score": one.score, "box": None if one.box is None else _scaled(one.box, scale)} for one in detections
+            {
+                "label": one.label,
+                "score": one.score,
+                "box": None if one.box is None else _scaled(one.box, scale),
+            }
+            for one in detections
         ],
     }
 

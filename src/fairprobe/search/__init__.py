@@ -2,7 +2,18 @@
 
 from fairprobe.search.budget import Budget, Progress
 from fairprobe.search.loop import search
-from fairprobe.search.methods import ADF, EIDIG, Aequitas, Explorer, Method, NeuronFair, RandomWalk, SymbGen, Themis, TwoPhase
+from fairprobe.search.methods import (
+    ADF,
+    EIDIG,
+    Aequitas,
+    Explorer,
+    Method,
+    NeuronFair,
+    RandomWalk,
+    SymbGen,
+    Themis,
+    TwoPhase,
+)
 from fairprobe.search.seeds import choose_seeds
 
 __all__ = [

@@ -14,7 +14,8 @@ from fairprobe.errors import SettingError
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A search ends when its seeds are used up, or earlier: after `seconds`, or with `wanted` unique IDIs in hand.
+    """A search ends when its seeds are used up, or earlier: after `seconds`, or with `wanted`
+    unique IDIs in hand.
 
     Iterations that are not given are the method's own.
     """
@@ -26,9 +27,17 @@ class Budget:
     wanted: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 1), ("global_iterations", 1), ("local_iterations", 0), ("seconds", 0), ("wanted", 1)):
+        for name, least in (
+            ("seeds", 1),
+            ("global_iterations", 1),
+            ("local_iterations", 0),
+            ("seconds", 0),
+            ("wanted", 1),
+        ):
             value: Any = getattr(self, name)
-            kinds = int | np.integer | float | np.floating if name == "seconds" else int | np.integer
+            kinds = (
+                int | np.integer | float | np.floating if name == "seconds" else int | np.integer
+            )
             is_number = isinstance(value, kinds)
             if value is not None and not (is_number and value >= least):
                 raise SettingError(f"The budget's {name} must be at least {least}; got {value}.")
@@ -36,7 +45,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search is: `done` of `total` steps of all its seeds; `idis` counts repetitions until the search is over."""
+    """Where a search is: `done` of `total` steps of all its seeds; `idis` counts repetitions until
+    the search is over.
+    """
 
     phase: str
     done: int

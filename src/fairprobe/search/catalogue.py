@@ -7,7 +7,20 @@ from typing import Any
 from fairprobe.arrays import Rows
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.interpret import NeuronBias
-from fairprobe.search.methods import ADF, EIDIG, Aequitas, Method, NeuronFair, RandomWalk, SymbGen, Themis, adf, aequitas, eidig, neuronfair
+from fairprobe.search.methods import (
+    ADF,
+    EIDIG,
+    Aequitas,
+    Method,
+    NeuronFair,
+    RandomWalk,
+    SymbGen,
+    Themis,
+    adf,
+    aequitas,
+    eidig,
+    neuronfair,
+)
 
 # Each method's variants, its default first.
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -49,18 +62,30 @@ def looks_inside(name: str) -> bool:
 
 
 def method_named(
-    name: str, variant: str | None = None, *, bias: NeuronBias | None = None, x: Rows | None = None, **settings: Any
+    name: str,
+    variant: str | None = None,
+    *,
+    bias: NeuronBias | None = None,
+    x: Rows | None = None,
+    **settings: Any,
 ) -> Method:
-    """The method of this name. `bias` tells NeuronFair which neurons to push, `x` are the rows whose values SymbGen draws from."""
+    """The method of this name. `bias` tells NeuronFair which neurons to push, `x` are the rows
+    whose values SymbGen draws from.
+    """
     check_method(name, variant)
     if variant is not None:
         settings["variant"] = variant
     if name == "neuronfair":
         if bias is None:
-            raise ModelError("NeuronFair pushes biased neurons and needs the interpretation of a network; see fairprobe.neuron_bias.")
+            raise ModelError(
+                "NeuronFair pushes biased neurons and needs the interpretation of a network; see"
+                " fairprobe.neuron_bias."
+            )
         settings["layer"] = bias.most_biased
     if name == "symbgen":
         if x is None:
-            raise DataError("SymbGen draws people with the values of the training data; give its rows as x.")
+            raise DataError(
+                "SymbGen draws people with the values of the training data; give its rows as x."
+            )
         settings["x"] = x
     return _CLASSES[name](**settings)

@@ -1,4 +1,6 @@
-"""Which attribute moves next, by chance: attributes that matter little to an objective move more often, and keep a row discriminatory."""
+"""Which attribute moves next, by chance: attributes that matter little to an objective move more
+often, and keep a row discriminatory.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ SMALLEST_EFFECT = 1e-6
 
 
 def chances(effect: Rows) -> Rows:
-    """(N, movable attributes) the chance of each attribute, in proportion to the reciprocal of its effect."""
+    """(N, movable attributes) the chance of each attribute, in proportion to the reciprocal of its
+    effect.
+    """
     chance: Rows = np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
     chance /= chance.sum(axis=1, keepdims=True)
     return chance

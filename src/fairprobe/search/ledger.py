@@ -1,10 +1,12 @@
 """The ledger of a search: every instance once, exactly, in bounded memory.
 
-Instances come in by the million, most of them repeated. They are kept as records with a 64-bit key; one sort of the keys finds the
-repetitions. Keys of a domain too wide for 64 bits are hashes: there, records with equal keys are compared in full.
+Instances come in by the million, most of them repeated. They are kept as records with a 64-bit key;
+one sort of the keys finds the repetitions. Keys of a domain too wide for 64 bits are hashes: there,
+records with equal keys are compared in full.
 
-When more than `limit` records wait in memory they go to files, divided by key: equal instances meet in the same file, so each file can be
-cleared of repetitions on its own, and memory never holds more than one.
+When more than `limit` records wait in memory they go to files, divided by key: equal instances meet
+in the same file, so each file can be cleared of repetitions on its own, and memory never holds more
+than one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 
 
 class Ledger:
-    """What a search tried and what it found; the first occurrence of an instance is the one that is kept."""
+    """What a search tried and what it found; the first occurrence of an instance is the one that is
+    kept.
+    """
 
     def __init__(self, domain: Domain, *, limit: int = LIMIT) -> None:
         self.domain = domain
@@ -75,7 +79,9 @@ class Ledger:
         records = np.empty(len(kept), dtype=store.dtype)
         records["key"] = kept
         if not self.domain.exact_keys:
-            records["part"] = self.domain.pack(x if rows is None else x[rows], self.domain.other_columns)
+            records["part"] = self.domain.pack(
+                x if rows is None else x[rows], self.domain.other_columns
+            )
         return records
 
     @property
@@ -124,7 +130,9 @@ class _Store:
                 self._spill()
 
     def unique(self) -> Iterator[Records]:
-        """All records once, a part at a time. Nothing is written for it, so a full disk is no obstacle."""
+        """All records once, a part at a time. Nothing is written for it, so a full disk is no
+        obstacle.
+        """
         self._compact()
         waiting = self._waiting[0] if self._waiting else np.empty(0, dtype=self.dtype)
         if self._folder is None:
@@ -142,7 +150,11 @@ class _Store:
 
     def _compact(self) -> None:
         if self._waiting:
-            self._waiting = [_unique(np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0])]
+            self._waiting = [
+                _unique(
+                    np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+                )
+            ]
             self._rows = len(self._waiting[0])
 
     def _spill(self) -> None:
@@ -161,7 +173,8 @@ class _Store:
             for path in self._files():  # back to what was whole; the records are still in memory
                 os.truncate(path, sizes.get(path, 0))
             raise StorageError(
-                f"The search cannot keep its records in {tempfile.gettempdir()}: {error.strerror}. Free some space or set TMPDIR."
+                f"The search cannot keep its records in {tempfile.gettempdir()}: {error.strerror}."
+                " Free some space or set TMPDIR."
             ) from error
         self._waiting, self._rows = [], 0
 
@@ -178,7 +191,8 @@ class _Store:
 
 def _divided(records: Records) -> list[Records]:
     """The records of each of the `FILES`: equal keys are in the same one."""
-    # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication spreads them.
+    # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication
+    # spreads them.
     number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
     order = np.argsort(number, kind="stable")
     ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
@@ -200,7 +214,9 @@ def _unique(records: Records) -> Records:
 
 
 def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:
-    """Of records sorted by their hash, those that repeat an earlier one of the same hash in full."""
+    """Of records sorted by their hash, those that repeat an earlier one of the same hash in
+    full.
+    """
     same = np.zeros(len(key), dtype=bool)
     same[1:] = (part[1:] == part[:-1]).all(axis=1)
     confirmed = repeated & same

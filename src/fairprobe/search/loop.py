@@ -1,9 +1,11 @@
 """The two-phase search that all methods share, batched over seeds.
 
-Global: every seed goes its method's way until it is discriminatory or its iterations are used up. Local: around every IDI that the global
-phase found, the method takes many small steps. What is judged, counted, accepted and kept is the same for all methods.
+Global: every seed goes its method's way until it is discriminatory or its iterations are used up.
+Local: around every IDI that the global phase found, the method takes many small steps. What is
+judged, counted, accepted and kept is the same for all methods.
 
-Seeds are worked on in chunks, each with a random generator of its own, so that memory stays flat and the result depends only on the seed.
+Seeds are worked on in chunks, each with a random generator of its own, so that memory stays flat
+and the result depends only on the seed.
 """
 
 from __future__ import annotations
@@ -51,23 +53,36 @@ def search(
 ) -> Findings:
     """Searches from `seeds` (rows inside the domain) and returns every IDI once.
 
-    An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped` says so. An error on the way
-    carries what was found until then as `error.findings`. With `save_to` the findings are
-    streamed to that Parquet file, and memory stays flat however many there are. `on_judged` is shown everything that was tried.
+    An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped`
+    says so. An error on the way carries what was found until then as `error.findings`. With
+    `save_to` the findings are streamed to that Parquet file, and memory stays flat however many
+    there are. `on_judged` is shown everything that was tried.
     """
     require_white_box(method, model)
-    if not isinstance(method, TwoPhase | Explorer) or min(method.global_iterations, method.local_iterations) < 0:
-        raise SettingError(f"A method is a TwoPhase or an Explorer with iterations of 0 or more; got {method!r}.")
+    if (
+        not isinstance(method, TwoPhase | Explorer)
+        or min(method.global_iterations, method.local_iterations) < 0
+    ):
+        raise SettingError(
+            f"A method is a TwoPhase or an Explorer with iterations of 0 or more; got {method!r}."
+        )
     check_names(domain)
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
-        raise DomainError(f"{int((~domain.satisfies(seeds)).sum())} seeds break the domain's constraints. Leave them out.")
-    run = _Run(world_of(domain, model, method), method, budget or Budget(), len(seeds), progress, on_judged)
+        raise DomainError(
+            f"{int((~domain.satisfies(seeds)).sum())} seeds break the domain's constraints. Leave"
+            " them out."
+        )
+    run = _Run(
+        world_of(domain, model, method), method, budget or Budget(), len(seeds), progress, on_judged
+    )
     try:
         with one_thread():
             stopped = run.whole(seeds, rng)
         return run.findings(stopped, save_to)
-    except FairprobeError as error:  # a network that fails, a full disk: what was found before is not lost with it
+    except (
+        FairprobeError
+    ) as error:  # a network that fails, a full disk: what was found before is not lost with it
         error.findings = run.findings("failed", None)
         raise
     finally:
@@ -78,8 +93,9 @@ def require_white_box(method: Method, model: Model) -> None:
     """Refuses a black box to a method that must look inside."""
     if method.needs_gradients and not isinstance(model, TorchModel):
         raise ModelError(
-            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black box was given. "
-            "Wrap the nn.Module in fairprobe.TorchModel, or choose a method that only asks: aequitas, symbgen, themis or random."
+            f"The method '{method.name}' looks inside the network and needs a TorchModel; a black"
+            " box was given. Wrap the nn.Module in fairprobe.TorchModel, or choose a method that"
+            " only asks: aequitas, symbgen, themis or random."
         )
 
 
@@ -93,12 +109,20 @@ class _Run:
     """One search: the ledger, the clock, and the two phases."""
 
     def __init__(
-        self, world: World, method: Method, budget: Budget, seeds: int, progress: OnProgress | None, on_judged: OnJudged | None
+        self,
+        world: World,
+        method: Method,
+        budget: Budget,
+        seeds: int,
+        progress: OnProgress | None,
+        on_judged: OnJudged | None,
     ) -> None:
         self.world, self.method, self.budget, self.seeds = world, method, budget, seeds
         self.progress, self.on_judged = progress, on_judged
         self.global_iterations = budget.global_iterations or method.global_iterations
-        self.local_iterations = method.local_iterations if budget.local_iterations is None else budget.local_iterations
+        self.local_iterations = (
+            method.local_iterations if budget.local_iterations is None else budget.local_iterations
+        )
         self.seconds = method.seconds if budget.seconds is None else budget.seconds
         self.ledger = Ledger(world.domain)
         self.clock = Clock()
@@ -127,11 +151,20 @@ class _Run:
                 verdict = judge(self.world.domain, self.world.model, proposal.x)
                 self.enter(proposal.x, verdict, proposal.origin, PHASES.index(proposal.phase))
                 told = proposal
-                proposal = plan.send(verdict)  # before the search may end, so that the method knows all that was judged
+                proposal = plan.send(
+                    verdict
+                )  # before the search may end, so that the method knows all that was judged
                 self.end_if_spent()
                 if self.progress is not None:
                     done = max(told.done, self.clock.wall / self.seconds if self.seconds else 0.0)
-                    self.progress(Progress(told.phase, int(PARTS * min(done, 1.0)), PARTS, self.ledger.idis_with_repetitions))
+                    self.progress(
+                        Progress(
+                            told.phase,
+                            int(PARTS * min(done, 1.0)),
+                            PARTS,
+                            self.ledger.idis_with_repetitions,
+                        )
+                    )
         except StopIteration:
             return
 
@@ -139,11 +172,15 @@ class _Run:
         """Works through the seeds."""
         for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
             self._chunk = chunk
-            starts = self.global_phase(method, seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng)
+            starts = self.global_phase(
+                method, seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng
+            )
             if len(starts) and self.local_iterations:
                 self.local_phase(method, starts, own_rng)
 
-    def global_phase(self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator) -> Walkers:
+    def global_phase(
+        self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator
+    ) -> Walkers:
         """Moves seeds until they are discriminatory; returns these, each once."""
         x = method.starts(self.world, seeds, rng)
         walkers = Walkers.at(x, x, origin, x)
@@ -152,7 +189,11 @@ class _Run:
             walkers.x, verdict = self.judge(walkers.x, walkers.origin, GLOBAL)
             hit = verdict.is_discriminatory
             if hit.any():
-                found.append(Walkers.at(walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], walkers.seed[hit]))
+                found.append(
+                    Walkers.at(
+                        walkers.x[hit], verdict.x_other[hit], walkers.origin[hit], walkers.seed[hit]
+                    )
+                )
             walkers.x_other = verdict.x_other
             walkers.keep(~hit)
             self.tell("global", step)
@@ -160,7 +201,9 @@ class _Run:
                 break
             if step < self.global_iterations:
                 walkers.step = step
-                walkers.x = self.world.moves.snap(method.global_step(self.world, walkers, rng), walkers.seed)
+                walkers.x = self.world.moves.snap(
+                    method.global_step(self.world, walkers, rng), walkers.seed
+                )
         return self._each_once(found)
 
     def local_phase(self, method: TwoPhase, walkers: Walkers, rng: np.random.Generator) -> None:
@@ -169,7 +212,11 @@ class _Run:
         def judge(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
             return self.judge(x, origin, LOCAL)
 
-        for step, _ in zip(range(self.local_iterations), local_walk(self.world, method, walkers, judge, rng), strict=False):
+        for step, _ in zip(
+            range(self.local_iterations),
+            local_walk(self.world, method, walkers, judge, rng),
+            strict=False,
+        ):
             if step % 16 == 0:
                 self.tell("local", self.global_iterations + step)
 
@@ -180,7 +227,9 @@ class _Run:
         return x, verdict
 
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
-        """Enters what was judged into the ledger; ties are told of with a value whose label is certain."""
+        """Enters what was judged into the ledger; ties are told of with a value whose label is
+        certain.
+        """
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
         self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.on_judged is not None:
@@ -191,7 +240,10 @@ class _Run:
         """Ends the search when its time is over or it has as many IDIs as were wanted."""
         if self.seconds is not None and self.clock.wall > self.seconds:
             raise _Spent("seconds")
-        if self.budget.wanted is not None and self.ledger.idis_with_repetitions >= self._count_again_at:
+        if (
+            self.budget.wanted is not None
+            and self.ledger.idis_with_repetitions >= self._count_again_at
+        ):
             missing = self.budget.wanted - self.ledger.count_found()
             if missing <= 0:
                 raise _Spent("wanted")
@@ -199,17 +251,24 @@ class _Run:
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""
-        x, x_other, origin, seed = (np.concatenate([getattr(part, name) for part in found]) for name in ("x", "x_other", "origin", "seed"))
+        x, x_other, origin, seed = (
+            np.concatenate([getattr(part, name) for part in found])
+            for name in ("x", "x_other", "origin", "seed")
+        )
         first = np.zeros(len(x), dtype=bool)
         first[np.unique(self.world.domain.key(x), return_index=True)[1]] = True
         return Walkers.at(x[first], x_other[first], origin[first], seed[first])
 
     def tell(self, phase: str, step: int) -> None:
-        """Tells whoever watches: the seeds of earlier chunks are done, those of this one have done `step` steps."""
+        """Tells whoever watches: the seeds of earlier chunks are done, those of this one have done
+        `step` steps.
+        """
         if self.progress is not None:
             steps = self.global_iterations + self.local_iterations
             done = self._chunk.start * steps + (self._chunk.stop - self._chunk.start) * step
-            self.progress(Progress(phase, done, self.seeds * steps, self.ledger.idis_with_repetitions))
+            self.progress(
+                Progress(phase, done, self.seeds * steps, self.ledger.idis_with_repetitions)
+            )
 
     def findings(self, stopped: str, save_to: Path | None) -> Findings:
         tried = self.ledger.count_tried()
@@ -224,14 +283,24 @@ class _Run:
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,
-            scores={name: np.asarray(value).item() for name, value in self.method.scores(self.world).items()},  # as JSON has them
+            scores={
+                name: np.asarray(value).item()
+                for name, value in self.method.scores(self.world).items()
+            },  # as JSON has them
         )
         findings = Findings.from_records(self.world.domain, self.ledger.found, generation, save_to)
         # The time includes removing duplicates and writing: that is part of the work.
-        return replace(findings, generation=replace(generation, wall_seconds=self.clock.wall, cpu_seconds=self.clock.cpu))
+        return replace(
+            findings,
+            generation=replace(
+                generation, wall_seconds=self.clock.wall, cpu_seconds=self.clock.cpu
+            ),
+        )
 
 
-def _chunks(n: int, values: int, rng: np.random.Generator) -> Iterator[tuple[slice, np.random.Generator]]:
+def _chunks(
+    n: int, values: int, rng: np.random.Generator
+) -> Iterator[tuple[slice, np.random.Generator]]:
     size = max(1, ROWS_AT_ONCE // values)
     starts = range(0, n, size)
     for start, own_rng in zip(starts, rng.spawn(len(starts)), strict=True):

@@ -1,7 +1,9 @@
-"""How a row can change: up a gradient, or by one step of one attribute. Everything stays inside the domain.
+"""How a row can change: up a gradient, or by one step of one attribute. Everything stays inside the
+domain.
 
-Gradients come in the network's columns, moves go in attributes: a number moves by its grain along the sign, a one-hot attribute changes
-to the category with the steepest gradient. Sensitive attributes never move.
+Gradients come in the network's columns, moves go in attributes: a number moves by its grain along
+the sign, a one-hot attribute changes to the category with the steepest gradient. Sensitive
+attributes never move.
 """
 
 from __future__ import annotations
@@ -23,38 +25,63 @@ class Moves:
     """The moves of a domain, as a network with this encoder sees it."""
 
     def __init__(self, domain: Domain, encoder: Encoder | None, *, step: float = 1.0) -> None:
-        if step <= 0 or (step != int(step) and any(attribute.kind != "real" for attribute in domain.attributes)):
-            raise SettingError(f"The step must be a positive whole number on a domain with integers or categories; got {step:g}.")
+        if step <= 0 or (
+            step != int(step) and any(attribute.kind != "real" for attribute in domain.attributes)
+        ):
+            raise SettingError(
+                "The step must be a positive whole number on a domain with integers or categories;"
+                f" got {step:g}."
+            )
         self.domain = domain
         self.columns = domain.other_columns  # the attributes that may move
         spans = encoder.spans if encoder is not None else [(a, 1) for a in range(len(domain))]
         one_hot = set(encoder.one_hot) if encoder is not None else set()
-        self._attribute_of = np.repeat(np.arange(len(domain)), [width for _, width in spans])  # of each of the network's columns
+        self._attribute_of = np.repeat(
+            np.arange(len(domain)), [width for _, width in spans]
+        )  # of each of the network's columns
         self._plain = np.array([a for a in self.columns if a not in one_hot], dtype=np.int64)
         self._plain_at = np.array([spans[a][0] for a in self._plain], dtype=np.int64)
-        # Of each one-hot attribute: the columns of the categories within its bounds, (first, width), and the lowest of these categories.
+        # Of each one-hot attribute: the columns of the categories within its bounds, (first,
+        # width), and the lowest of these categories.
         low, high = domain.low.astype(np.int64), domain.high.astype(np.int64)
         self._groups = [
-            (a, spans[a][0] + int(low[a]), int(high[a] - low[a]) + 1, int(low[a])) for a in self.columns.tolist() if a in one_hot
+            (a, spans[a][0] + int(low[a]), int(high[a] - low[a]) + 1, int(low[a]))
+            for a in self.columns.tolist()
+            if a in one_hot
         ]
-        group_columns = [column for _, first, width, _ in self._groups for column in range(first, first + width)]
+        group_columns = [
+            column for _, first, width, _ in self._groups for column in range(first, first + width)
+        ]
         self._movable = np.array(sorted([*self._plain_at.tolist(), *group_columns]), dtype=np.int64)
-        self._real = np.array([a for a in range(len(domain)) if domain.attributes[a].kind == "real"], dtype=np.int64)
+        self._real = np.array(
+            [a for a in range(len(domain)) if domain.attributes[a].kind == "real"], dtype=np.int64
+        )
         self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
         self._stride = domain.grain * np.float32(step)
 
     def snap(self, x: Rows, anchor: Rows) -> Rows:
-        """Real values at whole distances from those of `anchor`, on a fine grid: there and back is the same number, not its neighbour."""
+        """Real values at whole distances from those of `anchor`, on a fine grid: there and back is
+        the same number, not its neighbour.
+        """
         if len(self._real) == 0:
             return x
-        at, unit = anchor[:, self._real].astype(np.float64), self.domain.grain[self._real].astype(np.float64) / GRID
+        at, unit = (
+            anchor[:, self._real].astype(np.float64),
+            self.domain.grain[self._real].astype(np.float64) / GRID,
+        )
         snapped = x.copy()
         snapped[:, self._real] = at + np.rint((x[:, self._real] - at) / unit) * unit
         snapped = self.domain.clip(snapped)
-        return np.where(self.domain.satisfies(snapped)[:, None], snapped, x) if self.domain.constraints else snapped
+        return (
+            np.where(self.domain.satisfies(snapped)[:, None], snapped, x)
+            if self.domain.constraints
+            else snapped
+        )
 
     def effect(self, x: Rows, *gradients: Rows) -> Rows:
-        """(N, movable attributes) how much one step of each attribute changes the objective, to first order; summed over gradients."""
+        """(N, movable attributes) how much one step of each attribute changes the objective, to
+        first order; summed over gradients.
+        """
         total: Rows = reduce(np.add, map(np.abs, gradients))
         size = total[:, self._plain_at] * self._stride[self._plain]
         if not self._groups:
@@ -65,11 +92,17 @@ class Moves:
             current = x[:, attribute : attribute + 1].astype(np.int64) - lowest
             for gradient in gradients:
                 part = gradient[:, first : first + width]
-                effect[:, attribute] += np.abs(part - np.take_along_axis(part, current, axis=1)).max(axis=1)
+                effect[:, attribute] += np.abs(
+                    part - np.take_along_axis(part, current, axis=1)
+                ).max(axis=1)
         return effect[:, self.columns]
 
-    def ascend(self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
-        """One step of every attribute along `direction`, or of those in `mask` (N, A). No direction at all: a random one."""
+    def ascend(
+        self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None
+    ) -> Rows:
+        """One step of every attribute along `direction`, or of those in `mask` (N, A). No direction
+        at all: a random one.
+        """
         flat = ~direction[:, self._movable].any(axis=1)
         if flat.any():
             direction = direction.copy()
@@ -77,25 +110,33 @@ class Moves:
         return self._along(x, direction, rng, mask)
 
     def agree(self, x: Rows, g: Rows, g_other: Rows, *, rng: np.random.Generator) -> Rows:
-        """One step of the attributes on which the gradients of both rows of a pair agree in sign; if they agree on none, one step of a
-        random attribute up the row's own gradient. A gradient of zero says nothing: the row stays."""
+        """One step of the attributes on which the gradients of both rows of a pair agree in sign;
+        if they agree on none, one step of a random attribute up the row's own gradient. A gradient
+        of zero says nothing: the row stays.
+        """
         g, g_other = (self._from_here(x, each) for each in (g, g_other))
         same = np.sign(g) == np.sign(g_other)
         direction = np.where(same, g + g_other, np.float32(0))
         nowhere = ~same[:, self._movable].any(axis=1)
         if nowhere.any():
             chosen = rng.choice(self.columns, int(nowhere.sum()))
-            direction[nowhere] = np.where(self._attribute_of == chosen[:, None], g[nowhere], np.float32(0))
+            direction[nowhere] = np.where(
+                self._attribute_of == chosen[:, None], g[nowhere], np.float32(0)
+            )
         return self._along(x, direction, rng)
 
     def _from_here(self, x: Rows, gradient: Rows) -> Rows:
-        """What a change of category brings: the gradient of the new one less that of the old one."""
+        """What a change of category brings: the gradient of the new one less that of the old
+        one.
+        """
         if not self._groups:
             return gradient
         change = gradient.copy()
         for attribute, first, width, lowest in self._groups:
             current = x[:, attribute : attribute + 1].astype(np.int64) - lowest
-            change[:, first : first + width] -= np.take_along_axis(change[:, first : first + width], current, axis=1)
+            change[:, first : first + width] -= np.take_along_axis(
+                change[:, first : first + width], current, axis=1
+            )
         return change
 
     def wander(self, x: Rows, *, rng: np.random.Generator) -> Rows:
@@ -105,7 +146,9 @@ class Moves:
     def _random_direction(self, n: int, rng: np.random.Generator) -> Rows:
         return rng.integers(-1, 2, (n, len(self._attribute_of))).astype(np.float32)
 
-    def _along(self, x: Rows, direction: Rows, rng: np.random.Generator, mask: Mask | None = None) -> Rows:
+    def _along(
+        self, x: Rows, direction: Rows, rng: np.random.Generator, mask: Mask | None = None
+    ) -> Rows:
         new = x.copy()
         new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
         for attribute, first, width, lowest in self._groups:
@@ -118,8 +161,12 @@ class Moves:
             new = np.where(mask, new, x)
         return self._settle(x, self.domain.clip(new), rng)
 
-    def nudge(self, x: Rows, attribute: Ints, *, rng: np.random.Generator, up: Mask | None = None) -> Rows:
-        """One step, up or down (by chance, unless told), of one attribute of each row; another category by chance where it is one-hot."""
+    def nudge(
+        self, x: Rows, attribute: Ints, *, rng: np.random.Generator, up: Mask | None = None
+    ) -> Rows:
+        """One step, up or down (by chance, unless told), of one attribute of each row; another
+        category by chance where it is one-hot.
+        """
         row = np.arange(len(x))
         new = x.copy()
         if up is None:
@@ -127,13 +174,19 @@ class Moves:
         moved = x[row, attribute] + np.where(up, self._stride[attribute], -self._stride[attribute])
         if self._groups:
             low, high = self.domain.low[attribute], self.domain.high[attribute]
-            other = low + np.floor(rng.random(len(x)) * (high - low)).astype(np.float32)  # of all categories but the current one
+            other = low + np.floor(rng.random(len(x)) * (high - low)).astype(
+                np.float32
+            )  # of all categories but the current one
             moved = np.where(self._is_group[attribute], other + (other >= x[row, attribute]), moved)
-        new[row, attribute] = np.clip(moved, self.domain.low[attribute], self.domain.high[attribute])
+        new[row, attribute] = np.clip(
+            moved, self.domain.low[attribute], self.domain.high[attribute]
+        )
         return self._settle(x, new, rng)
 
     def _settle(self, x: Rows, new: Rows, rng: np.random.Generator) -> Rows:
-        """Where a move breaks a constraint, a random part of it is tried; where none holds, the row stays."""
+        """Where a move breaks a constraint, a random part of it is tried; where none holds, the row
+        stays.
+        """
         if not self.domain.constraints:
             return new
         settled = self.domain.repair(new)

@@ -1,6 +1,8 @@
-"""Comparisons that give every method the same starts and the same number of instances from each, whatever its own plan.
+"""Comparisons that give every method the same starts and the same number of instances from each,
+whatever its own plan.
 
-The papers compare the local phase this way: the same IDIs as starts, and from each so many different instances (or IDIs).
+The papers compare the local phase this way: the same IDIs as starts, and from each so many
+different instances (or IDIs).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from fairprobe.search.walk import local_walk
 
 @dataclass
 class Trail:
-    """What came of one start: how many different instances were tried, and those of them that are IDIs."""
+    """What came of one start: how many different instances were tried, and those of them that are
+    IDIs.
+    """
 
     start: Rows
     tried: int = 0
@@ -48,32 +52,55 @@ def from_each(
     idis: int | None = None,
     patience: int = 5,
 ) -> list[Trail]:
-    """Looks around each start, an IDI, until it has tried so many different `instances`, or found so many different `idis`.
+    """Looks around each start, an IDI, until it has tried so many different `instances`, or found
+    so many different `idis`.
 
-    A walk that is caught can have no new neighbours: it is given up after `patience` times as many steps as were wanted.
+    A walk that is caught can have no new neighbours: it is given up after `patience` times as many
+    steps as were wanted.
     """
-    if (instances is None) == (idis is None) or min(wanted := instances or idis or 0, patience) < 1 or wanted != int(wanted):
+    if (
+        (instances is None) == (idis is None)
+        or min(wanted := instances or idis or 0, patience) < 1
+        or wanted != int(wanted)
+    ):
         raise SettingError(
-            f"Give either the number of instances from each start or the number of IDIs, 1 or more; got {instances} and {idis}, "
-            f"with a patience of {patience}."
+            "Give either the number of instances from each start or the number of IDIs, 1 or more;"
+            f" got {instances} and {idis}, with a patience of {patience}."
         )
     if not method.uses_seeds:
-        raise SettingError(f"The method '{method.name}' draws from the whole domain, so it cannot be compared from given starts.")
+        raise SettingError(
+            f"The method '{method.name}' draws from the whole domain, so it cannot be compared from"
+            " given starts."
+        )
     require_white_box(method, model)
     starts = domain.require_inside(starts, what="starts")
     verdict = judge(domain, model, starts)
     if not verdict.is_discriminatory.all():
-        raise DataError(f"{int((~verdict.is_discriminatory).sum())} of {len(starts)} starts are no IDIs; a local phase starts from IDIs.")
+        raise DataError(
+            f"{int((~verdict.is_discriminatory).sum())} of {len(starts)} starts are no IDIs; a"
+            " local phase starts from IDIs."
+        )
     run = _Comparison(domain, model, method, instances, idis, patience)
     with one_thread():
         if isinstance(method, TwoPhase):
             return run.walk(method, starts, verdict, rng)
         assert isinstance(method, Explorer)
-        return [run.explore(method, start[None], own_rng) for start, own_rng in zip(starts, rng.spawn(len(starts)), strict=True)]
+        return [
+            run.explore(method, start[None], own_rng)
+            for start, own_rng in zip(starts, rng.spawn(len(starts)), strict=True)
+        ]
 
 
 class _Comparison:
-    def __init__(self, domain: Domain, model: Model, method: Method, instances: int | None, idis: int | None, patience: int) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        model: Model,
+        method: Method,
+        instances: int | None,
+        idis: int | None,
+        patience: int,
+    ) -> None:
         self.world: World = world_of(domain, model, method)
         self.instances, self.idis = instances, idis
         self.steps = patience * (instances or idis or 1)
@@ -83,28 +110,50 @@ class _Comparison:
         return Trail(start, _seen={self.part(start[None])[0].tobytes()})
 
     def part(self, x: Rows) -> Rows:
-        return np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(0)  # -0 is 0
+        return np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(
+            0
+        )  # -0 is 0
 
     def is_done(self, trail: Trail) -> bool:
-        return trail.tried >= self.instances if self.instances is not None else len(trail.idis) >= (self.idis or 0)
+        return (
+            trail.tried >= self.instances
+            if self.instances is not None
+            else len(trail.idis) >= (self.idis or 0)
+        )
 
     def enter(self, trails: list[Trail], origin: Ints, x: Rows, verdict: Verdict) -> None:
         parts = self.part(x)
-        for number, row, part, is_idi in zip(origin.tolist(), x, parts, verdict.is_discriminatory.tolist(), strict=True):
+        for number, row, part, is_idi in zip(
+            origin.tolist(), x, parts, verdict.is_discriminatory.tolist(), strict=True
+        ):
             if not self.is_done(trails[number]):
                 trails[number].add(row, part.tobytes(), is_idi)
 
-    def walk(self, method: TwoPhase, starts: Rows, verdict: Verdict, rng: np.random.Generator) -> list[Trail]:
+    def walk(
+        self, method: TwoPhase, starts: Rows, verdict: Verdict, rng: np.random.Generator
+    ) -> list[Trail]:
         trails = [self.trail(start) for start in starts]
         walkers = Walkers.at(starts, verdict.x_other, np.arange(len(starts)), starts)
 
         def ask(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
             del origin
-            return without_ties(self.world.domain, self.world.model, x, judge(self.world.domain, self.world.model, x))
+            return without_ties(
+                self.world.domain,
+                self.world.model,
+                x,
+                judge(self.world.domain, self.world.model, x),
+            )
 
-        for _, (x, answer) in zip(range(self.steps), local_walk(self.world, method, walkers, ask, rng), strict=False):
+        for _, (x, answer) in zip(
+            range(self.steps), local_walk(self.world, method, walkers, ask, rng), strict=False
+        ):
             self.enter(trails, walkers.origin, x, answer)
-            walkers.keep(np.array([not self.is_done(trails[number]) for number in walkers.origin.tolist()], dtype=bool))
+            walkers.keep(
+                np.array(
+                    [not self.is_done(trails[number]) for number in walkers.origin.tolist()],
+                    dtype=bool,
+                )
+            )
         return trails
 
     def explore(self, method: Explorer, start: Rows, rng: np.random.Generator) -> Trail:

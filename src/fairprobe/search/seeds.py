@@ -1,4 +1,6 @@
-"""Where a search starts: rows of the data, taken in turn from clusters so that all kinds of people are among them."""
+"""Where a search starts: rows of the data, taken in turn from clusters so that all kinds of people
+are among them.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,30 @@ CLUSTERS = 4
 ROUNDS = 20  # of drawing that bring nobody new, until the domain is taken to have no more people
 
 
-def choose_seeds(domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS) -> Rows:
+def choose_seeds(
+    domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS
+) -> Rows:
     """`n` different rows, clipped into the domain, round-robin from k-means clusters.
 
-    What the data lacks is drawn from the domain; a domain with fewer people than that gives all it has.
+    What the data lacks is drawn from the domain; a domain with fewer people than that gives all it
+    has.
     """
     inside = domain.clip(x)
     inside = inside[domain.satisfies(inside)]
     if len(inside) == 0:
-        raise DataError("No row of the data obeys the domain's constraints, so there is no seed to start from.")
+        raise DataError(
+            "No row of the data obeys the domain's constraints, so there is no seed to start from."
+        )
     _, first = np.unique(domain.key(inside), return_index=True)
     rows = inside[np.sort(first)]
-    # Attributes count alike: on raw codes, the one with the widest range would make the clusters alone.
+    # Attributes count alike: on raw codes, the one with the widest range would make the clusters
+    # alone.
     scaled = (rows - domain.low) / np.maximum(domain.high - domain.low, 1e-9)
     groups = min(clusters, len(np.unique(scaled, axis=0)))
     cluster = KMeans(groups, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(scaled)
     shuffled = rng.permutation(len(rows))
-    # The place of each row within its cluster; sorting by it deals one row from every cluster before the second of any.
+    # The place of each row within its cluster; sorting by it deals one row from every cluster
+    # before the second of any.
     order = shuffled[np.argsort(cluster[shuffled], kind="stable")]
     _, starts, sizes = np.unique(cluster[order], return_index=True, return_counts=True)
     place = np.arange(len(rows)) - np.repeat(starts, sizes)

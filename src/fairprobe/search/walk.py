@@ -17,8 +17,12 @@ ACCEPT_A_MISS = exp(-1)  # basin hopping at temperature 1
 Judge: TypeAlias = Callable[[Rows, Ints], tuple[Rows, Verdict]]
 
 
-def local_walk(world: World, method: TwoPhase, walkers: Walkers, judge: Judge, rng: np.random.Generator) -> Iterator[tuple[Rows, Verdict]]:
-    """Endless steps of all walkers: what was tried, and what the judge says of it. Between two steps the caller may let walkers go."""
+def local_walk(
+    world: World, method: TwoPhase, walkers: Walkers, judge: Judge, rng: np.random.Generator
+) -> Iterator[tuple[Rows, Verdict]]:
+    """Endless steps of all walkers: what was tried, and what the judge says of it. Between two
+    steps the caller may let walkers go.
+    """
     walkers.step = 0
     while len(walkers):
         candidate = world.moves.snap(method.local_step(world, walkers, rng), walkers.seed)

@@ -1,7 +1,9 @@
-"""CelebA: `img_align_celeba/000001.jpg`, forty attributes in `list_attr_celeba`, the test part in `list_eval_partition`.
+"""CelebA: `img_align_celeba/000001.jpg`, forty attributes in `list_attr_celeba`, the test part in
+`list_eval_partition`.
 
-Liu, Luo, Wang and Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015. The lists come as text or, from other places, as CSV.
-`Male` is read as gender and `Young` as age; the others keep their names. There is no race; `pale_skin` is not the same.
+Liu, Luo, Wang and Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015. The lists come as
+text or, from other places, as CSV. `Male` is read as gender and `Young` as age; the others keep
+their names. There is no race; `pale_skin` is not the same.
 """
 
 from __future__ import annotations
@@ -11,39 +13,87 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing, below, first_file, first_folder, own_test_part, table
+from fairprobe.datasets.image_layouts.base import (
+    ImageAttribute,
+    Listing,
+    below,
+    first_file,
+    first_folder,
+    own_test_part,
+    table,
+)
 from fairprobe.errors import DataError
 
 NAMES = {"Male": ("gender", ("female", "male")), "Young": ("age", ("old", "young"))}
-FOLDERS = ("img_align_celeba/img_align_celeba", "img_align_celeba", "Img/img_align_celeba", "img_celeba", "")
+FOLDERS = (
+    "img_align_celeba/img_align_celeba",
+    "img_align_celeba",
+    "Img/img_align_celeba",
+    "img_celeba",
+    "",
+)
 TEST = "2"  # 0 is for learning, 1 for validation
 
 
 def listing(root: Path) -> Listing | None:
     """The pictures of a CelebA folder; None if it is none."""
-    listed = first_file(root, [f"{folder}list_attr_celeba.{ending}" for folder in ("", "Anno/") for ending in ("txt", "csv")])
+    listed = first_file(
+        root,
+        [
+            f"{folder}list_attr_celeba.{ending}"
+            for folder in ("", "Anno/")
+            for ending in ("txt", "csv")
+        ],
+    )
     if listed is None:
         return None
     frame = _read(listed, ["Male"], skiprows=1)
     pictures = first_folder(root, FOLDERS) or root
     signs = {name: frame[name].to_numpy() for name in frame.columns}
-    known = ("-1", "0", "1", *([""] if listed.suffix == ".csv" else []))  # in a text, a word that is missing moves those after it
+    known = (
+        "-1",
+        "0",
+        "1",
+        *([""] if listed.suffix == ".csv" else []),
+    )  # in a text, a word that is missing moves those after it
     for name, column in signs.items():
         strange = ~np.isin(column, known)
         if strange.any():
             which, word = frame.index[strange][0], column[strange][0]
-            raise DataError(f"{listed}: the attribute {name} must be 1 or -1; {which} has '{word}'. Get the file again.")
-    attributes = dict(_attribute(name, np.where(column == "", -1, column == "1").astype(np.int64)) for name, column in signs.items())
-    divided = first_file(root, [f"{folder}list_eval_partition.{ending}" for folder in ("", "Eval/") for ending in ("txt", "csv")])
+            raise DataError(
+                f"{listed}: the attribute {name} must be 1 or -1; {which} has '{word}'. Get the"
+                " file again."
+            )
+    attributes = dict(
+        _attribute(name, np.where(column == "", -1, column == "1").astype(np.int64))
+        for name, column in signs.items()
+    )
+    divided = first_file(
+        root,
+        [
+            f"{folder}list_eval_partition.{ending}"
+            for folder in ("", "Eval/")
+            for ending in ("txt", "csv")
+        ],
+    )
     held_out = None
     if divided is not None:
         parts = _read(divided, [], names=["image_id", "partition"])
-        held_out = parts.loc[~parts.index.duplicated(), "partition"].reindex(frame.index).eq(TEST).to_numpy(dtype=bool)
+        held_out = (
+            parts.loc[~parts.index.duplicated(), "partition"]
+            .reindex(frame.index)
+            .eq(TEST)
+            .to_numpy(dtype=bool)
+        )
         held_out = own_test_part(held_out)
-    return Listing("CelebA", tuple(below(pictures, str(name)) for name in frame.index), attributes, held_out)
+    return Listing(
+        "CelebA", tuple(below(pictures, str(name)) for name in frame.index), attributes, held_out
+    )
 
 
-def _attribute(name: str, codes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[str, ImageAttribute]:
+def _attribute(
+    name: str, codes: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[str, ImageAttribute]:
     key, values = NAMES.get(name, (name.lower(), ("no", "yes")))
     return key, ImageAttribute(values, codes)
 

@@ -1,6 +1,8 @@
-"""FairFace: `train/1.jpg`, `val/1.jpg`, with `fairface_label_train.csv` and `fairface_label_val.csv`. `val` is the test part.
+"""FairFace: `train/1.jpg`, `val/1.jpg`, with `fairface_label_train.csv` and
+`fairface_label_val.csv`. `val` is the test part.
 
-Kärkkäinen and Joo, "FairFace: Face Attribute Dataset for Balanced Race, Gender, and Age for Bias Measurement and Mitigation", WACV 2021.
+Kärkkäinen and Joo, "FairFace: Face Attribute Dataset for Balanced Race, Gender, and Age for Bias
+Measurement and Mitigation", WACV 2021.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ import pandas as pd
 from fairprobe.datasets.image_layouts.base import Listing, below, coded, own_test_part, table
 
 GENDERS = ("Male", "Female")
-RACES = ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern")
+RACES = (
+    "White",
+    "Black",
+    "Latino_Hispanic",
+    "East Asian",
+    "Southeast Asian",
+    "Indian",
+    "Middle Eastern",
+)
 AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 PARTS = ("train", "val")
 
@@ -33,4 +43,9 @@ def listing(root: Path) -> Listing | None:
         "age": coded(frame["age"].tolist(), AGES),
     }
     held_out = (frame["part"] == "val").to_numpy(dtype=bool)
-    return Listing("FairFace", tuple(below(root, name) for name in frame["file"]), attributes, own_test_part(held_out))
+    return Listing(
+        "FairFace",
+        tuple(below(root, name) for name in frame["file"]),
+        attributes,
+        own_test_part(held_out),
+    )

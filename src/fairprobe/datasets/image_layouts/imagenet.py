@@ -1,6 +1,8 @@
-"""Pictures in a folder for each class, as ImageNet has them, `train` and `val` above or not: the pictures without a face.
+"""Pictures in a folder for each class, as ImageNet has them, `train` and `val` above or not: the
+pictures without a face.
 
-Russakovsky et al., "ImageNet Large Scale Visual Recognition Challenge", IJCV 2015. The classes are of no interest here.
+Russakovsky et al., "ImageNet Large Scale Visual Recognition Challenge", IJCV 2015. The classes are
+of no interest here.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ HELD_OUT = ("val", "test")
 
 def listing(root: Path) -> Listing | None:
     """All pictures below the folder; None if there are none."""
-    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in ENDINGS and not path.name.startswith(".")]
+    paths = [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.suffix.lower() in ENDINGS and not path.name.startswith(".")
+    ]
     held_out = np.array([path.relative_to(root).parts[0] in HELD_OUT for path in paths], dtype=bool)
     if not paths:
         return None

@@ -1,8 +1,10 @@
 """Labeled Faces in the Wild: `Aaron_Eckhart/Aaron_Eckhart_0001.jpg`, in a folder for each person.
 
-Huang, Ramesh, Berg and Learned-Miller, "Labeled Faces in the Wild", 2007. Gender and race are from `lfw_attributes.txt` (Kumar, Berg,
-Belhumeur and Nayar, ICCV 2009: outputs of classifiers, above 0 where the attribute is there; the race is the greatest of four), or gender
-alone from the hand-made lists `male_names.txt` and `female_names.txt`, which go before it. A person is wholly learnt from or held out.
+Huang, Ramesh, Berg and Learned-Miller, "Labeled Faces in the Wild", 2007. Gender and race are from
+`lfw_attributes.txt` (Kumar, Berg, Belhumeur and Nayar, ICCV 2009: outputs of classifiers, above 0
+where the attribute is there; the race is the greatest of four), or gender alone from the hand-made
+lists `male_names.txt` and `female_names.txt`, which go before it. A person is wholly learnt from or
+held out.
 """
 
 from __future__ import annotations
@@ -11,7 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fairprobe.datasets.image_layouts.base import ENDINGS, ImageAttribute, Listing, first_file, table
+from fairprobe.datasets.image_layouts.base import (
+    ENDINGS,
+    ImageAttribute,
+    Listing,
+    first_file,
+    table,
+)
 from fairprobe.errors import DataError
 
 GENDERS = ("female", "male")
@@ -23,16 +31,26 @@ FOLDERS = ("", "lfw/", "lfw-deepfunneled/", "lfw_funneled/")
 def listing(root: Path) -> Listing | None:
     """The pictures of an LFW folder; None if it is none."""
     attributes = first_file(root, [f"{folder}lfw_attributes.txt" for folder in FOLDERS])
-    lists = {name: path for name in LISTS if (path := first_file(root, [f"{folder}{name}" for folder in FOLDERS])) is not None}
+    lists = {
+        name: path
+        for name in LISTS
+        if (path := first_file(root, [f"{folder}{name}" for folder in FOLDERS])) is not None
+    }
     if attributes is None and len(lists) < len(LISTS):
         return None
-    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in ENDINGS and path.name.startswith(f"{path.parent.name}_")]
+    paths = [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.suffix.lower() in ENDINGS and path.name.startswith(f"{path.parent.name}_")
+    ]
     keys = [path.stem for path in paths]
     scores = _scores(attributes) if attributes is not None else {}
     gender = {key: int(one[0] > 0) for key, one in scores.items()}
     for name, path in lists.items():
         text = path.read_text(encoding="utf-8", errors="replace")
-        gender.update({Path(line.strip()).stem: LISTS[name] for line in text.splitlines() if line.strip()})
+        gender.update(
+            {Path(line.strip()).stem: LISTS[name] for line in text.splitlines() if line.strip()}
+        )
     race = {key: int(np.argmax(one[1:])) for key, one in scores.items()}
     found = {"gender": _attribute(GENDERS, keys, gender)}
     if race:
@@ -46,15 +64,30 @@ def _attribute(values: tuple[str, ...], keys: list[str], known: dict[str, int]) 
 
 
 def _scores(path: Path) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Male and the four races of each picture. The heading is the second line and begins with a sign of its own."""
+    """Male and the four races of each picture. The heading is the second line and begins with a
+    sign of its own.
+    """
     wanted = ["Male", *RACES]
     with path.open(encoding="utf-8", errors="replace") as file:
         file.readline()
         names = file.readline().lstrip("#").strip().split("\t")
-    frame = table(path, ["person", "imagenum", *wanted], sep="\t", skiprows=2, names=names, header=None, index_col=False)
+    frame = table(
+        path,
+        ["person", "imagenum", *wanted],
+        sep="\t",
+        skiprows=2,
+        names=names,
+        header=None,
+        index_col=False,
+    )
     try:
         numbers = frame[wanted].astype(float).to_numpy()
-        keys = [f"{person.replace(' ', '_')}_{int(number):04d}" for person, number in zip(frame["person"], frame["imagenum"], strict=True)]
+        keys = [
+            f"{person.replace(' ', '_')}_{int(number):04d}"
+            for person, number in zip(frame["person"], frame["imagenum"], strict=True)
+        ]
     except ValueError as error:
-        raise DataError(f"{path} has something else than numbers in it: {error}. Get the file again.") from error
+        raise DataError(
+            f"{path} has something else than numbers in it: {error}. Get the file again."
+        ) from error
     return dict(zip(keys, numbers, strict=True))

@@ -1,9 +1,12 @@
-"""Pictures in one `.npz` file: the arrays of the assets (faces of FairFace, with and without CIFAR-10), or a user's own.
+"""Pictures in one `.npz` file: the arrays of the assets (faces of FairFace, with and without
+CIFAR-10), or a user's own.
 
-`images` are bytes (N, height, width, 3) or (N, 3, height, width), grey ones (N, height, width), or numbers from 0 to 1; or `jpeg` is all
-files in a row and `offsets` (N + 1) where each begins. `is_face` (0, 1), or `y` with `y_names`, is what a network shall see; without
-either all are faces. `split` is 0 where a picture may be learnt from. Every other array of N whole numbers or words is an attribute:
-`gender` with its `gender_names`; 255 in bytes, a negative number or an empty word is unknown. Nothing is unpickled.
+`images` are bytes (N, height, width, 3) or (N, 3, height, width), grey ones (N, height, width), or
+numbers from 0 to 1; or `jpeg` is all files in a row and `offsets` (N + 1) where each begins.
+`is_face` (0, 1), or `y` with `y_names`, is what a network shall see; without either all are faces.
+`split` is 0 where a picture may be learnt from. Every other array of N whole numbers or words is an
+attribute: `gender` with its `gender_names`; 255 in bytes, a negative number or an empty word is
+unknown. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from fairprobe.errors import DataError, FairprobeError, StorageError
 Array = npt.NDArray[Any]
 
 NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
-MOST_VALUES = 50  # of an attribute: what has more, such as a file's name, tells pictures apart, not groups
+MOST_VALUES = (
+    50  # of an attribute: what has more, such as a file's name, tells pictures apart, not groups
+)
 TOO_MANY = f"has more than {MOST_VALUES} values"
 UNKNOWN_BYTE = 255
 FACE_CLASSES = ("not a face", "face")
@@ -47,7 +52,9 @@ class Stored:
 
 
 def read(path: Path) -> Stored:
-    """The file's pictures and what is known of them; an array that does not fit is an error that names it."""
+    """The file's pictures and what is known of them; an array that does not fit is an error that
+    names it.
+    """
     arrays = _arrays(path)
     told = Told(path.parent)
     images, usable = _jpegs(arrays, path, told) if "jpeg" in arrays else _pixels(arrays, path, told)
@@ -75,7 +82,10 @@ def _arrays(path: Path) -> dict[str, Array]:
     try:
         with path.open("rb") as file:
             if not is_zipfile(file):
-                raise StorageError(f"{path} is no .npz file. Expected a folder of faces, or an .npz that numpy.savez has written.")
+                raise StorageError(
+                    f"{path} is no .npz file. Expected a folder of faces, or an .npz that"
+                    " numpy.savez has written."
+                )
         with np.load(path, allow_pickle=False) as stored:
             for name in stored.files:
                 array = stored[name]
@@ -83,31 +93,44 @@ def _arrays(path: Path) -> dict[str, Array]:
                     arrays[name] = array
     except FairprobeError:
         raise
-    except (BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, MemoryError) as error:
+    except (
+        BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
         where = f" (`{name}`)" if name else ""
         why = str(error).strip().rstrip(".") or type(error).__name__
         raise StorageError(
-            f"{path} cannot be read as an .npz of plain arrays{where}: {why}. Write it again with numpy.savez, words as "
-            "numpy.array(words, dtype=str)."
+            f"{path} cannot be read as an .npz of plain arrays{where}: {why}. Write it again with"
+            " numpy.savez, words as numpy.array(words, dtype=str)."
         ) from error
     return arrays
 
 
 def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
     if "images" not in arrays:
-        raise DataError(f"{path} has no array `images`, nor `jpeg` with `offsets`; it has {', '.join(arrays) or 'none'}.")
+        raise DataError(
+            f"{path} has no array `images`, nor `jpeg` with `offsets`; it has"
+            f" {', '.join(arrays) or 'none'}."
+        )
     images = arrays["images"]
     if images.dtype.kind == "f" and images.size:
         if not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
             raise DataError(
-                f"{path}: `images` are {images.dtype} from {images.min():g} to {images.max():g}, outside 0 to 1. Divide them by their "
-                "greatest value, or save bytes: images.astype(numpy.uint8)."
+                f"{path}: `images` are {images.dtype} from {images.min():g} to {images.max():g},"
+                " outside 0 to 1. Divide them by their greatest value, or save bytes:"
+                " images.astype(numpy.uint8)."
             )
         images = np.round(images * 255).astype(np.uint8)
         told.empty.append(f"The numbers of {path.name} are rounded to bytes.")
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
         raise DataError(
-            f"{path}: `images` must be bytes (number, height, width, 3), or numbers from 0 to 1; got {images.dtype} {images.shape}."
+            f"{path}: `images` must be bytes (number, height, width, 3), or numbers from 0 to 1;"
+            f" got {images.dtype} {images.shape}."
         )
     if images.ndim == 3:
         images = images[..., None]
@@ -115,7 +138,10 @@ def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes,
         images = images.transpose(0, 3, 1, 2)
     channels = images.shape[1]
     if channels not in (1, 3, 4):
-        raise DataError(f"{path}: `images` have {channels} channels; expected 3, or 1 for grey, or 4 with an alpha channel.")
+        raise DataError(
+            f"{path}: `images` have {channels} channels; expected 3, or 1 for grey, or 4 with an"
+            " alpha channel."
+        )
     if channels == 1:
         images = np.repeat(images, 3, axis=1)
         told.empty.append(f"The images of {path.name} are grey and get three equal channels.")
@@ -127,18 +153,42 @@ def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes,
 def _jpegs(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
     """The pictures that can be read and have the commonest size, and which those are."""
     content, offsets = arrays["jpeg"], arrays.get("offsets", np.empty(0))
-    fits = content.dtype == np.uint8 and content.ndim == 1 and offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1
-    if not fits or offsets[0] < 0 or offsets[-1] > len(content) or (offsets[1:] < offsets[:-1]).any():
-        raise DataError(f"{path}: `jpeg` must be bytes and `offsets` whole numbers that rise from 0 to their number. Write the file again.")
+    fits = (
+        content.dtype == np.uint8
+        and content.ndim == 1
+        and offsets.ndim == 1
+        and offsets.dtype.kind in "iu"
+        and len(offsets) > 1
+    )
+    if (
+        not fits
+        or offsets[0] < 0
+        or offsets[-1] > len(content)
+        or (offsets[1:] < offsets[:-1]).any()
+    ):
+        raise DataError(
+            f"{path}: `jpeg` must be bytes and `offsets` whole numbers that rise from 0 to their"
+            " number. Write the file again."
+        )
     names = [path.with_name(f"{path.name}[{at}]") for at in range(len(offsets) - 1)]
-    read_one = (read_picture(name, told, content=content[offsets[at] : offsets[at + 1]].tobytes()) for at, name in enumerate(names))
+    read_one = (
+        read_picture(name, told, content=content[offsets[at] : offsets[at + 1]].tobytes())
+        for at, name in enumerate(names)
+    )
     pictures = list(read_one)
     shapes = [picture.shape for picture in pictures if picture is not None]
     if not shapes:
         raise DataError(f"No image of {path} can be read. {' '.join(told.messages())}")
     wanted = max(set(shapes), key=lambda shape: (shapes.count(shape), shape))
     usable = np.array([picture is not None and picture.shape == wanted for picture in pictures])
-    told.note("size", (name for name, one in zip(names, pictures, strict=True) if one is not None and one.shape != wanted))
+    told.note(
+        "size",
+        (
+            name
+            for name, one in zip(names, pictures, strict=True)
+            if one is not None and one.shape != wanted
+        ),
+    )
     return np.stack([one for one in pictures if one is not None and one.shape == wanted]), usable
 
 
@@ -146,24 +196,34 @@ def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints,
     if "is_face" in arrays:
         y = _codes(arrays["is_face"], "is_face", count, path)
         if not np.isin(y, (0, 1)).all():
-            raise DataError(f"{path}: `is_face` must be 0 or 1; got {sorted(set(y.tolist()) - {0, 1})[:3]}.")
+            raise DataError(
+                f"{path}: `is_face` must be 0 or 1; got {sorted(set(y.tolist()) - {0, 1})[:3]}."
+            )
         return y, FACE_CLASSES
     if "y" in arrays:
         y = _codes(arrays["y"], "y", count, path)
         names = _names("y", arrays, path) or tuple(map(str, range(int(y.max()) + 1)))
         if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
-            raise DataError(f"{path}: `y` must be places in `y_names`, from 0; got {y.min()} to {y.max()} and {len(names)} names.")
+            raise DataError(
+                f"{path}: `y` must be places in `y_names`, from 0; got {y.min()} to {y.max()} and"
+                f" {len(names)} names."
+            )
         return y, names
     return np.ones(count, dtype=np.int64), FACE_CLASSES
 
 
 def _codes(array: Array, name: str, count: int, path: Path) -> Ints:
     if array.shape != (count,) or array.dtype.kind not in "iub":
-        raise DataError(f"{path}: `{name}` must be a whole number for each of the {count} images; got {array.dtype} {array.shape}.")
+        raise DataError(
+            f"{path}: `{name}` must be a whole number for each of the {count} images; got"
+            f" {array.dtype} {array.shape}."
+        )
     return array.astype(np.int64)
 
 
-def _attribute(name: str, arrays: Mapping[str, Array], count: int, path: Path) -> ImageAttribute | str:
+def _attribute(
+    name: str, arrays: Mapping[str, Array], count: int, path: Path
+) -> ImageAttribute | str:
     """The attribute, or why an array is none."""
     array, names = arrays[name], _names(name, arrays, path)
     if array.shape != (count,):
@@ -178,9 +238,16 @@ def _attribute(name: str, arrays: Mapping[str, Array], count: int, path: Path) -
     if names is None:
         found = np.unique(codes[codes >= 0])
         places = np.where(codes < 0, -1, np.searchsorted(found, codes)).astype(np.int64)
-        return ImageAttribute(tuple(map(str, found)), places) if len(found) <= MOST_VALUES else TOO_MANY
+        return (
+            ImageAttribute(tuple(map(str, found)), places)
+            if len(found) <= MOST_VALUES
+            else TOO_MANY
+        )
     if codes.max(initial=-1) >= len(names):
-        raise DataError(f"{path}: `{name}` has the code {codes.max()}, but `{name}_names` has {len(names)} names.")
+        raise DataError(
+            f"{path}: `{name}` has the code {codes.max()}, but `{name}_names` has {len(names)}"
+            " names."
+        )
     return ImageAttribute(names, codes)
 
 
@@ -190,9 +257,14 @@ def _names(name: str, arrays: Mapping[str, Array], path: Path) -> tuple[str, ...
     if names is None:
         return None
     if names.ndim != 1:
-        raise DataError(f"{path}: `{name}_names` must be a word for each code of `{name}`; got the shape {names.shape}.")
+        raise DataError(
+            f"{path}: `{name}_names` must be a word for each code of `{name}`; got the shape"
+            f" {names.shape}."
+        )
     return tuple(_words(names))
 
 
 def _words(array: Array) -> list[str]:
-    return [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in array]
+    return [
+        word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in array
+    ]

@@ -1,7 +1,9 @@
-"""UTKFace: `[age]_[gender]_[race]_[date].jpg`, or `.jpg.chip.jpg` for the aligned faces. There is no test part.
+"""UTKFace: `[age]_[gender]_[race]_[date].jpg`, or `.jpg.chip.jpg` for the aligned faces. There is
+no test part.
 
-Zhang, Song and Qi, "Age Progression/Regression by Conditional Adversarial Autoencoder", CVPR 2017. Ages are put into FairFace's bands.
-A few names of the published files lack a part; those pictures are left out and named.
+Zhang, Song and Qi, "Age Progression/Regression by Conditional Adversarial Autoencoder", CVPR 2017.
+Ages are put into FairFace's bands. A few names of the published files lack a part; those pictures
+are left out and named.
 """
 
 from __future__ import annotations
@@ -22,17 +24,25 @@ NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_(\d+)(\.\w+)+")
 
 def listing(root: Path) -> Listing | None:
     """The pictures of a UTKFace folder; None if no name is one of UTKFace."""
-    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in ENDINGS and not path.name.startswith(".")]
+    paths = [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.suffix.lower() in ENDINGS and not path.name.startswith(".")
+    ]
     matches = [(path, NAME.fullmatch(path.name)) for path in paths]
     named = [(path, match) for path, match in matches if match]
     if not named:
         return None
     told = Told(root)
     told.note("unnamed", (path for path, match in matches if not match))
-    age, gender, race = np.array([[int(match[at]) for at in (1, 2, 3)] for _, match in named], dtype=np.int64).T
+    age, gender, race = np.array(
+        [[int(match[at]) for at in (1, 2, 3)] for _, match in named], dtype=np.int64
+    ).T
     attributes = {
         "gender": ImageAttribute(GENDERS, gender),
         "race": ImageAttribute(RACES, race),
         "age": ImageAttribute(AGES, np.searchsorted(BANDS, age, side="right").astype(np.int64)),
     }
-    return Listing("UTKFace", tuple(path for path, _ in named), attributes, messages=told.messages())
+    return Listing(
+        "UTKFace", tuple(path for path, _ in named), attributes, messages=told.messages()
+    )

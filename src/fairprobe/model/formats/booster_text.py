@@ -1,7 +1,9 @@
-"""Careful readers of booster files. The libraries' own readers follow lengths and numbers unchecked and crash on a damaged file.
+"""Careful readers of booster files. The libraries' own readers follow lengths and numbers unchecked
+and crash on a damaged file.
 
-`from_ubjson` turns a .ubj file into plain objects, which XGBoost's sturdy JSON reader takes. `checked_lightgbm` writes a LightGBM text anew
-from its parts once each has been found in order. Both raise ValueError with what is wrong.
+`from_ubjson` turns a .ubj file into plain objects, which XGBoost's sturdy JSON reader takes.
+`checked_lightgbm` writes a LightGBM text anew from its parts once each has been found in order.
+Both raise ValueError with what is wrong.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class _Reader:
             return self.numbers(kind, count)
         names: list[str] = []
         values: list[Any] = []
-        while len(values) < count if count is not None else not self.next_is(b"}" if named else b"]"):
+        while (
+            len(values) < count if count is not None else not self.next_is(b"}" if named else b"]")
+        ):
             if named:
                 names.append(self.take(self.length()).decode("utf-8"))
             values.append(self.value(kind or self.take(1), depth + 1))
@@ -89,7 +93,7 @@ def from_ubjson(content: bytes) -> Any:
         raise ValueError("it holds text that is none") from error
 
 
-# -- LightGBM -----------------------------------------------------------------------------------------------------------
+# -- LightGBM --------------------------------------------------------------------------------------
 
 
 class LightGBMText(NamedTuple):
@@ -115,14 +119,22 @@ def checked_lightgbm(text: str) -> LightGBMText:
     width, per_round = int(head["max_feature_idx"]) + 1, int(head["num_tree_per_iteration"])
     names = tuple(head["feature_names"].split(" "))
     infos = head["feature_infos"].split(" ")
-    if not len(names) == len(infos) == width or not all(re.fullmatch(r"none|\[[^\s:]+:[^\s:]+\]|-?\d+(:-?\d+)*", info) for info in infos):
+    if not len(names) == len(infos) == width or not all(
+        re.fullmatch(r"none|\[[^\s:]+:[^\s:]+\]|-?\d+(:-?\d+)*", info) for info in infos
+    ):
         raise ValueError(f"it does not describe {width} columns")
     if per_round < 1 or len(blocks) % per_round:
         raise ValueError(f"it has {len(blocks)} trees, which are not so many for each round")
     objective = head.get("objective", "")
     if not re.fullmatch(r"[a-z_]*( [a-z_]+:[\w.+-]+)*( sqrt)?", objective):
         raise ValueError("its objective cannot be read")
-    lines = ["tree", *(f"{name}={head[name]}" for name in ("version", "num_class", "num_tree_per_iteration", "label_index"))]
+    lines = [
+        "tree",
+        *(
+            f"{name}={head[name]}"
+            for name in ("version", "num_class", "num_tree_per_iteration", "label_index")
+        ),
+    ]
     lines += [f"max_feature_idx={width - 1}", *([f"objective={objective}"] if objective else [])]
     lines += ["average_output"] * ("average_output" in top.splitlines())
     lines += [f"feature_names={' '.join(names)}", f"feature_infos={' '.join(infos)}", ""]
@@ -131,8 +143,20 @@ def checked_lightgbm(text: str) -> LightGBMText:
             lines += [f"Tree={number}", *_tree(_fields(block), width), "", ""]
         except (KeyError, ValueError) as error:
             raise ValueError(f"tree {number}: {_complaint(error)}") from error
-    lines += ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", "", "pandas_categorical:null", ""]
-    return LightGBMText("\n".join(lines), objective.partition(" ")[0], names, _categories(text, names))
+    lines += [
+        "end of trees",
+        "",
+        "feature_importances:",
+        "",
+        "parameters:",
+        "end of parameters",
+        "",
+        "pandas_categorical:null",
+        "",
+    ]
+    return LightGBMText(
+        "\n".join(lines), objective.partition(" ")[0], names, _categories(text, names)
+    )
 
 
 def _complaint(error: Exception) -> str:
@@ -149,11 +173,14 @@ def _tree(fields: dict[str, str], width: int) -> list[str]:
         raise ValueError("it has linear models in its leaves, which are not read here")
     if leaves < 1 or groups < 0:
         raise ValueError("it has no leaves")
-    lists = {name: _list(fields, name, leaves - 1) for name in SPLITS} | {"leaf_value": _list(fields, "leaf_value", leaves)}
+    lists = {name: _list(fields, name, leaves - 1) for name in SPLITS} | {
+        "leaf_value": _list(fields, "leaf_value", leaves)
+    }
     lists |= {name: _list(fields, name, leaves - 1) for name in MORE_SPLITS if fields.get(name)}
     lists |= {name: _list(fields, name, leaves) for name in MORE_LEAVES if fields.get(name)}
     children = np.concatenate([lists["left_child"], lists["right_child"]])
-    # A child is a split below, or (negative) a leaf. Each has one parent, so that a walk down always ends.
+    # A child is a split below, or (negative) a leaf. Each has one parent, so that a walk down
+    # always ends.
     if leaves > 1 and sorted(children.tolist()) != [*range(-leaves, 0), *range(1, leaves - 1)]:
         raise ValueError("it has nodes that lead nowhere")
     if not _whole(lists["split_feature"], width) or not _whole(lists["decision_type"], 128):
@@ -163,7 +190,13 @@ def _tree(fields: dict[str, str], width: int) -> list[str]:
     elif (lists["decision_type"].astype(int) & 1).any():
         raise ValueError("it asks for categories that are not there")
     kept = [f"{name}={fields[name]}" for name in lists]
-    return [f"num_leaves={leaves}", f"num_cat={groups}", *kept, "is_linear=0", f"shrinkage={float(fields.get('shrinkage', 1))}"]
+    return [
+        f"num_leaves={leaves}",
+        f"num_cat={groups}",
+        *kept,
+        "is_linear=0",
+        f"shrinkage={float(fields.get('shrinkage', 1))}",
+    ]
 
 
 def _groups(fields: dict[str, str], groups: int, lists: dict[str, Floats]) -> dict[str, Floats]:
@@ -172,7 +205,12 @@ def _groups(fields: dict[str, str], groups: int, lists: dict[str, Floats]) -> di
     words = _list(fields, "cat_threshold", None)
     chosen = lists["threshold"][lists["decision_type"].astype(int) & 1 == 1]
     rising = edges[0] == 0 and edges[-1] == len(words) and bool((np.diff(edges) >= 0).all())
-    if not rising or not _whole(edges, len(words) + 1) or not _whole(words, 2**32) or not _whole(chosen, groups):
+    if (
+        not rising
+        or not _whole(edges, len(words) + 1)
+        or not _whole(words, 2**32)
+        or not _whole(chosen, groups)
+    ):
         raise ValueError("it asks for categories that are not there")
     return {"cat_boundaries": edges, "cat_threshold": words}
 
@@ -198,6 +236,10 @@ def _categories(text: str, names: tuple[str, ...]) -> dict[str, list[Any]]:
         return {}
     told = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, flags=re.MULTILINE)
     numbers = [int(number) for number in told[1].split(",")] if told else []
-    if not isinstance(known, list) or len(numbers) != len(known) or any(number >= len(names) for number in numbers):
+    if (
+        not isinstance(known, list)
+        or len(numbers) != len(known)
+        or any(number >= len(names) for number in numbers)
+    ):
         raise ValueError("it does not say which of its columns hold categories")
     return {names[number]: list(values) for number, values in zip(numbers, known, strict=True)}

@@ -1,7 +1,8 @@
 """Opening torch.export archives (.pt2).
 
-`torch.export.load` unpickles parts of the archive and evaluates text in it, so it would run whatever a file brings along. The archive is
-read here instead: its graph is JSON, its weights are plain numbers, and the only operators called are those of `aten.py`.
+`torch.export.load` unpickles parts of the archive and evaluates text in it, so it would run
+whatever a file brings along. The archive is read here instead: its graph is JSON, its weights are
+plain numbers, and the only operators called are those of `aten.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,21 @@ NUMBERS = {
 # Arithmetic with sizes.
 PYTHON = {
     f"_operator.{name}": getattr(operator, name)
-    for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "getitem")
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "floordiv",
+        "mod",
+        "neg",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "getitem",
+    )
 }
 VERSION = 8
 
@@ -53,16 +68,22 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
         network, width, fixed = archive.network()
     except Unsupported as finding:
         raise ModelError(
-            f"{path.name} cannot be run without running what it brings along: {finding}. Save it as TorchScript or ONNX instead."
+            f"{path.name} cannot be run without running what it brings along: {finding}. Save it as"
+            " TorchScript or ONNX instead."
         ) from finding
     except ModelError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-        raise ModelError(f"{path.name} is no whole {KIND} ({type(error).__name__}: {first_line(error)}); export it anew.") from error
+        raise ModelError(
+            f"{path.name} is no whole {KIND} ({type(error).__name__}: {first_line(error)}); export"
+            " it anew."
+        ) from error
 
     def run(rows: Rows) -> Any:
         with torch.inference_mode():
-            answer = network(torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(archive.number))
+            answer = network(
+                torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(archive.number)
+            )
         return answer.float().numpy() if answer.is_floating_point() else answer.numpy()
 
     ask = checked(run, path.name, width)
@@ -73,18 +94,23 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
 
 
 def _check_free_of_rows(run: Any, width: int, fixed: int, name: str) -> None:
-    """A network exported for one number of rows is good for any number if it treats each row for itself."""
+    """A network exported for one number of rows is good for any number if it treats each row for
+    itself.
+    """
     rows = np.tile(random_rows(width), (1 + fixed // 256, 1))[:fixed]
     expected = np.asarray(run(rows))  # the number of rows it was made for
     try:
         fewer, more = np.asarray(run(rows[:1])), np.asarray(run(np.concatenate([rows, rows])))
-        same = np.allclose(fewer, expected[:1], rtol=1e-3, atol=1e-3) and np.allclose(more[fixed:], expected, rtol=1e-3, atol=1e-3)
+        same = np.allclose(fewer, expected[:1], rtol=1e-3, atol=1e-3) and np.allclose(
+            more[fixed:], expected, rtol=1e-3, atol=1e-3
+        )
     except (RuntimeError, ValueError, IndexError):
         same = False
     if not same:
         raise ModelError(
-            f"{name} was exported for exactly {fixed} rows at a time; export it with a free number of rows: torch.export.export(network, "
-            '(rows,), dynamic_shapes=({0: torch.export.Dim("n")},)).'
+            f"{name} was exported for exactly {fixed} rows at a time; export it with a free number"
+            " of rows: torch.export.export(network, (rows,), dynamic_shapes=({0:"
+            ' torch.export.Dim("n")},)).'
         )
 
 
@@ -97,7 +123,9 @@ class _Archive:
         self.number = torch.float32
 
     def network(self) -> tuple[nn.Module, int, int | None]:
-        """The network, its width (all numbers of a row or an image), and the number of rows it was exported for, if that is fixed."""
+        """The network, its width (all numbers of a row or an image), and the number of rows it was
+        exported for, if that is fixed.
+        """
         document = self._document()
         graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
         tensors = {**self._tensors("weights"), **self._tensors("constants")}
@@ -112,33 +140,58 @@ class _Archive:
             else:
                 raise Unsupported(f"it takes a {kind.replace('_', ' ')}")
         if len(asked) != 1:
-            raise ModelError(f"{self.name} takes {len(asked)} inputs; expected one table of numbers.")
+            raise ModelError(
+                f"{self.name} takes {len(asked)} inputs; expected one table of numbers."
+            )
         shape, fixed = self._input(graph["tensor_values"][asked[0]])
         draft = Draft(rows=fixed)
-        values[asked[0]] = draft.input if len(shape) == 1 else draft.call(torch.reshape, draft.input, [-1, *shape])
+        values[asked[0]] = (
+            draft.input if len(shape) == 1 else draft.call(torch.reshape, draft.input, [-1, *shape])
+        )
         for node in graph["nodes"]:
             self._node(draft, node, values)
-        answers = [output["user_output"]["arg"] for output in signature["output_specs"] if "user_output" in output]
+        answers = [
+            output["user_output"]["arg"]
+            for output in signature["output_specs"]
+            if "user_output" in output
+        ]
         if len(answers) != 1:
-            raise ModelError(f"{self.name} answers {len(answers)} things; expected one tensor of class scores.")
+            raise ModelError(
+                f"{self.name} answers {len(answers)} things; expected one tensor of class scores."
+            )
         return draft.finish(_argument(answers[0], values)), prod(shape), fixed
 
     def _document(self) -> dict[str, Any]:
-        models = [name for name in self._file.namelist() if name.startswith(f"{self._folder}/models/") and name.endswith(".json")]
+        models = [
+            name
+            for name in self._file.namelist()
+            if name.startswith(f"{self._folder}/models/") and name.endswith(".json")
+        ]
         if len(models) != 1:
-            what = f"{len(models)} models" if models else "no graph (an older version of torch wrote it, or it holds compiled code)"
-            raise ModelError(f"{self.name} holds {what}; expected one network, exported with torch 2.8 or newer.")
+            what = (
+                f"{len(models)} models"
+                if models
+                else "no graph (an older version of torch wrote it, or it holds compiled code)"
+            )
+            raise ModelError(
+                f"{self.name} holds {what}; expected one network, exported with torch 2.8 or newer."
+            )
         document: dict[str, Any] = json.loads(self._file.read(models[0]))
         version = document["schema_version"]["major"]
         if version != VERSION:
             raise ModelError(
-                f"{self.name} has version {version} of the torch.export format; version {VERSION} can be read. Export it anew."
+                f"{self.name} has version {version} of the torch.export format; version {VERSION}"
+                " can be read. Export it anew."
             )
         return document
 
     def _tensors(self, kind: str) -> dict[str, Tensor]:
         folder = f"{self._folder}/data/{kind}/"
-        configs = [name for name in self._file.namelist() if name.startswith(folder) and name.endswith("_config.json")]
+        configs = [
+            name
+            for name in self._file.namelist()
+            if name.startswith(folder) and name.endswith("_config.json")
+        ]
         return {
             name: self._tensor(folder, name, payload)
             for config in configs
@@ -155,16 +208,21 @@ class _Archive:
         shape, strides = ([size["as_int"] for size in meta[part]] for part in ("sizes", "strides"))
         if prod(shape) == 0:
             return torch.zeros(shape, dtype=number)
-        flat = torch.frombuffer(bytearray(self._file.read(folder + payload["path_name"])), dtype=number)
+        flat = torch.frombuffer(
+            bytearray(self._file.read(folder + payload["path_name"])), dtype=number
+        )
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
     def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None]:
-        """The shape of one row, or of one image, which is given as a row; and the number of rows if it is fixed."""
+        """The shape of one row, or of one image, which is given as a row; and the number of rows if
+        it is fixed.
+        """
         sizes = meta["sizes"]
         if len(sizes) < 2 or not all("as_int" in size for size in sizes[1:]):
             raise ModelError(
-                f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns) with its width known, or images "
-                "(number, channels, height, width) with their size known."
+                f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns)"
+                " with its width known, or images (number, channels, height, width) with their"
+                " size known."
             )
         self.number = NUMBERS.get(meta["dtype"], torch.float32)
         return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int")
@@ -176,18 +234,27 @@ class _Archive:
             answer = draft.call(PYTHON[target], *given.values())
         elif target.startswith("torch.ops.aten.") and target.count(".") == 4:
             name, overload = target.split(".")[3:]
-            answer = translate(draft, name, "" if overload == "default" else overload, _in_order(name, overload, given))
+            answer = translate(
+                draft,
+                name,
+                "" if overload == "default" else overload,
+                _in_order(name, overload, given),
+            )
         else:
             raise Unsupported(f"its operator {target} is none that can be rebuilt here")
         _name_answers(draft, node["outputs"], answer, values)
 
 
 def _in_order(name: str, overload: str, given: dict[str, Any]) -> list[Any]:
-    """All arguments of an operator as its schema has them, those left out with their usual values."""
+    """All arguments of an operator as its schema has them, those left out with their usual
+    values.
+    """
     found = getattr(getattr(torch.ops.aten, name, None), overload, None)
     if found is None:
         raise Unsupported(f"its operator aten::{name} is unknown to this version of torch")
-    return [given.get(argument.name, argument.default_value) for argument in found._schema.arguments]
+    return [
+        given.get(argument.name, argument.default_value) for argument in found._schema.arguments
+    ]
 
 
 def _argument(argument: dict[str, Any], values: dict[str, Any]) -> Any:
@@ -214,10 +281,21 @@ def _argument(argument: dict[str, Any], values: dict[str, Any]) -> Any:
     raise Unsupported(f"an operator takes an argument of an unknown kind ({kind})")
 
 
-def _name_answers(draft: Draft, outputs: list[dict[str, Any]], answer: Any, values: dict[str, Any]) -> None:
+def _name_answers(
+    draft: Draft, outputs: list[dict[str, Any]], answer: Any, values: dict[str, Any]
+) -> None:
     names = []
     for output in outputs:
         ((kind, content),) = output.items()
-        names += [entry["name"] for entry in content] if kind == "as_tensors" else [content.get("name") or content.get("as_name")]
+        names += (
+            [entry["name"] for entry in content]
+            if kind == "as_tensors"
+            else [content.get("name") or content.get("as_name")]
+        )
     whole = len(names) == 1 and "as_tensors" not in outputs[0]
-    values.update({name: answer if whole else draft.call(operator.getitem, answer, number) for number, name in enumerate(names)})
+    values.update(
+        {
+            name: answer if whole else draft.call(operator.getitem, answer, number)
+            for number, name in enumerate(names)
+        }
+    )

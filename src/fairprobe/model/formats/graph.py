@@ -1,8 +1,10 @@
-"""Networks out of graphs: what the readers of ONNX, TorchScript and torch.export files build, in one common form.
+"""Networks out of graphs: what the readers of ONNX, TorchScript and torch.export files build, in
+one common form.
 
-A reader goes through its file's operators and calls the torch function of each on a `Draft`. What depends on constants alone is computed
-at once; the rest becomes a `torch.fx` graph. A graph that is no more than linear layers and activations in a row becomes the plain
-`nn.Sequential` of these: then the same network computes the same from every kind of file, bit for bit.
+A reader goes through its file's operators and calls the torch function of each on a `Draft`. What
+depends on constants alone is computed at once; the rest becomes a `torch.fx` graph. A graph that is
+no more than linear layers and activations in a row becomes the plain `nn.Sequential` of these: then
+the same network computes the same from every kind of file, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ WEIGHTED = frozenset({F.linear, F.conv1d, F.conv2d, F.conv3d, torch.convolution}
 
 
 class Unsupported(Exception):  # noqa: N818  (a finding, not a failure: the model is a black box then)
-    """Something in a file that cannot become a torch network; the message says what, in a sentence."""
+    """Something in a file that cannot become a torch network; the message says what, in a
+    sentence.
+    """
 
 
 class Draft:
-    """A network that is being written down, operator by operator. `rows`: the one number of rows that its file was made for, if so."""
+    """A network that is being written down, operator by operator. `rows`: the one number of rows
+    that its file was made for, if so.
+    """
 
     def __init__(self, *, rows: int | None = None) -> None:
         self._graph = fx.Graph()
@@ -34,22 +40,35 @@ class Draft:
         self.input = self._graph.placeholder("x")
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What a function answers: its value where everything it is given is known, else a node of the graph."""
+        """What a function answers: its value where everything it is given is known, else a node of
+        the graph.
+        """
         if not any(isinstance(value, fx.Node) for value in _leaves([args, options])):
             with torch.no_grad():
                 return function(*args, **options)
         weighted = function in WEIGHTED
-        return self._graph.call_function(function, self._held(args, weighted), self._held(options, weighted))
+        return self._graph.call_function(
+            function, self._held(args, weighted), self._held(options, weighted)
+        )
 
     def dense(self, x: Any, matrix: Any, bias: Any = None) -> Any:
         """x · matrix (+ bias); a linear layer where the matrix (inputs, outputs) is known."""
-        if isinstance(x, fx.Node) and isinstance(matrix, Tensor) and matrix.ndim == 2 and (bias is None or _is_row(bias, matrix.shape[1])):
-            return self.call(F.linear, x, matrix.T.contiguous(), None if bias is None else bias.reshape(-1))
+        if (
+            isinstance(x, fx.Node)
+            and isinstance(matrix, Tensor)
+            and matrix.ndim == 2
+            and (bias is None or _is_row(bias, matrix.shape[1]))
+        ):
+            return self.call(
+                F.linear, x, matrix.T.contiguous(), None if bias is None else bias.reshape(-1)
+            )
         product = self.call(torch.matmul, x, matrix)
         return product if bias is None else self.call(torch.add, product, bias)
 
     def reshape(self, x: Any, size: list[Any]) -> Any:
-        """x in another shape; a shape that repeats the file's one number of rows is read as "as many as there are"."""
+        """x in another shape; a shape that repeats the file's one number of rows is read as "as
+        many as there are".
+        """
         if isinstance(x, fx.Node) and self._rows is not None and size and size[0] == self._rows:
             size = [self.call(Tensor.size, self.input, 0), *size[1:]]
         return self.call(torch.reshape, x, size)
@@ -60,7 +79,11 @@ class Draft:
             raise Unsupported("its answer does not depend on its input")
         self._graph.output(answer)
         for node in reversed(list(self._graph.nodes)):
-            if not node.users and node.op in {"call_function", "get_attr"} and not _acts_in_place(node):
+            if (
+                not node.users
+                and node.op in {"call_function", "get_attr"}
+                and not _acts_in_place(node)
+            ):
                 self._graph.erase_node(node)
         self._graph.lint()
         network = as_chain(fx.GraphModule(self._root, self._graph))
@@ -72,7 +95,11 @@ class Draft:
             return self._hold(values, weighted)
         if isinstance(values, dict):
             return {key: self._held(value, weighted) for key, value in values.items()}
-        return type(values)(self._held(value, weighted) for value in values) if isinstance(values, list | tuple) else values
+        return (
+            type(values)(self._held(value, weighted) for value in values)
+            if isinstance(values, list | tuple)
+            else values
+        )
 
     def _hold(self, tensor: Tensor, weighted: bool) -> fx.Node:
         if id(tensor) not in self._constants:
@@ -86,7 +113,9 @@ class Draft:
 
 
 class Rebuilt(nn.Module):
-    """A graph that is no chain. It is called past fx's own call, which prints to the screen when an operator cannot take the rows."""
+    """A graph that is no chain. It is called past fx's own call, which prints to the screen when an
+    operator cannot take the rows.
+    """
 
     def __init__(self, network: fx.GraphModule) -> None:
         super().__init__()
@@ -102,7 +131,7 @@ def flat_softmax(x: Tensor, dim: int = 1) -> Tensor:
     return F.softmax(x.flatten(dim), dim=-1).reshape(x.shape)
 
 
-# -- chains -------------------------------------------------------------------------------------------------------------
+# -- chains ----------------------------------------------------------------------------------------
 
 SIMPLE: dict[Any, type[nn.Module]] = {
     **dict.fromkeys((F.relu, torch.relu, torch.relu_), nn.ReLU),
@@ -114,17 +143,27 @@ SUMS = frozenset({torch.add, operator.add})
 
 
 def as_chain(network: fx.GraphModule) -> nn.Module:
-    """The graph as an `nn.Sequential` of linear layers and activations with the same weights; where it is more than that, as it is."""
+    """The graph as an `nn.Sequential` of linear layers and activations with the same weights; where
+    it is more than that, as it is.
+    """
     pieces: list[nn.Module] = []
     current: fx.Node | None = None
     for node in network.graph.nodes:
         if node.op == "placeholder":
             current = node
         elif node.op == "call_function":
-            if current is None or len(current.users) != 1 or not _append(pieces, network, node, current):
+            if (
+                current is None
+                or len(current.users) != 1
+                or not _append(pieces, network, node, current)
+            ):
                 return network
             current = node
-    return chain(pieces) if pieces and any(isinstance(piece, nn.Linear) for piece in pieces) else network
+    return (
+        chain(pieces)
+        if pieces and any(isinstance(piece, nn.Linear) for piece in pieces)
+        else network
+    )
 
 
 def chain(pieces: Iterable[nn.Module]) -> nn.Sequential:
@@ -133,7 +172,9 @@ def chain(pieces: Iterable[nn.Module]) -> nn.Sequential:
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """A linear layer with these numbers: weight (out, in), bias (out,). No random number is drawn for it."""
+    """A linear layer with these numbers: weight (out, in), bias (out,). No random number is drawn
+    for it.
+    """
     layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     layer.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
     if bias is not None:
@@ -143,11 +184,17 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 def width_of(network: nn.Module | None) -> int | None:
     """How many columns a chain takes; None where it cannot be seen."""
-    first = next((piece for piece in network if isinstance(piece, nn.Linear)), None) if isinstance(network, nn.Sequential) else None
+    first = (
+        next((piece for piece in network if isinstance(piece, nn.Linear)), None)
+        if isinstance(network, nn.Sequential)
+        else None
+    )
     return first.in_features if first is not None else None
 
 
-def _append(pieces: list[nn.Module], network: fx.GraphModule, node: fx.Node, current: fx.Node) -> bool:
+def _append(
+    pieces: list[nn.Module], network: fx.GraphModule, node: fx.Node, current: fx.Node
+) -> bool:
     """Adds what a node does to the chain; False when that is nothing a chain can do."""
     others = [value for value in [*node.args, *node.kwargs.values()] if value is not current]
     tensors = [_constant(network, value) for value in others if isinstance(value, fx.Node)]
@@ -171,7 +218,11 @@ def _append(pieces: list[nn.Module], network: fx.GraphModule, node: fx.Node, cur
 def _add_bias(pieces: list[nn.Module], bias: Tensor | None) -> bool:
     """A product and a sum after it are one linear layer."""
     last = pieces[-1]
-    if not isinstance(last, nn.Linear) or last.bias is not None or not _is_row(bias, last.out_features):
+    if (
+        not isinstance(last, nn.Linear)
+        or last.bias is not None
+        or not _is_row(bias, last.out_features)
+    ):
         return False
     pieces[-1] = linear(last.weight, bias.reshape(-1))
     return True
@@ -185,7 +236,9 @@ def _changes_nothing(pieces: list[nn.Module], node: fx.Node, others: list[Any]) 
         return others in ([1], [1, -1], [1, 1]) or _is_end(node, width)
     if node.target is torch.reshape:
         size = others[0]
-        return (len(size) == 2 and size[0] == -1 and size[1] == width) or (list(size) == [-1] and _is_end(node, width))
+        return (len(size) == 2 and size[0] == -1 and size[1] == width) or (
+            list(size) == [-1] and _is_end(node, width)
+        )
     return node.target is torch.squeeze and others in ([1], [-1]) and _is_end(node, width)
 
 
@@ -210,5 +263,9 @@ def _acts_in_place(node: fx.Node) -> bool:
 
 def _leaves(values: Any) -> list[Any]:
     if isinstance(values, list | tuple | dict):
-        return [leaf for value in (values.values() if isinstance(values, dict) else values) for leaf in _leaves(value)]
+        return [
+            leaf
+            for value in (values.values() if isinstance(values, dict) else values)
+            for leaf in _leaves(value)
+        ]
     return [values]

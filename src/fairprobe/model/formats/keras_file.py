@@ -1,7 +1,9 @@
-"""Opening .keras files with Keras 3 on torch. Before Keras sees a file, every class that it names is looked up in the list below.
+"""Opening .keras files with Keras 3 on torch. Before Keras sees a file, every class that it names
+is looked up in the list below.
 
-Keras builds a model by importing what its configuration names, and some of its own layers run code or read other files (Lambda, wrappers
-of other libraries, look-up tables). So the list holds only what computes; `safe_mode` is on besides.
+Keras builds a model by importing what its configuration names, and some of its own layers run code
+or read other files (Lambda, wrappers of other libraries, look-up tables). So the list holds only
+what computes; `safe_mode` is on besides.
 """
 
 from __future__ import annotations
@@ -22,43 +24,78 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.model.formats.file_checks import archive, check_exists, checked, first_line, random_rows
+from fairprobe.model.formats.file_checks import (
+    archive,
+    check_exists,
+    checked,
+    first_line,
+    random_rows,
+)
 from fairprobe.model.formats.graph import chain, linear
 from fairprobe.model.formats.opened import Opened
 
 KIND = "Keras file"
 LAYERS = frozenset(
-    """Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D BatchNormalization CategoryEncoding
-    Concatenate Conv1D Conv2D Cropping1D Cropping2D Dense DepthwiseConv1D DepthwiseConv2D Dot Dropout ELU EinsumDense Embedding Flatten
-    GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D GlobalMaxPooling2D GroupNormalization
-    Identity InputLayer LayerNormalization LeakyReLU MaxPooling1D MaxPooling2D Maximum Minimum MultiHeadAttention Multiply Normalization
-    PReLU Permute ReLU RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D Softmax SpatialDropout1D SpatialDropout2D Subtract
+    """Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D
+    BatchNormalization CategoryEncoding
+    Concatenate Conv1D Conv2D Cropping1D Cropping2D Dense DepthwiseConv1D DepthwiseConv2D Dot
+    Dropout ELU EinsumDense Embedding Flatten
+    GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D
+    GlobalMaxPooling2D GroupNormalization
+    Identity InputLayer LayerNormalization LeakyReLU MaxPooling1D MaxPooling2D Maximum Minimum
+    MultiHeadAttention Multiply Normalization
+    PReLU Permute ReLU RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D Softmax
+    SpatialDropout1D SpatialDropout2D Subtract
     UnitNormalization UpSampling1D UpSampling2D ZeroPadding1D ZeroPadding2D""".split()  # noqa: SIM905  (a list that can be read)
 )
 MODELS = frozenset({"Functional", "Model", "Sequential"})
 # Rooms of Keras in which everything only computes.
-ROOMS = ("keras.initializers", "keras.regularizers", "keras.constraints", "keras.dtype_policies", "keras.src.ops.numpy", "keras.src.ops.nn")
-VALUES = frozenset({"__keras_tensor__", "__tensor__", "__numpy__", "__tuple__", "__slice__", "__ellipsis__", "__bytes__"})
+ROOMS = (
+    "keras.initializers",
+    "keras.regularizers",
+    "keras.constraints",
+    "keras.dtype_policies",
+    "keras.src.ops.numpy",
+    "keras.src.ops.nn",
+)
+VALUES = frozenset(
+    {
+        "__keras_tensor__",
+        "__tensor__",
+        "__numpy__",
+        "__tuple__",
+        "__slice__",
+        "__ellipsis__",
+        "__bytes__",
+    }
+)
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
 
 def open_keras(path: Path) -> Opened:
-    """A Keras classifier; plain dense ones become the same network as from every other kind of file."""
+    """A Keras classifier; plain dense ones become the same network as from every other kind of
+    file.
+    """
     check_exists(path, KIND)
     with path.open("rb") as file:
         start = file.read(8)
     if start == b"\x89HDF\r\n\x1a\n" or path.suffix.lower() in {".h5", ".hdf5"}:
         raise ModelError(
-            f"{path.name} is of the old HDF5 format, which may hold programs, so it is not opened. Load it where it was made and save it "
-            'as .keras: model.save("model.keras").'
+            f"{path.name} is of the old HDF5 format, which may hold programs, so it is not opened."
+            ' Load it where it was made and save it as .keras: model.save("model.keras").'
         )
     with archive(path, KIND) as file:
         broken = file.testzip()
         if broken is not None:
-            raise ModelError(f"{path.name} is damaged ({broken} is not what was written); write it anew.")
+            raise ModelError(
+                f"{path.name} is damaged ({broken} is not what was written); write it anew."
+            )
         for part in ("config.json", "model.weights.h5"):
             if part not in file.namelist():
-                raise ModelError(f"{path.name} is no whole Keras file (it has no {part}); write it anew with model.save.")
+                raise ModelError(
+                    f"{path.name} is no whole Keras file (it has no {part}); write it anew with"
+                    " model.save."
+                )
         _check(json.loads(file.read("config.json")), path.name)
     return _open(path)
 
@@ -80,12 +117,25 @@ def _check_class(room: str, kind: str, name: str) -> None:
     if kind in VALUES:
         return
     if kind in {"Lambda", "__lambda__"}:
-        raise ModelError(f"{name} has a Lambda layer, which holds a program of its own; it is not opened. Use layers of Keras instead.")
+        raise ModelError(
+            f"{name} has a Lambda layer, which holds a program of its own; it is not opened. Use"
+            " layers of Keras instead."
+        )
     if room != "keras" and not room.startswith("keras."):
-        raise ModelError(f"{name} uses the class {kind} of '{room}', which is no part of Keras, and no code is loaded for it.")
-    known = kind in LAYERS if room == "keras.layers" else kind in MODELS | {"DTypePolicy"} or room in ROOMS
+        raise ModelError(
+            f"{name} uses the class {kind} of '{room}', which is no part of Keras, and no code is"
+            " loaded for it."
+        )
+    known = (
+        kind in LAYERS
+        if room == "keras.layers"
+        else kind in MODELS | {"DTypePolicy"} or room in ROOMS
+    )
     if not known:
-        raise ModelError(f"{name} uses {room}.{kind}, which is none of the layers that are opened here; export the model to ONNX instead.")
+        raise ModelError(
+            f"{name} uses {room}.{kind}, which is none of the layers that are opened here; export"
+            " the model to ONNX instead."
+        )
 
 
 def import_keras(name: str) -> Any:
@@ -96,12 +146,17 @@ def import_keras(name: str) -> Any:
     try:
         import keras
     except ImportError as error:
-        raise ModelError(f'{name} needs Keras 3 to be read. Install it: pip install "fairprobe[keras]".') from error
+        raise ModelError(
+            f'{name} needs Keras 3 to be read. Install it: pip install "fairprobe[keras]".'
+        ) from error
     finally:
         if before is not None:
             os.environ["KERAS_BACKEND"] = before
     if keras.backend.backend() != "torch":
-        raise ModelError(f"Keras runs on {keras.backend.backend()} already; set KERAS_BACKEND=torch before it is imported to open {name}.")
+        raise ModelError(
+            f"Keras runs on {keras.backend.backend()} already; set KERAS_BACKEND=torch before it is"
+            f" imported to open {name}."
+        )
     return keras
 
 
@@ -117,8 +172,20 @@ def _open(path: Path) -> Opened:
     ask(random_rows(network.width)[:5])
     plain = _plain(keras, model)
     inputs = model.inputs
-    columns = tuple(part.name for part in inputs) if len(inputs) > 1 and all(size == [1] for size in network.sizes) else None
-    return Opened(kind=KIND, name=path.name, takes="numbers", ask=ask, width=network.width, columns=columns, network=plain or network)
+    columns = (
+        tuple(part.name for part in inputs)
+        if len(inputs) > 1 and all(size == [1] for size in network.sizes)
+        else None
+    )
+    return Opened(
+        kind=KIND,
+        name=path.name,
+        takes="numbers",
+        ask=ask,
+        width=network.width,
+        columns=columns,
+        network=plain or network,
+    )
 
 
 def _asking(network: nn.Module) -> Any:
@@ -139,11 +206,19 @@ class _Network(nn.Module):
         try:
             self.sizes = [list(part.shape[1:]) for part in model.inputs]
         except (AttributeError, ValueError, TypeError) as error:
-            raise ModelError(f"{name} does not say what it takes; build the model with an Input before it is saved.") from error
+            raise ModelError(
+                f"{name} does not say what it takes; build the model with an Input before it is"
+                " saved."
+            ) from error
         if not self.sizes or any(size is None for sizes in self.sizes for size in sizes):
-            raise ModelError(f"{name} does not say how many columns it takes; build the model with an Input of known size.")
+            raise ModelError(
+                f"{name} does not say how many columns it takes; build the model with an Input of"
+                " known size."
+            )
         if len(model.outputs) != 1:
-            raise ModelError(f"{name} has {len(model.outputs)} outputs; expected one of class scores.")
+            raise ModelError(
+                f"{name} has {len(model.outputs)} outputs; expected one of class scores."
+            )
         self.widths = [prod(sizes) for sizes in self.sizes]
         self.width = sum(self.widths)
 
@@ -180,7 +255,14 @@ def _plain(keras: Any, model: Any) -> nn.Module | None:
 def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
     """What a layer is in torch; None if it is nothing plain."""
     kinds = keras.layers
-    if type(layer) in {kinds.Dropout, kinds.Identity, kinds.Flatten, kinds.GaussianNoise, kinds.GaussianDropout, kinds.AlphaDropout}:
+    if type(layer) in {
+        kinds.Dropout,
+        kinds.Identity,
+        kinds.Flatten,
+        kinds.GaussianNoise,
+        kinds.GaussianDropout,
+        kinds.AlphaDropout,
+    }:
         return []
     if type(layer) is kinds.ReLU:
         usual = layer.max_value is None and layer.negative_slope == 0 and layer.threshold == 0
@@ -191,7 +273,15 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
         return None
     named = keras.activations.serialize(layer.activation)
     end = (
-        [] if named == "linear" else [nn.Softmax(dim=1)] if named == "softmax" else [ACTIVATIONS[named]()] if named in ACTIVATIONS else None
+        []
+        if named == "linear"
+        else (
+            [nn.Softmax(dim=1)]
+            if named == "softmax"
+            else [ACTIVATIONS[named]()]
+            if named in ACTIVATIONS
+            else None
+        )
     )
     if type(layer) is kinds.Activation or end is None:
         return end
@@ -203,8 +293,12 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
 
 @contextmanager
 def keras_quietly() -> Iterator[None]:
-    """Keras warns of what does not matter here: how arrays are made of its tensors, in which structure inputs come."""
+    """Keras warns of what does not matter here: how arrays are made of its tensors, in which
+    structure inputs come.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="__array__ implementation", category=DeprecationWarning)
+        warnings.filterwarnings(
+            "ignore", message="__array__ implementation", category=DeprecationWarning
+        )
         warnings.filterwarnings("ignore", message="The structure of `inputs`", category=UserWarning)
         yield

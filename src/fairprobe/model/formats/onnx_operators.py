@@ -1,7 +1,9 @@
-"""ONNX operators as torch functions: tensors in, tensor out, attributes as keywords by their ONNX names.
+"""ONNX operators as torch functions: tensors in, tensor out, attributes as keywords by their ONNX
+names.
 
-An operator that changed over the versions (opsets) of ONNX is here in the forms that files still have: `axes` may be an attribute or an
-input, and both are taken. Activations are called as the functions of torch that can be watched.
+An operator that changed over the versions (opsets) of ONNX is here in the forms that files still
+have: `axes` may be an attribute or an input, and both are taken. Activations are called as the
+functions of torch that can be watched.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ FLAT_UNTIL = 13  # the opset before which a softmax goes over all axes from one 
 SELU = (1.6732632423543772, 1.0507009873554805)
 
 
-# -- activations --------------------------------------------------------------------------------------------------------
+# -- activations -----------------------------------------------------------------------------------
 
 
 def _leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
@@ -40,7 +42,9 @@ def _leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
 
 
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:
-    by_channel = slope.ndim == x.ndim - 1 and x.ndim > 1 and slope.shape[0] == x.shape[1] == slope.numel()
+    by_channel = (
+        slope.ndim == x.ndim - 1 and x.ndim > 1 and slope.shape[0] == x.shape[1] == slope.numel()
+    )
     if slope.numel() == 1 or by_channel:
         return F.prelu(x, slope.reshape(-1))
     return torch.where(x < 0, x * slope, x)
@@ -83,8 +87,12 @@ def _softsign(x: Tensor) -> Tensor:
     return F.softsign(x)
 
 
-def _clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None, **bounds: float) -> Tensor:
-    """Bounds as inputs, or as attributes `min` and `max`. Those that make an activation are called as one."""
+def _clip(
+    x: Tensor, low: Tensor | None = None, high: Tensor | None = None, **bounds: float
+) -> Tensor:
+    """Bounds as inputs, or as attributes `min` and `max`. Those that make an activation are called
+    as one.
+    """
     least = bounds.get("min") if low is None else low.item()
     most = bounds.get("max") if high is None else high.item()
     if least == 0 and (most is None or most > 1e30):
@@ -104,10 +112,18 @@ def _flat_log_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
     return F.log_softmax(x.flatten(axis), dim=-1).reshape(x.shape)
 
 
-# -- arithmetic ---------------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
-def _gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, **transposed: int) -> Tensor:
+def _gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    **transposed: int,
+) -> Tensor:
     product = (a.T if transposed.get("transA") else a) @ (b.T if transposed.get("transB") else b)
     return alpha * product if c is None else alpha * product + beta * c
 
@@ -147,7 +163,9 @@ def _fold(function: Callable[[Tensor, Tensor], Tensor], values: Sequence[Tensor]
     return result
 
 
-def _scaler(x: Tensor, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Tensor:
+def _scaler(
+    x: Tensor, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)
+) -> Tensor:
     """The scaling of ai.onnx.ml, as a pipeline of scikit-learn begins with."""
     return (x.float() - torch.tensor(offset)) * torch.tensor(scale)
 
@@ -156,29 +174,51 @@ def _cast(x: Tensor, *, to: int) -> Tensor:
     return x.to(NUMBERS[to])
 
 
-# -- normalisation ------------------------------------------------------------------------------------------------------
+# -- normalisation ---------------------------------------------------------------------------------
 
 
 def _batch_normalization(
-    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5, **_: Any
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    **_: Any,
 ) -> Tensor:
     return F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
 
 
 def _layer_normalization(
-    x: Tensor, scale: Tensor, bias: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: Any
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    **_: Any,
 ) -> Tensor:
     shape = x.shape[axis % x.ndim :]
-    return F.layer_norm(x, shape, scale.expand(shape), None if bias is None else bias.expand(shape), epsilon)
+    return F.layer_norm(
+        x, shape, scale.expand(shape), None if bias is None else bias.expand(shape), epsilon
+    )
 
 
-# -- convolution and pooling --------------------------------------------------------------------------------------------
+# -- convolution and pooling -----------------------------------------------------------------------
 
 
 def padded_same(
-    x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], lower: bool, value: float = 0.0
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    lower: bool,
+    value: float = 0.0,
 ) -> Tensor:
-    """As many numbers around x as make the answer as large as x, divided by the stride; an odd one comes last, or first if `lower`."""
+    """As many numbers around x as make the answer as large as x, divided by the stride; an odd one
+    comes last, or first if `lower`.
+    """
     pads: list[int] = []
     for size, width, stride, dilation in zip(x.shape[2:], kernel, strides, dilations, strict=True):
         need = max((-(-size // stride) - 1) * stride + (width - 1) * dilation + 1 - size, 0)
@@ -187,27 +227,55 @@ def padded_same(
     return F.pad(x, pads, value=value) if any(pads) else x
 
 
-def _max_pool(x: Tensor, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **window: Any) -> Tensor:
-    strides, dilations = (window.get(name) or [1] * len(kernel_shape) for name in ("strides", "dilations"))
+def _max_pool(
+    x: Tensor, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **window: Any
+) -> Tensor:
+    strides, dilations = (
+        window.get(name) or [1] * len(kernel_shape) for name in ("strides", "dilations")
+    )
     x = _around(x, kernel_shape, strides, dilations, window, float("-inf"))
     pool: Any = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[len(kernel_shape)]
     answer: Tensor = pool(x, kernel_shape, strides, 0, dilations, bool(ceil_mode))
     return answer
 
 
-def _average_pool(x: Tensor, *, kernel_shape: Sequence[int], ceil_mode: int = 0, count_include_pad: int = 0, **window: Any) -> Tensor:
+def _average_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    **window: Any,
+) -> Tensor:
     strides = window.get("strides") or [1] * len(kernel_shape)
     pool: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel_shape)]
     plain = [1] * len(kernel_shape)
-    answer: Tensor = pool(_around(x, kernel_shape, strides, plain, window, 0.0), kernel_shape, strides, 0, bool(ceil_mode))
+    answer: Tensor = pool(
+        _around(x, kernel_shape, strides, plain, window, 0.0),
+        kernel_shape,
+        strides,
+        0,
+        bool(ceil_mode),
+    )
     if count_include_pad:
         return answer
-    part: Tensor = pool(_around(torch.ones_like(x), kernel_shape, strides, plain, window, 0.0), kernel_shape, strides, 0, bool(ceil_mode))
+    part: Tensor = pool(
+        _around(torch.ones_like(x), kernel_shape, strides, plain, window, 0.0),
+        kernel_shape,
+        strides,
+        0,
+        bool(ceil_mode),
+    )
     return answer / part
 
 
 def _around(
-    x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], window: dict[str, Any], value: float
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    window: dict[str, Any],
+    value: float,
 ) -> Tensor:
     rule = window.get("auto_pad", "NOTSET")
     if rule in {"SAME_UPPER", "SAME_LOWER"}:
@@ -293,7 +361,9 @@ _WRITTEN: dict[str, Callable[..., Any]] = {
 
 
 def operator(name: str, opset: int) -> Callable[..., Any] | None:
-    """The function for an operator in this version of ONNX; None for an operator that is not known here."""
+    """The function for an operator in this version of ONNX; None for an operator that is not known
+    here.
+    """
     if name == "LogSoftmax" and opset < FLAT_UNTIL:
         return _flat_log_softmax
     return _PLAIN.get(name) or _WRITTEN.get(name) or SHAPES.get(name)

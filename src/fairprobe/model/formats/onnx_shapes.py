@@ -14,7 +14,10 @@ Axes: TypeAlias = Tensor | Sequence[int] | None
 
 def ints(values: Axes) -> list[int]:
     """Whole numbers that may come as a tensor."""
-    return [int(value) for value in (values.reshape(-1).tolist() if isinstance(values, Tensor) else values or [])]
+    return [
+        int(value)
+        for value in (values.reshape(-1).tolist() if isinstance(values, Tensor) else values or [])
+    ]
 
 
 def padded(x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
@@ -24,11 +27,18 @@ def padded(x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
     return F.pad(x, around, value=value) if any(around) else x
 
 
-# -- sums along axes ----------------------------------------------------------------------------------------------------
+# -- sums along axes -------------------------------------------------------------------------------
 
 
 def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def reduce(x: Tensor, given: Tensor | None = None, *, axes: Axes = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Tensor:
+    def reduce(
+        x: Tensor,
+        given: Tensor | None = None,
+        *,
+        axes: Axes = None,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Tensor:
         chosen = ints(given if given is not None else axes)
         if not chosen and noop_with_empty_axes:
             return x
@@ -43,11 +53,15 @@ def _length(x: Tensor, dim: list[int], keepdim: bool) -> Tensor:
     return length
 
 
-_reduce_mean, _reduce_sum, _reduce_length = _reducing(torch.mean), _reducing(torch.sum), _reducing(_length)
+_reduce_mean, _reduce_sum, _reduce_length = (
+    _reducing(torch.mean),
+    _reducing(torch.sum),
+    _reducing(_length),
+)
 _reduce_amax, _reduce_amin = _reducing(torch.amax), _reducing(torch.amin)
 
 
-# -- shapes -------------------------------------------------------------------------------------------------------------
+# -- shapes ----------------------------------------------------------------------------------------
 
 
 def _shape(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
@@ -56,7 +70,12 @@ def _shape(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
 
 def _reshape(x: Tensor, size: Tensor, *, allowzero: int = 0) -> Tensor:
     wanted = ints(size)
-    return x.reshape([x.shape[axis] if length == 0 and not allowzero else length for axis, length in enumerate(wanted)])
+    return x.reshape(
+        [
+            x.shape[axis] if length == 0 and not allowzero else length
+            for axis, length in enumerate(wanted)
+        ]
+    )
 
 
 def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
@@ -86,14 +105,27 @@ def _concat(*values: Tensor, axis: int) -> Tensor:
     return torch.cat(values, dim=axis)
 
 
-def _split(x: Tensor, sizes: Tensor | None = None, *, axis: int = 0, split: Axes = None, num_outputs: int | None = None) -> Any:
+def _split(
+    x: Tensor,
+    sizes: Tensor | None = None,
+    *,
+    axis: int = 0,
+    split: Axes = None,
+    num_outputs: int | None = None,
+) -> Any:
     """`num_outputs` equal parts (the last may be smaller), or parts of these sizes."""
     lengths = ints(sizes if sizes is not None else split)
     return torch.split(x, lengths or -(-x.shape[axis] // (num_outputs or 1)), dim=axis)
 
 
-def _slice(x: Tensor, *given: Tensor | None, starts: Axes = None, ends: Axes = None, axes: Axes = None) -> Tensor:
-    first, last, along, steps = [*map(ints, given), *[[]] * (4 - len(given))] if given else [ints(starts), ints(ends), ints(axes), []]
+def _slice(
+    x: Tensor, *given: Tensor | None, starts: Axes = None, ends: Axes = None, axes: Axes = None
+) -> Tensor:
+    first, last, along, steps = (
+        [*map(ints, given), *[[]] * (4 - len(given))]
+        if given
+        else [ints(starts), ints(ends), ints(axes), []]
+    )
     for number, axis in enumerate(along or range(len(first))):
         step = steps[number] if steps else 1
         chosen = range(*slice(first[number], last[number], step).indices(x.shape[axis]))
@@ -104,7 +136,9 @@ def _slice(x: Tensor, *given: Tensor | None, starts: Axes = None, ends: Axes = N
 def _gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis %= x.ndim
     chosen = torch.remainder(indices.reshape(-1).long(), x.shape[axis])
-    return x.index_select(axis, chosen).reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
+    return x.index_select(axis, chosen).reshape(
+        [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    )
 
 
 def _expand(x: Tensor, size: Tensor) -> Tensor:
@@ -115,7 +149,13 @@ def _tile(x: Tensor, repeats: Tensor) -> Tensor:
     return x.repeat(ints(repeats))
 
 
-def _pad(x: Tensor, around: Tensor | None = None, filling: Tensor | None = None, axes: Axes = None, **given: Any) -> Tensor:
+def _pad(
+    x: Tensor,
+    around: Tensor | None = None,
+    filling: Tensor | None = None,
+    axes: Axes = None,
+    **given: Any,
+) -> Tensor:
     if given.get("mode", "constant") != "constant" or axes is not None:
         raise NotImplementedError("Pad other than with a constant on all axes")
     number = filling.item() if filling is not None else given.get("value", 0.0)

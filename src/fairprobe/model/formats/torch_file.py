@@ -1,7 +1,9 @@
-"""Opening TorchScript and torch.export files. What a file is, is seen by what lies in its zip archive, never by its name.
+"""Opening TorchScript and torch.export files. What a file is, is seen by what lies in its zip
+archive, never by its name.
 
-Nothing that a file brings along is run to open it. A TorchScript archive holds programs in torch's own small language, which may still
-write and read files (`torch.save`, `torch.from_file`), on loading even: a program with one of these words in it is not loaded.
+Nothing that a file brings along is run to open it. A TorchScript archive holds programs in torch's
+own small language, which may still write and read files (`torch.save`, `torch.from_file`), on
+loading even: a program with one of these words in it is not loaded.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ from fairprobe.model.formats.opened import Opened
 KIND = "TorchScript file"
 ZIP = b"PK\x03\x04"
 INSTEAD = (
-    "Save the network with torch.export.save or as TorchScript instead, or its weights as safetensors and name the function that builds "
-    "it (module:function)."
+    "Save the network with torch.export.save or as TorchScript instead, or its weights as"
+    " safetensors and name the function that builds it (module:function)."
 )
 # Programs with one of these words could do more than compute.
-REFUSED_WORDS = re.compile(rb"\b(save|from_file|load_tensor|__setstate__|ops\s*\.\s*(?!aten\b|prim\b)\w+|torch\s*\.\s*classes)\b")
+REFUSED_WORDS = re.compile(
+    rb"\b(save|from_file|load_tensor|__setstate__|ops\s*\.\s*(?!aten\b|prim\b)\w+|torch\s*\.\s*classes)\b"
+)
 
 
 def open_torch(path: Path) -> Opened:
@@ -53,31 +57,46 @@ def open_torch(path: Path) -> Opened:
     if start != ZIP:
         if start[:1] in (b"\x80", b"(", b"c", b"]", b"}"):
             raise _pickle(path)
-        raise ModelError(f"{path.name} is no TorchScript or torch.export file: it is no zip archive. {INSTEAD}")
+        raise ModelError(
+            f"{path.name} is no TorchScript or torch.export file: it is no zip archive. {INSTEAD}"
+        )
     with archive(path, KIND) as file:
         names = [name.partition("/")[2] or name for name in file.namelist()]
         broken = file.testzip()
         if broken is not None:
-            raise ModelError(f"{path.name} is damaged ({broken} is not what was written); write it anew.")
-        if any(name.startswith("models/") for name in names) or "serialized_exported_program.json" in file.namelist():
+            raise ModelError(
+                f"{path.name} is damaged ({broken} is not what was written); write it anew."
+            )
+        if (
+            any(name.startswith("models/") for name in names)
+            or "serialized_exported_program.json" in file.namelist()
+        ):
             return open_export(path, file)
         if "constants.pkl" not in names or not any(name.startswith("code/") for name in names):
             if "data.pkl" in names:
                 raise _pickle(path)
-            raise ModelError(f"{path.name} is a zip archive, but neither TorchScript nor torch.export. {INSTEAD}")
+            raise ModelError(
+                f"{path.name} is a zip archive, but neither TorchScript nor torch.export. {INSTEAD}"
+            )
         for entry in file.infolist():  # one name may be there twice
-            if entry.filename.lower().endswith(".py") and (word := REFUSED_WORDS.search(file.read(entry))):
+            if entry.filename.lower().endswith(".py") and (
+                word := REFUSED_WORDS.search(file.read(entry))
+            ):
                 raise ModelError(
-                    f"The program in {path.name} uses '{word[0].decode()}', so it could do more than compute; it is not loaded."
+                    f"The program in {path.name} uses '{word[0].decode()}', so it could do more"
+                    " than compute; it is not loaded."
                 )
     return _open_script(path)
 
 
 def _pickle(path: Path) -> ModelError:
-    return ModelError(f"{path.name} is a pickle, and opening a pickle runs whatever program is in it, so it is not opened. {INSTEAD}")
+    return ModelError(
+        f"{path.name} is a pickle, and opening a pickle runs whatever program is in it, so it is"
+        f" not opened. {INSTEAD}"
+    )
 
 
-# -- TorchScript --------------------------------------------------------------------------------------------------------
+# -- TorchScript -----------------------------------------------------------------------------------
 
 
 def _open_script(path: Path) -> Opened:
@@ -85,21 +104,47 @@ def _open_script(path: Path) -> Opened:
         try:
             script = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError, AttributeError, OSError) as error:
-            raise ModelError(f"{path.name} is no whole TorchScript file ({first_line(error)}); write it anew.") from error
-    number = next((values.dtype for values in script.parameters() if values.is_floating_point()), torch.float32)
+            raise ModelError(
+                f"{path.name} is no whole TorchScript file ({first_line(error)}); write it anew."
+            ) from error
+    number = next(
+        (values.dtype for values in script.parameters() if values.is_floating_point()),
+        torch.float32,
+    )
     ask = _asking(script, number)
     network, why = _rebuild(script)
     width = width_of(network)
-    widths = [width] if width else find_widths(ask, {size for values in script.state_dict().values() for size in values.shape})
+    widths = (
+        [width]
+        if width
+        else find_widths(
+            ask, {size for values in script.state_dict().values() for size in values.shape}
+        )
+    )
     if not widths:
-        raise ModelError(f"{path.name} takes no table of numbers, however many columns it has; expected one input (rows, columns).")
+        raise ModelError(
+            f"{path.name} takes no table of numbers, however many columns it has; expected one"
+            " input (rows, columns)."
+        )
     width = widths[0] if len(widths) == 1 else None
     careful, rows = checked(ask, path.name, width), random_rows(widths[0])
     _check_rows(careful, rows, path.name)
-    if network is not None and (apart := difference(careful, _asking(network, number), rows)) > TOLERANCE:
+    if (
+        network is not None
+        and (apart := difference(careful, _asking(network, number), rows)) > TOLERANCE
+    ):
         network, why = None, f"the network rebuilt from it answers differently, by {apart:.2g}"
     outputs = "auto" if network is not None else kind_of_scores(careful(rows))
-    return Opened(kind=KIND, name=path.name, takes="numbers", ask=careful, width=width, network=network, outputs=outputs, why=why)
+    return Opened(
+        kind=KIND,
+        name=path.name,
+        takes="numbers",
+        ask=careful,
+        width=width,
+        network=network,
+        outputs=outputs,
+        why=why,
+    )
 
 
 def _asking(module: nn.Module, number: torch.dtype) -> Callable[[Rows], Any]:
@@ -107,7 +152,10 @@ def _asking(module: nn.Module, number: torch.dtype) -> Callable[[Rows], Any]:
         with torch.inference_mode(), _quietly():
             answer = module(torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(number))
         if not isinstance(answer, Tensor):
-            raise ModelError(f"The network must answer one tensor of class scores; it answered {type(answer).__name__}.")
+            raise ModelError(
+                "The network must answer one tensor of class scores; it answered"
+                f" {type(answer).__name__}."
+            )
         return answer.float().numpy() if answer.is_floating_point() else answer.numpy()
 
     return ask
@@ -120,17 +168,23 @@ def _check_rows(ask: Callable[[Rows], Rows], rows: Rows, name: str) -> None:
         together = ask(rows[:5])
     except ModelError as error:
         raise ModelError(
-            f"{name} answers one row but not five ({error}) Trace it with code that does not fix the number of rows."
+            f"{name} answers one row but not five ({error}) Trace it with code that does not fix"
+            " the number of rows."
         ) from error
     if not np.allclose(together[:1], alone, rtol=1e-3, atol=1e-3, equal_nan=True):
-        raise ModelError(f"{name} answers a row differently when others are with it; save it in eval mode, without random numbers.")
+        raise ModelError(
+            f"{name} answers a row differently when others are with it; save it in eval mode,"
+            " without random numbers."
+        )
 
 
 def _rebuild(script: Any) -> tuple[nn.Module | None, str]:
     """The program as a torch network, or why it cannot be one."""
     try:
         with _quietly():
-            frozen = torch.jit.freeze(script, optimize_numerics=False)  # the weights as they are, nothing folded together
+            frozen = torch.jit.freeze(
+                script, optimize_numerics=False
+            )  # the weights as they are, nothing folded together
             return _walk(frozen.graph), ""
     except Unsupported as finding:
         return None, str(finding)
@@ -150,7 +204,9 @@ def _walk(graph: Any) -> nn.Module:
         if len(outputs) == 1 and node.kind() not in {"prim::ListUnpack", "prim::TupleUnpack"}:
             values[outputs[0]] = answer
         else:
-            values.update({name: draft.call(_item, answer, number) for number, name in enumerate(outputs)})
+            values.update(
+                {name: draft.call(_item, answer, number) for number, name in enumerate(outputs)}
+            )
     (result,) = graph.outputs()
     return draft.finish(values[result.debugName()])
 

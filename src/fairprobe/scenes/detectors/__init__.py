@@ -5,7 +5,10 @@ from __future__ import annotations
 from fairprobe.errors import SettingError, suggest
 from fairprobe.scenes.recognition import Detector
 
-FORMS = "file.onnx, raw:file.onnx, decoded:file.onnx, detr:FOLDER_OR_NAME, module:function, path/to/file.py:function, google, amazon, azure"
+FORMS = (
+    "file.onnx, raw:file.onnx, decoded:file.onnx, detr:FOLDER_OR_NAME, module:function,"
+    " path/to/file.py:function, google, amazon, azure"
+)
 
 
 def open_detector(text: str) -> Detector:
@@ -15,7 +18,9 @@ def open_detector(text: str) -> Detector:
 
         if text.startswith("raw:"):
             return OnnxDetector(text.removeprefix("raw:"), boxes="raw")
-        return OnnxDetector(text.removeprefix("decoded:"), boxes="decoded" if text.startswith("decoded:") else None)
+        return OnnxDetector(
+            text.removeprefix("decoded:"), boxes="decoded" if text.startswith("decoded:") else None
+        )
     if text.startswith("detr:"):
         from fairprobe.scenes.detectors.detr import DetrDetector
 

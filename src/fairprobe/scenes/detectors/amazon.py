@@ -10,13 +10,17 @@ from fairprobe.scenes.detectors.remote import ANSWERING, CONNECTING, RemoteDetec
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.recognition import Detection
 
-BUSY = frozenset({"ThrottlingException", "ProvisionedThroughputExceededException", "TooManyRequestsException"})  # also sent with 400
+BUSY = frozenset(
+    {"ThrottlingException", "ProvisionedThroughputExceededException", "TooManyRequestsException"}
+)  # also sent with 400
 
 
 class AmazonDetector(RemoteDetector):
-    """`detect_labels`. A label with places counts once for each of them; one without counts once and has no box.
+    """`detect_labels`. A label with places counts once for each of them; one without counts once
+    and has no box.
 
-    A person comes as "Person" and again as "Man" or "Woman"; what a parent of the same class already tells is left out.
+    A person comes as "Person" and again as "Man" or "Woman"; what a parent of the same class
+    already tells is left out.
     """
 
     name = "amazon"
@@ -36,15 +40,21 @@ class AmazonDetector(RemoteDetector):
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError, NoRegionError
         except ImportError as error:
-            raise ModelError('amazon needs boto3. Install it: pip install "fairprobe[amazon]".') from error
-        config = Config(retries={"total_max_attempts": 1}, connect_timeout=CONNECTING, read_timeout=ANSWERING)
+            raise ModelError(
+                'amazon needs boto3. Install it: pip install "fairprobe[amazon]".'
+            ) from error
+        config = Config(
+            retries={"total_max_attempts": 1}, connect_timeout=CONNECTING, read_timeout=ANSWERING
+        )
         try:
             session = boto3.Session()
             if session.get_credentials() is None:
                 raise self._missing()
             return session.client("rekognition", config=config)
         except NoRegionError as error:
-            raise SettingError(f"{self.vendor} needs a region. Set AWS_DEFAULT_REGION, such as us-east-1.") from error
+            raise SettingError(
+                f"{self.vendor} needs a region. Set AWS_DEFAULT_REGION, such as us-east-1."
+            ) from error
         except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
             if isinstance(error, SettingError):
                 raise
@@ -62,12 +72,19 @@ class AmazonDetector(RemoteDetector):
         from botocore.parsers import ResponseParserError
 
         try:
-            labels: list[Any] = client.detect_labels(Image={"Bytes": content}, MinConfidence=100 * self.threshold)["Labels"]
+            labels: list[Any] = client.detect_labels(
+                Image={"Bytes": content}, MinConfidence=100 * self.threshold
+            )["Labels"]
         except boto.ClientError as error:
-            about, said = error.response.get("ResponseMetadata", {}), error.response.get("Error", {})
+            about, said = (
+                error.response.get("ResponseMetadata", {}),
+                error.response.get("Error", {}),
+            )
             code = said.get("Code", "")
             told = f"{code}: {said.get('Message', '')}"
-            raise self._refused(about.get("HTTPStatusCode", 0), told, about.get("HTTPHeaders"), later=code in BUSY) from error
+            raise self._refused(
+                about.get("HTTPStatusCode", 0), told, about.get("HTTPHeaders"), later=code in BUSY
+            ) from error
         except boto.ReadTimeoutError as error:
             raise self._too_slow() from error
         except (boto.HTTPClientError, boto.ConnectionError) as error:
@@ -89,4 +106,8 @@ def _detections(label: dict[str, Any], height: int, width: int) -> Iterator[Dete
     for one in instances:
         place = one["BoundingBox"]
         left, top = place["Left"] * width, place["Top"] * height
-        yield Detection(name, one["Confidence"] / 100, (left, top, left + place["Width"] * width, top + place["Height"] * height))
+        yield Detection(
+            name,
+            one["Confidence"] / 100,
+            (left, top, left + place["Width"] * width, top + place["Height"] * height),
+        )

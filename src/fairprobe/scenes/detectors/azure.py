@@ -26,21 +26,38 @@ class AzureDetector(RemoteDetector):
     def __init__(self, *, threshold: float = 0.5) -> None:
         super().__init__(threshold)
         self._client = self._connected()
-        self.identity = f"azure objects {urlsplit(os.environ['VISION_ENDPOINT']).netloc} score {threshold:g}"
+        self.identity = (
+            f"azure objects {urlsplit(os.environ['VISION_ENDPOINT']).netloc} score {threshold:g}"
+        )
 
     def _connected(self) -> Any:
         try:
             from azure.ai.vision.imageanalysis import ImageAnalysisClient
             from azure.core.credentials import AzureKeyCredential
         except ImportError as error:
-            raise ModelError('azure needs azure-ai-vision-imageanalysis. Install it: pip install "fairprobe[azure]".') from error
-        endpoint, key = os.environ.get("VISION_ENDPOINT", "").strip().rstrip("/"), os.environ.get("VISION_KEY", "").strip()
+            raise ModelError(
+                "azure needs azure-ai-vision-imageanalysis. Install it: pip install"
+                ' "fairprobe[azure]".'
+            ) from error
+        endpoint, key = (
+            os.environ.get("VISION_ENDPOINT", "").strip().rstrip("/"),
+            os.environ.get("VISION_KEY", "").strip(),
+        )
         if not endpoint or not key:
             raise self._missing()
         parts = urlsplit(endpoint)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOCAL):
-            raise SettingError("VISION_ENDPOINT must begin with https://, since the key and the pictures are sent there.")
-        return ImageAnalysisClient(endpoint, AzureKeyCredential(key), retry_total=0, connection_timeout=CONNECTING, read_timeout=ANSWERING)
+            raise SettingError(
+                "VISION_ENDPOINT must begin with https://, since the key and the pictures are sent"
+                " there."
+            )
+        return ImageAnalysisClient(
+            endpoint,
+            AzureKeyCredential(key),
+            retry_total=0,
+            connection_timeout=CONNECTING,
+            read_timeout=ANSWERING,
+        )
 
     def _seen(self, client: Any, content: bytes, size: tuple[int, int]) -> tuple[Detection, ...]:  # noqa: ARG002  (boxes come in pixels)
         answer = self._asked(client, content)
@@ -61,11 +78,19 @@ class AzureDetector(RemoteDetector):
             headers = getattr(error.response, "headers", None)
             raise self._refused(error.status_code or 0, error.message, headers) from error
         except azure.ServiceResponseError as error:
-            raise (self._too_slow() if isinstance(error, azure.ServiceResponseTimeoutError) else self._unreachable(error)) from error
+            raise (
+                self._too_slow()
+                if isinstance(error, azure.ServiceResponseTimeoutError)
+                else self._unreachable(error)
+            ) from error
         except azure.ServiceRequestError as error:
             raise self._unreachable(error) from error
 
 
 def _detection(one: Any) -> Detection:
     best, place = one.tags[0], one.bounding_box
-    return Detection(common(best.name), best.confidence, (place.x, place.y, place.x + place.width, place.y + place.height))
+    return Detection(
+        common(best.name),
+        best.confidence,
+        (place.x, place.y, place.x + place.width, place.y + place.height),
+    )

@@ -5,16 +5,22 @@ from __future__ import annotations
 from fairprobe.scenes.labels import common
 
 _LISTED = """
-person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign, parking meter, bench,
+person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant,
+stop sign, parking meter, bench,
 bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe,
 backpack, umbrella, handbag, tie, suitcase,
-frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, skateboard, surfboard, tennis racket,
+frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, skateboard, surfboard,
+tennis racket,
 bottle, wine glass, cup, fork, knife, spoon, bowl,
 banana, apple, sandwich, orange, broccoli, carrot, hot dog, pizza, donut, cake,
-chair, couch, potted plant, bed, dining table, toilet, tv, laptop, mouse, remote, keyboard, cell phone,
-microwave, oven, toaster, sink, refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush
+chair, couch, potted plant, bed, dining table, toilet, tv, laptop, mouse, remote, keyboard,
+cell phone,
+microwave, oven, toaster, sink, refrigerator, book, clock, vase, scissors, teddy bear, hair drier,
+toothbrush
 """
 NAMES = tuple(common(name) for name in _LISTED.split(","))
-UNUSED = frozenset({12, 26, 29, 30, 45, 66, 68, 69, 71, 83})  # of the ids 1 to 90: planned, and never annotated
+UNUSED = frozenset(
+    {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
+)  # of the ids 1 to 90: planned, and never annotated
 IDS = tuple(number for number in range(1, 91) if number not in UNUSED)
 """The number that COCO's own files give to each of `NAMES`."""

@@ -1,4 +1,6 @@
-"""Detectors of the `transformers` library (DETR, YOLOS and their relatives), from a folder or by their name on the hub."""
+"""Detectors of the `transformers` library (DETR, YOLOS and their relatives), from a folder or by
+their name on the hub.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ NO_CLASS = frozenset({"n/a", "no object", "no-object"})  # in the place of ids t
 
 
 class DetrDetector(Detector):
-    """`place` is a folder that `save_pretrained` wrote, or a name on the hub; weights are read from safetensors only.
+    """`place` is a folder that `save_pretrained` wrote, or a name on the hub; weights are read from
+    safetensors only.
 
-    `threshold` is the least score. These networks answer each object once, so nothing is suppressed.
+    `threshold` is the least score. These networks answer each object once, so nothing is
+    suppressed.
     """
 
     def __init__(self, place: str, *, threshold: float = 0.5) -> None:
         if not 0 <= threshold <= 1:
-            raise SettingError(f"The score threshold of a detector lies between 0 and 1; got {threshold}.")
+            raise SettingError(
+                f"The score threshold of a detector lies between 0 and 1; got {threshold}."
+            )
         self.place, self.threshold = place, threshold
         self.name = Path(place).name
         self._opened: Any = _open(place)
@@ -40,11 +46,15 @@ class DetrDetector(Detector):
         processor, model = self._opened
         with torch.inference_mode():
             answer = model(**processor(images=image, return_tensors="pt"))
-            (found,) = processor.post_process_object_detection(answer, threshold=self.threshold, target_sizes=[image.shape[:2]])
+            (found,) = processor.post_process_object_detection(
+                answer, threshold=self.threshold, target_sizes=[image.shape[:2]]
+            )
         names = model.config.id2label
         detections = (
             Detection(common(names[int(label)]), float(score), tuple(box.tolist()))
-            for label, score, box in zip(found["labels"], found["scores"], found["boxes"], strict=True)
+            for label, score, box in zip(
+                found["labels"], found["scores"], found["boxes"], strict=True
+            )
         )
         return tuple(one for one in detections if one.label not in NO_CLASS)
 
@@ -56,19 +66,29 @@ def _open(place: str) -> tuple[Any, Any]:
     try:
         transformers: Any = importlib.import_module("transformers")
     except ImportError as error:
-        raise ModelError('A DETR needs transformers to be run. Install it: pip install "fairprobe[segment]".') from error
+        raise ModelError(
+            'A DETR needs transformers to be run. Install it: pip install "fairprobe[segment]".'
+        ) from error
     try:
         with _quietly(transformers.utils.logging):
             processor = transformers.AutoImageProcessor.from_pretrained(place)
-            model, loaded = transformers.AutoModelForObjectDetection.from_pretrained(place, use_safetensors=True, output_loading_info=True)
-    except Exception as error:  # its own errors, those of the hub, and those of a library that a network needs
+            model, loaded = transformers.AutoModelForObjectDetection.from_pretrained(
+                place, use_safetensors=True, output_loading_info=True
+            )
+    except (
+        Exception
+    ) as error:  # its own errors, those of the hub, and those of a library that a network needs
         raise ModelError(
-            f"transformers cannot open the detector {place}: {first_line(error)}. Expected a folder with config.json, "
-            "preprocessor_config.json and model.safetensors, or a name on the hub."
+            f"transformers cannot open the detector {place}: {first_line(error)}. Expected a folder"
+            " with config.json, preprocessor_config.json and model.safetensors, or a name on the"
+            " hub."
         ) from error
     if loaded["missing_keys"]:
         missing = ", ".join(sorted(loaded["missing_keys"])[:3])
-        raise ModelError(f"{place} lacks weights of its detector ({missing}, …), which would be random. Save the whole trained network.")
+        raise ModelError(
+            f"{place} lacks weights of its detector ({missing}, …), which would be random. Save the"
+            " whole trained network."
+        )
     model.eval()
     return processor, model
 

@@ -14,45 +14,64 @@ from fairprobe.scenes.labels import common
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture
 
-EXPECTED = "a list of (label, score), (label, score, (left, top, right, bottom)), or dictionaries with these names"
+EXPECTED = (
+    "a list of (label, score), (label, score, (left, top, right, bottom)), or dictionaries with"
+    " these names"
+)
 
 
 class FunctionDetector(Detector):
-    """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label, score, box), or such dictionaries.
+    """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label,
+    score, box), or such dictionaries.
 
-    Its answers are not kept, since nobody can see from outside what they depend on: weights, files, other services. Where asking again is
-    dear, give the function an attribute `identity`, a text that you change whenever its answers may: `detect.identity = "weights of May"`.
-    Its answers are then used again as long as that text and the file that defines the function stay the same.
+    Its answers are not kept, since nobody can see from outside what they depend on: weights, files,
+    other services. Where asking again is dear, give the function an attribute `identity`, a text
+    that you change whenever its answers may: `detect.identity = "weights of May"`. Its answers are
+    then used again as long as that text and the file that defines the function stay the same.
     """
 
     def __init__(self, function: Callable[[Picture], Any], name: str | None = None) -> None:
         if not callable(function):
-            raise ModelError(f"A detector is a function of a picture; got one of type {type(function).__name__}.")
+            raise ModelError(
+                f"A detector is a function of a picture; got one of type {type(function).__name__}."
+            )
         self._function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.identity = _identity(function, self.name)
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
-        with own_errors(f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"):
+        with own_errors(
+            f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"
+        ):
             answer = self._function(image)
         if not isinstance(answer, list | tuple):
-            raise ModelError(f"'{self.name}' answered a {type(answer).__name__}; expected {EXPECTED}.")
+            raise ModelError(
+                f"'{self.name}' answered a {type(answer).__name__}; expected {EXPECTED}."
+            )
         return tuple(self._detection(one) for one in answer)
 
     def _detection(self, one: Any) -> Detection:
         if isinstance(one, Detection):
             label, score, box = one.label, one.score, one.box
-        elif isinstance(one, Mapping) and {"label", "score"} <= one.keys() <= {"label", "score", "box"}:
+        elif isinstance(one, Mapping) and {"label", "score"} <= one.keys() <= {
+            "label",
+            "score",
+            "box",
+        }:
             label, score, box = one["label"], one["score"], one.get("box")
         elif isinstance(one, list | tuple) and len(one) in (2, 3):
             label, score, box = (*one, None)[:3]
         else:
-            raise ModelError(f"'{self.name}' answered {repr(one)[:80]} for an object; expected {EXPECTED}.")
+            raise ModelError(
+                f"'{self.name}' answered {repr(one)[:80]} for an object; expected {EXPECTED}."
+            )
         return Detection(common(label) if isinstance(label, str) else label, score, box)
 
 
 class OwnDetector(FunctionDetector):
-    """A function that is named as module:function or path/to/file.py:function, or what such a function without arguments returns."""
+    """A function that is named as module:function or path/to/file.py:function, or what such a
+    function without arguments returns.
+    """
 
     def __init__(self, spec: str) -> None:
         thing = find_named(spec)
@@ -60,7 +79,10 @@ class OwnDetector(FunctionDetector):
             with own_errors(f"'{spec}' failed"):
                 thing = thing()
         if not callable(thing) or required_arguments(thing) != 1:
-            raise ModelError(f"'{spec}' is no function of one picture, nor one without arguments that returns such a function.")
+            raise ModelError(
+                f"'{spec}' is no function of one picture, nor one without arguments that returns"
+                " such a function."
+            )
         super().__init__(thing, spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -68,14 +90,16 @@ class OwnDetector(FunctionDetector):
 
 
 def _identity(function: Any, name: str) -> str | None:
-    """What the user says, and the whole file, since a function rarely works alone; None if the user says nothing."""
+    """What the user says, and the whole file, since a function rarely works alone; None if the user
+    says nothing.
+    """
     told = getattr(function, "identity", None)
     if told is None:
         return None
     if not isinstance(told, str) or not told.strip():
         raise ModelError(
-            f"The attribute 'identity' of '{name}' must be a text that changes whenever its answers may, such as 'weights of May'; "
-            f"got {repr(told)[:80]}."
+            f"The attribute 'identity' of '{name}' must be a text that changes whenever its answers"
+            f" may, such as 'weights of May'; got {repr(told)[:80]}."
         )
     inner = inspect.unwrap(function) if inspect.isroutine(function) else type(function)
     try:

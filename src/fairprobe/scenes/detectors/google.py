@@ -10,22 +10,31 @@ from fairprobe.scenes.labels import common
 from fairprobe.scenes.recognition import Detection
 
 MOST_OBJECTS = 100  # the service's own default is 10, and a crowd would be cut off
-BUSY = frozenset({4, 8, 13, 14})  # codes for one picture inside a good answer: deadline, quota, internal, unavailable
+BUSY = frozenset(
+    {4, 8, 13, 14}
+)  # codes for one picture inside a good answer: deadline, quota, internal, unavailable
 
 
 class GoogleDetector(RemoteDetector):
-    """`ImageAnnotatorClient.object_localization` over REST. `endpoint` is a server in the vendor's stead, which gets no credentials."""
+    """`ImageAnnotatorClient.object_localization` over REST. `endpoint` is a server in the vendor's
+    stead, which gets no credentials.
+    """
 
     name = "google"
     vendor = "Google Cloud Vision"
-    credentials = "GOOGLE_APPLICATION_CREDENTIALS (the file of a service account) or log in with gcloud auth application-default login"
+    credentials = (
+        "GOOGLE_APPLICATION_CREDENTIALS (the file of a service account) or log in with gcloud auth"
+        " application-default login"
+    )
     largest = 7_000_000  # 10 MB a request, in which bytes are written as text
 
     def __init__(self, *, threshold: float = 0.5, endpoint: str | None = None) -> None:
         super().__init__(threshold)
         self._endpoint = endpoint
         self._client = self._connected()
-        self.identity = f"google object_localization {self._client.api_endpoint} score {threshold:g}"
+        self.identity = (
+            f"google object_localization {self._client.api_endpoint} score {threshold:g}"
+        )
 
     def _connected(self) -> Any:
         try:
@@ -33,10 +42,16 @@ class GoogleDetector(RemoteDetector):
             from google.auth.exceptions import DefaultCredentialsError
             from google.cloud.vision import ImageAnnotatorClient
         except ImportError as error:
-            raise ModelError('google needs google-cloud-vision. Install it: pip install "fairprobe[google]".') from error
+            raise ModelError(
+                'google needs google-cloud-vision. Install it: pip install "fairprobe[google]".'
+            ) from error
         if self._endpoint is not None:
             nobody = credentials.AnonymousCredentials()  # type: ignore[no-untyped-call]
-            return ImageAnnotatorClient(transport="rest", credentials=nobody, client_options={"api_endpoint": self._endpoint})
+            return ImageAnnotatorClient(
+                transport="rest",
+                credentials=nobody,
+                client_options={"api_endpoint": self._endpoint},
+            )
         try:
             return ImageAnnotatorClient(transport="rest")
         except DefaultCredentialsError as error:
@@ -45,7 +60,11 @@ class GoogleDetector(RemoteDetector):
     def _seen(self, client: Any, content: bytes, size: tuple[int, int]) -> tuple[Detection, ...]:
         answer = self._asked(client, content)
         if answer.error.code:
-            raise self._refused(200, f"{answer.error.message} (code {answer.error.code})", later=answer.error.code in BUSY)
+            raise self._refused(
+                200,
+                f"{answer.error.message} (code {answer.error.code})",
+                later=answer.error.code in BUSY,
+            )
         return tuple(_detection(one, *size) for one in answer.localized_object_annotations)
 
     def _asked(self, client: Any, content: bytes) -> Any:
@@ -56,7 +75,12 @@ class GoogleDetector(RemoteDetector):
         from google.protobuf.json_format import ParseError
 
         try:
-            return client.object_localization(image=Image(content=content), max_results=MOST_OBJECTS, retry=None, timeout=ANSWERING)
+            return client.object_localization(
+                image=Image(content=content),
+                max_results=MOST_OBJECTS,
+                retry=None,
+                timeout=ANSWERING,
+            )
         except GoogleAPICallError as error:
             headers = getattr(error.response, "headers", None)
             raise self._refused(int(error.code or 0), error.message, headers) from error

@@ -1,7 +1,8 @@
-"""How three families of detectors want a picture and what their numbers mean. A layout is recognised from a file's inputs and outputs.
+"""How three families of detectors want a picture and what their numbers mean. A layout is
+recognised from a file's inputs and outputs.
 
-`threshold` and `overlap` of each are the usual ones of its family; boxes below the first are dropped, and those of one class that overlap
-by more than the second are one object.
+`threshold` and `overlap` of each are the usual ones of its family; boxes below the first are
+dropped, and those of one class that overlap by more than the second are one object.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 STRIDES = (8, 16, 32)  # pixels of a YOLOX cell
 FASTESTDET_STRIDE = 16
 PADDING = 114
-NEAR = 3  # cells between the middle of a YOLOX cell and the centre it answers, in the median over all cells; about a half is usual
+# cells between the middle of a YOLOX cell and the centre it answers, in the median over all cells;
+# about a half is usual
+NEAR = 3
 CLEARLY = 4  # times as near as in the other reading
 
 
@@ -54,9 +57,11 @@ class Layout(ABC):
 
 
 class Yolox(Layout):
-    """YOLOX: three grids of cells in one list; the picture keeps its proportions in the upper left corner.
+    """YOLOX: three grids of cells in one list; the picture keeps its proportions in the upper left
+    corner.
 
-    As it is usually exported, a box is raw: its centre counted in cells from the cell that answers it, and the logarithm of its size.
+    As it is usually exported, a box is raw: its centre counted in cells from the cell that answers
+    it, and the logarithm of its size.
     """
 
     name = "YOLOX"
@@ -83,13 +88,16 @@ class Yolox(Layout):
         rows = answer[0][0]
         cells, strides = self._cells()
         centres = (rows[:, :2] + cells) * strides
-        sides = np.exp(np.minimum(rows[:, 2:4], 20)) * strides  # whatever is larger is larger than any picture
+        sides = (
+            np.exp(np.minimum(rows[:, 2:4], 20)) * strides
+        )  # whatever is larger is larger than any picture
         return _boxes(centres, sides) / self._scale(size), rows[:, 4:5] * rows[:, 5:]
 
     def told_apart(self, answer: Sequence[Rows]) -> Yolox | None:
         """Whether an answer is raw or decoded; None where it could be either.
 
-        Whatever the picture, most cells answer a box close to themselves, in the right reading and in no other.
+        Whatever the picture, most cells answer a box close to themselves, in the right reading and
+        in no other.
         """
         rows = answer[0][0].astype(np.float64)
         cells, strides = self._cells()
@@ -106,13 +114,18 @@ class Yolox(Layout):
 
     def _cells(self) -> tuple[Rows, Rows]:
         """Column and row of every cell, and its stride."""
-        grids = [np.mgrid[: self.height // stride, : self.width // stride][::-1].reshape(2, -1).T for stride in STRIDES]
+        grids = [
+            np.mgrid[: self.height // stride, : self.width // stride][::-1].reshape(2, -1).T
+            for stride in STRIDES
+        ]
         strides = np.repeat(STRIDES, [len(grid) for grid in grids])[:, None]
         return np.concatenate(grids).astype(np.float32), strides.astype(np.float32)
 
 
 class DecodedYolox(Yolox):
-    """YOLOX exported with `decode_in_inference`: centres and sizes in pixels of what the network sees."""
+    """YOLOX exported with `decode_in_inference`: centres and sizes in pixels of what the network
+    sees.
+    """
 
     name = "YOLOX, boxes decoded"
 
@@ -122,7 +135,9 @@ class DecodedYolox(Yolox):
 
 
 class Ssd(Layout):
-    """SSD as TensorFlow exports it: boxes relative to the picture, one score for each of COCO's 90 ids."""
+    """SSD as TensorFlow exports it: boxes relative to the picture, one score for each of COCO's 90
+    ids.
+    """
 
     name = "SSD"
     expected = "an input 1×H×W×3 and two outputs, 1×N×90 scores and N×4 boxes"
@@ -134,7 +149,11 @@ class Ssd(Layout):
         if len(inputs) != 1 or len(inputs[0]) != 4 or inputs[0][3] != 3 or len(outputs) != 2:
             return None
         _, height, width, _ = inputs[0]
-        if height is None or width is None or sorted(shape[-1] or 0 for shape in outputs if shape) != [4, 90]:
+        if (
+            height is None
+            or width is None
+            or sorted(shape[-1] or 0 for shape in outputs if shape) != [4, 90]
+        ):
             return None
         return cls(height, width)
 
@@ -173,7 +192,10 @@ class FastestDet(Layout):
         cells = np.mgrid[:rows, :columns][::-1].reshape(2, -1).T
         flat = grid.reshape(len(grid), -1).T
         centres = (np.tanh(flat[:, 1:3]) + cells) / (columns, rows)
-        return _boxes(centres, expit(flat[:, 3:5])) * _corners(size), flat[:, :1] ** 0.6 * flat[:, 5:] ** 0.4
+        return (
+            _boxes(centres, expit(flat[:, 3:5])) * _corners(size),
+            flat[:, :1] ** 0.6 * flat[:, 5:] ** 0.4,
+        )
 
 
 LAYOUTS: tuple[type[Layout], ...] = (Yolox, Ssd, FastestDet)

@@ -1,4 +1,6 @@
-"""What the vendors' recognisers share: a picture as a file, an answer that is none, and secrets that stay where they are."""
+"""What the vendors' recognisers share: a picture as a file, an answer that is none, and secrets
+that stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,11 @@ FEWEST_HIDDEN = 6  # characters of a secret: a shorter one would hide ordinary w
 
 
 class RemoteDetector(Detector):
-    """A vendor's service, asked through its own client library, which takes the credentials from the vendor's own environment.
+    """A vendor's service, asked through its own client library, which takes the credentials from
+    the vendor's own environment.
 
-    `threshold` is the least score. The library tries once; whether and when to try again is `ask`'s decision.
+    `threshold` is the least score. The library tries once; whether and when to try again is `ask`'s
+    decision.
     """
 
     is_remote = True
@@ -39,7 +43,9 @@ class RemoteDetector(Detector):
 
     def __init__(self, threshold: float) -> None:
         if not 0 <= threshold <= 1:
-            raise SettingError(f"The score threshold of a detector lies between 0 and 1; got {threshold}.")
+            raise SettingError(
+                f"The score threshold of a detector lies between 0 and 1; got {threshold}."
+            )
         self.threshold = threshold
         self._client: Any = None
 
@@ -69,22 +75,35 @@ class RemoteDetector(Detector):
             if written.tell() <= self.largest:
                 return written.getvalue()
         raise ModelError(
-            f"A picture of {image.shape[1]}×{image.shape[0]} pixels takes more than the {self.largest / 1e6:g} MB that {self.vendor} "
-            "allows. Make it smaller."
+            f"A picture of {image.shape[1]}×{image.shape[0]} pixels takes more than the"
+            f" {self.largest / 1e6:g} MB that {self.vendor} allows. Make it smaller."
         )
 
-    # -- when there is no answer ------------------------------------------------------------------------------
+    # -- when there is no answer -------------------------------------------------------------------
 
     def _missing(self, error: BaseException | None = None) -> SettingError:
         said = f" ({self._public(error)})" if error is not None else ""
         return SettingError(f"{self.vendor} does not know who asks{said}. Set {self.credentials}.")
 
-    def _refused(self, status: int, said: object, headers: Mapping[str, str] | None = None, *, later: bool = False) -> ModelError:
-        """An answer that is no success. `later`: the service says in other words that it is busy."""
+    def _refused(
+        self,
+        status: int,
+        said: object,
+        headers: Mapping[str, str] | None = None,
+        *,
+        later: bool = False,
+    ) -> ModelError:
+        """An answer that is no success. `later`: the service says in other words that it is
+        busy.
+        """
         told = f"{self.vendor} answered {status}: {self._public(said)}"
         if later or status == 429 or status >= 500:
             return TryAgainError(told, waiting_time(headers or {}))
-        return ModelError(f"{told}. Check {self.credentials}, and what they allow." if status in (401, 403) else told)
+        return ModelError(
+            f"{told}. Check {self.credentials}, and what they allow."
+            if status in (401, 403)
+            else told
+        )
 
     def _unreachable(self, error: BaseException) -> TryAgainError:
         return TryAgainError(f"{self.vendor} could not be reached: {self._public(error)}")
@@ -94,7 +113,10 @@ class RemoteDetector(Detector):
         return ModelError(f"{self.vendor} did not answer within {ANSWERING:g} seconds")
 
     def _unreadable(self, error: BaseException) -> ModelError:
-        return ModelError(f"{self.vendor} answered something that its client library cannot read ({type(error).__name__})")
+        return ModelError(
+            f"{self.vendor} answered something that its client library cannot read"
+            f" ({type(error).__name__})"
+        )
 
     def _public(self, said: object) -> str:
         text = str(said)

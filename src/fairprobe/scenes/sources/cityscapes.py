@@ -1,9 +1,11 @@
-"""Cityscapes: pictures `…_leftImg8bit.png`, annotations `…_gtFine_instanceIds.png`, `…_polygons.json` or `…_labelIds.png`, by city.
+"""Cityscapes: pictures `…_leftImg8bit.png`, annotations `…_gtFine_instanceIds.png`,
+`…_polygons.json` or `…_labelIds.png`, by city.
 
-The best of the three that is there counts, in this order. In instance maps, class · 1000 + n is the n-th object of a class; a class
-number alone is stuff, or a group of things that nobody told apart, which is left unknown. Traffic lights have no instances there, so each
-connected part is one. In label maps that holds for all objects. Polygons are drawn one over the other as Cityscapes draws them, edges
-included.
+The best of the three that is there counts, in this order. In instance maps, class · 1000 + n is the
+n-th object of a class; a class number alone is stuff, or a group of things that nobody told apart,
+which is left unknown. Traffic lights have no instances there, so each connected part is one. In
+label maps that holds for all objects. Polygons are drawn one over the other as Cityscapes draws
+them, edges included.
 """
 
 from __future__ import annotations
@@ -28,12 +30,18 @@ from fairprobe.scenes.sources.segments import Segment, scene_of
 from fairprobe.scenes.sources.told import Told
 
 _LISTED = (
-    "unlabeled,ego vehicle,rectification border,out of roi,static,dynamic,ground,road,sidewalk,parking,rail track,building,wall,fence,"
-    "guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic sign,vegetation,terrain,sky,person,rider,car,truck,bus,caravan,trailer,"
+    "unlabeled,ego vehicle,rectification border,out of"
+    " roi,static,dynamic,ground,road,sidewalk,parking,rail track,building,wall,fence,"
+    "guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic"
+    " sign,vegetation,terrain,sky,person,rider,car,truck,bus,caravan,trailer,"
     "train,motorcycle,bicycle"
 )
 LABELS = dict(enumerate(_LISTED.split(",")))  # by the numbers in label maps
-SEGMENTS = {number: Segment(common(name), not is_stuff(common(name))) for number, name in LABELS.items() if common(name) != UNKNOWN}
+SEGMENTS = {
+    number: Segment(common(name), not is_stuff(common(name)))
+    for number, name in LABELS.items()
+    if common(name) != UNKNOWN
+}
 BY_NAME = {name: number for number, name in LABELS.items()}
 APART = 19  # traffic light: an object, but without instances
 PER_CLASS = 1000
@@ -41,7 +49,9 @@ NEVER_DRAWN = ("license plate",)  # as Cityscapes has it: the car is whole
 FEWEST_POINTS = 3
 FARTHEST = 1e6  # of a corner from the picture
 
-ANNOTATION = re.compile(r"(?P<key>.+)_gt(Fine|Coarse)_(?P<what>instanceIds|polygons|labelIds)\.(png|json)")
+ANNOTATION = re.compile(
+    r"(?P<key>.+)_gt(Fine|Coarse)_(?P<what>instanceIds|polygons|labelIds)\.(png|json)"
+)
 ORDER = ("instanceIds", "polygons", "labelIds")
 PICTURE_ENDING = "_leftImg8bit"
 
@@ -67,7 +77,11 @@ class CityscapesScenes(Scenes):
 
     def __init__(self, images: Path, annotations: Path) -> None:
         told, folder = Told(), PictureFolder(images)
-        pictures = {path.stem.removesuffix(PICTURE_ENDING): path for path in folder.paths if not ANNOTATION.fullmatch(path.name)}
+        pictures = {
+            path.stem.removesuffix(PICTURE_ENDING): path
+            for path in folder.paths
+            if not ANNOTATION.fullmatch(path.name)
+        }
         given = annotation_files(annotations)
         self._pairs: dict[str, _Pair] = {}
         for key, path in pictures.items():
@@ -81,7 +95,9 @@ class CityscapesScenes(Scenes):
         for key in sorted(given.keys() - pictures.keys()):
             told.note(key, f"is annotated, but there is no such picture below {images}")
         if not self._pairs:
-            raise DataError(f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip())
+            raise DataError(
+                f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip()
+            )
         self.names = tuple(sorted(self._pairs))
         self.messages = told.messages()
 
@@ -91,14 +107,18 @@ class CityscapesScenes(Scenes):
         if pair.what == "polygons":
             numbers, segments = _drawn(read_json(pair.annotation), pair.annotation)
         else:
-            numbers, segments = _mapped(read_numbers(pair.annotation), has_instances=pair.what == "instanceIds")
+            numbers, segments = _mapped(
+                read_numbers(pair.annotation), has_instances=pair.what == "instanceIds"
+            )
         return scene_of(name, image, numbers, segments)
 
 
 def annotation_files(folder: Path) -> dict[str, dict[str, Path]]:
     """The annotation files below a folder by picture and kind."""
     if not folder.is_dir():
-        raise StorageError(f"There is no folder {folder}. Expected Cityscapes' gtFine, or a split or city of it.")
+        raise StorageError(
+            f"There is no folder {folder}. Expected Cityscapes' gtFine, or a split or city of it."
+        )
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.rglob("*_gt*")):
         if match := ANNOTATION.fullmatch(path.name):
@@ -125,12 +145,17 @@ def _is_usable(pair: _Pair, told: Told) -> bool:
         if isinstance(outline, str):
             told.note(f"'{label}' of {pair.annotation.name}", f"{outline} and is left out")
         elif outline.is_group:
-            told.note(f"'{label}' of {pair.annotation.name}", "is a group, not one object, and is left out")
+            told.note(
+                f"'{label}' of {pair.annotation.name}",
+                "is a group, not one object, and is left out",
+            )
     return True
 
 
 def _mapped(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Segment]]:
-    """From a map of instances or classes: an instance has a number of its own, the other objects are what hangs together."""
+    """From a map of instances or classes: an instance has a number of its own, the other objects
+    are what hangs together.
+    """
     numbers = np.where((numbers >= 0) & (numbers < PER_CLASS * len(LABELS)), numbers, 0)
     present = np.flatnonzero(np.bincount(numbers.ravel()))
     places = np.zeros(int(present[-1]) + 1, dtype=np.int32)
@@ -171,7 +196,9 @@ def _drawn(document: object, path: Path) -> tuple[Numbers, list[Segment]]:
 def _outlines(document: Any) -> Iterator[tuple[str, _Outline | str]]:
     """Each object's name with its outline, or with what is wrong with it."""
     for entry in document["objects"]:
-        label, points = (entry.get("label"), entry.get("polygon")) if isinstance(entry, dict) else (None, None)
+        label, points = (
+            (entry.get("label"), entry.get("polygon")) if isinstance(entry, dict) else (None, None)
+        )
         if not isinstance(label, str):
             yield "an object", "has no label"
         elif label not in NEVER_DRAWN and not entry.get("deleted"):
@@ -183,20 +210,29 @@ def _outline(label: str, points: object, *, is_group: bool) -> _Outline | str:
     if label not in BY_NAME:
         return "is no class of Cityscapes"
     if not isinstance(points, list) or not all(
-        isinstance(point, list) and len(point) == 2 and all(map(_is_near, point)) for point in points
+        isinstance(point, list) and len(point) == 2 and all(map(_is_near, point))
+        for point in points
     ):
         return "has an outline that is no list of points"
     if len(points) < FEWEST_POINTS:
         return f"has an outline of fewer than {FEWEST_POINTS} points"
-    return _Outline(SEGMENTS.get(BY_NAME[label]), is_group, [(float(x), float(y)) for x, y in points])
+    return _Outline(
+        SEGMENTS.get(BY_NAME[label]), is_group, [(float(x), float(y)) for x, y in points]
+    )
 
 
 def _size(document: Any, path: Path) -> tuple[int, int]:
     if not isinstance(document, dict) or not isinstance(document.get("objects"), list):
-        raise DataError(f"{path} is no Cityscapes annotation: expected imgHeight, imgWidth and a list called objects.")
+        raise DataError(
+            f"{path} is no Cityscapes annotation: expected imgHeight, imgWidth and a list called"
+            " objects."
+        )
     height, width = document.get("imgHeight"), document.get("imgWidth")
     if not isinstance(height, int) or not isinstance(width, int):
-        raise DataError(f"{path} does not say how large its picture is: expected whole numbers imgHeight and imgWidth.")
+        raise DataError(
+            f"{path} does not say how large its picture is: expected whole numbers imgHeight and"
+            " imgWidth."
+        )
     return height, width
 
 

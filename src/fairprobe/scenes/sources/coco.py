@@ -1,7 +1,8 @@
 """COCO instance annotations: one JSON file with an outline or run lengths for each object.
 
-Crowds (`iscrowd`) are no single objects and are left out. Categories of stuff (COCO-Stuff, or `isthing: 0`) go into the stuff map. An
-outline so thin that no pixel's centre is inside has no mask and is no object.
+Crowds (`iscrowd`) are no single objects and are left out. Categories of stuff (COCO-Stuff, or
+`isthing: 0`) go into the stuff map. An outline so thin that no pixel's centre is inside has no mask
+and is no object.
 """
 
 from __future__ import annotations
@@ -49,10 +50,16 @@ class CocoScenes(Scenes):
             raise none_left(annotations, told)
         for number, picture in pictures.items():
             if number not in objects:
-                told.note(picture.name, "is listed with nothing annotated in it and counts as empty")
+                told.note(
+                    picture.name, "is listed with nothing annotated in it and counts as empty"
+                )
         self._pictures = {picture.name: picture for picture in pictures.values()}
-        self._objects = {picture.name: objects.get(number, []) for number, picture in pictures.items()}
-        tell_of_classes(categories, (item.segment.label for items in objects.values() for item in items), told)
+        self._objects = {
+            picture.name: objects.get(number, []) for number, picture in pictures.items()
+        }
+        tell_of_classes(
+            categories, (item.segment.label for items in objects.values() for item in items), told
+        )
         self.names = tuple(sorted(self._pictures))
         self.messages = told.messages()
 
@@ -69,12 +76,22 @@ class CocoScenes(Scenes):
         return Scene(name, image, tuple(instances), places, stuff.names)
 
 
-def _annotations(document: Any, pictures: dict[Id, Listed], categories: dict[Id, Segment], told: Told) -> dict[Id, list[_Annotated]]:
-    """What can be used for each picture. Each mask is checked here, so that reading a scene cannot fail on one."""
+def _annotations(
+    document: Any, pictures: dict[Id, Listed], categories: dict[Id, Segment], told: Told
+) -> dict[Id, list[_Annotated]]:
+    """What can be used for each picture. Each mask is checked here, so that reading a scene cannot
+    fail on one.
+    """
     found: dict[Id, list[_Annotated]] = defaultdict(list)
-    known = {entry.get("id") for entry in entries(document, "images") if isinstance(entry.get("id"), Id)}
+    known = {
+        entry.get("id") for entry in entries(document, "images") if isinstance(entry.get("id"), Id)
+    }
     for entry in entries(document, "annotations"):
-        image, category, label = entry.get("image_id"), entry.get("category_id"), f"annotation {str(entry.get('id'))[:20]}"
+        image, category, label = (
+            entry.get("image_id"),
+            entry.get("category_id"),
+            f"annotation {str(entry.get('id'))[:20]}",
+        )
         if not isinstance(image, Id) or image not in known:
             told.note(label, "belongs to a picture that the file does not list")
             continue
@@ -82,7 +99,9 @@ def _annotations(document: Any, pictures: dict[Id, Listed], categories: dict[Id,
             continue  # already told with the picture
         where = f"{label} of {pictures[image].name}"
         if not isinstance(category, Id) or category not in categories:
-            told.note(where, f"has the category {str(category)[:20]}, which has no name, and is left out")
+            told.note(
+                where, f"has the category {str(category)[:20]}, which has no name, and is left out"
+            )
             continue
         segment = categories[category]
         if segment.is_object and entry.get("iscrowd"):

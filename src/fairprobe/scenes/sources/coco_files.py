@@ -29,18 +29,25 @@ class Listed:
 
 def looks_like_coco(document: object) -> bool:
     """Whether a document has the three lists of a COCO file."""
-    return isinstance(document, dict) and all(isinstance(document.get(part), list) for part in PARTS)
+    return isinstance(document, dict) and all(
+        isinstance(document.get(part), list) for part in PARTS
+    )
 
 
 def looks_panoptic(document: object) -> bool:
     """Whether it describes maps and not single masks."""
-    return looks_like_coco(document) and any("segments_info" in entry for entry in entries(document, "annotations"))
+    return looks_like_coco(document) and any(
+        "segments_info" in entry for entry in entries(document, "annotations")
+    )
 
 
 def check(document: object, path: Path) -> None:
     """Whether a file is COCO's at all."""
     if not looks_like_coco(document):
-        raise DataError(f"{path} is no COCO annotation file: expected lists called {', '.join(PARTS)}. Is it the right file, and whole?")
+        raise DataError(
+            f"{path} is no COCO annotation file: expected lists called {', '.join(PARTS)}. Is it"
+            " the right file, and whole?"
+        )
 
 
 def entries(document: Any, part: str) -> Iterator[dict[str, Any]]:
@@ -49,13 +56,17 @@ def entries(document: Any, part: str) -> Iterator[dict[str, Any]]:
 
 
 def read_categories(document: Any) -> dict[Id, Segment]:
-    """The named categories. The file's word `isthing` decides what is an object; without it, the name does."""
+    """The named categories. The file's word `isthing` decides what is an object; without it, the
+    name does.
+    """
     found = {}
     for entry in entries(document, "categories"):
         number, name = entry.get("id"), entry.get("name")
         if isinstance(number, Id) and isinstance(name, str) and name.strip():
             label = common(name)
-            found[number] = Segment(label, bool(entry["isthing"]) if "isthing" in entry else not is_stuff(label))
+            found[number] = Segment(
+                label, bool(entry["isthing"]) if "isthing" in entry else not is_stuff(label)
+            )
     return found
 
 
@@ -65,7 +76,10 @@ def read_pictures(document: Any, folder: PictureFolder, told: Told) -> dict[Id, 
     for entry in entries(document, "images"):
         number, file_name = entry.get("id"), entry.get("file_name")
         if not isinstance(number, Id) or not isinstance(file_name, str):
-            told.note(f"the picture {str(file_name or number)[:80]}", "is listed without an id or a file name and is left out")
+            told.note(
+                f"the picture {str(file_name or number)[:80]}",
+                "is listed without an id or a file name and is left out",
+            )
             continue
         path = folder.find(file_name)
         if path is None:
@@ -100,7 +114,8 @@ def tell_of_classes(categories: dict[Id, Segment], seen: Iterable[str], told: To
         told.say(f"Nothing is annotated for {len(empty)} of the classes: {listed(empty)}.")
     if not labels & GROUND:
         told.say(
-            "No ground (road, earth, floor, pavement, grass) is annotated, so nothing can be inserted by the ground that it stands on."
+            "No ground (road, earth, floor, pavement, grass) is annotated, so nothing can be"
+            " inserted by the ground that it stands on."
         )
 
 

@@ -1,8 +1,9 @@
 """Class masks: for each picture a PNG with the number of a class at each pixel, as CamVid has them.
 
-Such masks do not tell one object from the next. What hangs together, corners included, counts as one object: two cars that touch are one,
-and a car behind a pole is two. Specks of fewer than `least_pixels` are no objects. A mask is called as its picture, or has its name and
-an ending such as `_mask`, in the same folder or another (`street.png` and `street_mask.png`).
+Such masks do not tell one object from the next. What hangs together, corners included, counts as
+one object: two cars that touch are one, and a car behind a pole is two. Specks of fewer than
+`least_pixels` are no objects. A mask is called as its picture, or has its name and an ending such
+as `_mask`, in the same folder or another (`street.png` and `street_mask.png`).
 """
 
 from __future__ import annotations
@@ -32,12 +33,17 @@ class MaskScenes(Scenes):
     def __init__(self, images: Path, annotations: Path, names: ClassNames | None) -> None:
         told = Told()
         if names is None:
-            told.say(f"No names were given, so the numbers in the masks are read as CamVid's: {', '.join(CAMVID_NAMES)}.")
+            told.say(
+                "No names were given, so the numbers in the masks are read as CamVid's:"
+                f" {', '.join(CAMVID_NAMES)}."
+            )
         self._classes = names or camvid()
         self._pairs = _paired(PictureFolder(images), PictureFolder(annotations), told)
         self._look_at_first(told)
         if not self._pairs:
-            raise DataError(f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip())
+            raise DataError(
+                f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip()
+            )
         self.names = tuple(sorted(self._pairs))
         self.messages = told.messages()
 
@@ -52,10 +58,18 @@ class MaskScenes(Scenes):
         if self._classes.instances_of is not None:
             objects = present[present > 0]
             places[objects] = np.arange(1, len(objects) + 1, dtype=np.int32)
-            return places[numbers], [Segment(self._classes.instances_of, is_object=True)] * len(objects)
-        known = [(number, self._classes.segments[number]) for number in map(int, present) if number in self._classes.segments]
+            return places[numbers], [Segment(self._classes.instances_of, is_object=True)] * len(
+                objects
+            )
+        known = [
+            (number, self._classes.segments[number])
+            for number in map(int, present)
+            if number in self._classes.segments
+        ]
         segments = [segment for _, segment in known if not segment.is_object]
-        places[[number for number, segment in known if not segment.is_object]] = np.arange(1, len(segments) + 1)
+        places[[number for number, segment in known if not segment.is_object]] = np.arange(
+            1, len(segments) + 1
+        )
         found = places[numbers]
         for number, segment in known:
             if segment.is_object:
@@ -65,7 +79,9 @@ class MaskScenes(Scenes):
         return found, segments
 
     def _look_at_first(self, told: Told) -> None:
-        """Masks that are damaged, numbers without a name and classes without an object, as far as the first masks show."""
+        """Masks that are damaged, numbers without a name and classes without an object, as far as
+        the first masks show.
+        """
         seen: set[int] = set()
         for name in sorted(self._pairs)[:LOOKED_AT]:
             mask = self._pairs[name][1]
@@ -78,7 +94,10 @@ class MaskScenes(Scenes):
             return
         known = self._classes.segments
         if unnamed := sorted(seen - known.keys()):
-            told.say(f"Numbers in the masks without a name count as unknown: {listed(map(str, unnamed))}.")
+            told.say(
+                "Numbers in the masks without a name count as unknown:"
+                f" {listed(map(str, unnamed))}."
+            )
         present = {known[number].label for number in seen & known.keys()}
         empty = sorted({segment.label for segment in known.values() if segment.is_object} - present)
         if empty and len(self._pairs) <= LOOKED_AT:
@@ -92,17 +111,25 @@ def _read_mask(path: Path) -> Numbers:
     return numbers
 
 
-def _paired(pictures: PictureFolder, masks: PictureFolder, told: Told) -> dict[str, tuple[Path, Path]]:
+def _paired(
+    pictures: PictureFolder, masks: PictureFolder, told: Told
+) -> dict[str, tuple[Path, Path]]:
     """Each picture with its mask, by the picture's name."""
     is_shared = pictures.root.resolve() == masks.root.resolve()
-    given = {path for path in masks.paths if path.suffix.lower() == PNG and (not is_shared or _key(path) != path.stem)}
+    given = {
+        path
+        for path in masks.paths
+        if path.suffix.lower() == PNG and (not is_shared or _key(path) != path.stem)
+    }
     by_place = {_place(path, masks): path for path in sorted(given)}
     by_key = {_key(path): path for path in sorted(given)}
     names, found, used = pictures.names(), {}, set()
     for path in pictures.paths:
         if is_shared and path in given:
             continue
-        mask = by_place.get(path.relative_to(pictures.root).with_suffix("").as_posix()) or by_key.get(path.stem)
+        mask = by_place.get(
+            path.relative_to(pictures.root).with_suffix("").as_posix()
+        ) or by_key.get(path.stem)
         if mask is None:
             told.note(pictures.place(path), "has no mask and is left out")
             continue
@@ -111,13 +138,18 @@ def _paired(pictures: PictureFolder, masks: PictureFolder, told: Told) -> dict[s
         if size is not None and fits(mask, size, told):
             found[names[path]] = (path, mask)
     for mask in sorted(given - used):
-        told.note(masks.place(mask), f"is a mask, but there is no such picture below {pictures.root}")
+        told.note(
+            masks.place(mask), f"is a mask, but there is no such picture below {pictures.root}"
+        )
     return found
 
 
 def _key(path: Path) -> str:
     """What a mask and its picture are both called."""
-    return next((path.stem.removesuffix(ending) for ending in MASK_ENDINGS if path.stem.endswith(ending)), path.stem)
+    return next(
+        (path.stem.removesuffix(ending) for ending in MASK_ENDINGS if path.stem.endswith(ending)),
+        path.stem,
+    )
 
 
 def _place(path: Path, folder: PictureFolder) -> str:

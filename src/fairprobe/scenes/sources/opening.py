@@ -19,24 +19,38 @@ from fairprobe.scenes.sources.told import listed
 Kind = Literal["coco", "panoptic", "cityscapes", "masks"]
 
 
-def open_scenes(images: Path | str, annotations: Path | str, *, kind: Kind | None = None, names: Path | str | None = None) -> Scenes:
-    """Annotated pictures as scenes. What cannot be used is named in `messages` and left out, and the rest goes on.
+def open_scenes(
+    images: Path | str,
+    annotations: Path | str,
+    *,
+    kind: Kind | None = None,
+    names: Path | str | None = None,
+) -> Scenes:
+    """Annotated pictures as scenes. What cannot be used is named in `messages` and left out, and
+    the rest goes on.
 
-    `annotations` is a JSON file of COCO (instances, or panoptic with its folder of PNGs beside it), or a folder: of Cityscapes (gtFine),
-    of class masks, or with one JSON file of COCO. `kind` says which, where that cannot be seen. `names` says what the numbers in class
-    masks mean (see `class_names`); without it they are CamVid's. Only the heads of pictures are looked at here, so reading a scene can
-    still raise a DataError.
+    `annotations` is a JSON file of COCO (instances, or panoptic with its folder of PNGs beside it),
+    or a folder: of Cityscapes (gtFine), of class masks, or with one JSON file of COCO. `kind` says
+    which, where that cannot be seen. `names` says what the numbers in class masks mean (see
+    `class_names`); without it they are CamVid's. Only the heads of pictures are looked at here, so
+    reading a scene can still raise a DataError.
     """
     folder, given = Path(images), Path(annotations)
     if kind is not None and kind not in get_args(Kind):
-        raise SettingError(f"There is no kind of annotation '{kind}'.{suggest(kind, get_args(Kind))}")
+        raise SettingError(
+            f"There is no kind of annotation '{kind}'.{suggest(kind, get_args(Kind))}"
+        )
     if not given.exists():
-        raise StorageError(f"There are no annotations at {given}. Expected a JSON file, or a folder of masks or of Cityscapes' gtFine.")
+        raise StorageError(
+            f"There are no annotations at {given}. Expected a JSON file, or a folder of masks or of"
+            " Cityscapes' gtFine."
+        )
     if given.is_dir() and kind in (None, "coco", "panoptic"):
         kind, given = _recognised_folder(given, kind)
     if names is not None and kind not in (None, "masks"):
         raise SettingError(
-            f"Names are for class masks; {kind} annotations bring their own. Leave the names out, or say that these are masks."
+            f"Names are for class masks; {kind} annotations bring their own. Leave the names out,"
+            " or say that these are masks."
         )
     if kind == "cityscapes":
         return CityscapesScenes(folder, given)
@@ -44,7 +58,9 @@ def open_scenes(images: Path | str, annotations: Path | str, *, kind: Kind | Non
         return MaskScenes(folder, given, None if names is None else read_names(Path(names)))
     document = read_json(given)
     if names is not None:
-        raise SettingError(f"Names are for class masks; {given} brings its own. Leave the names out.")
+        raise SettingError(
+            f"Names are for class masks; {given} brings its own. Leave the names out."
+        )
     if kind == "panoptic" or (kind is None and looks_panoptic(document)):
         return PanopticScenes(folder, given, document)
     return CocoScenes(folder, given, document)
@@ -54,11 +70,21 @@ def _recognised_folder(folder: Path, kind: Kind | None) -> tuple[Kind | None, Pa
     """The kind of a folder, or the one annotation file in it."""
     if kind is None and annotation_files(folder):
         return "cityscapes", folder
-    files = [path for path in sorted(folder.glob("*.json")) if kind is not None or looks_like_coco(read_json(path))]
+    files = [
+        path
+        for path in sorted(folder.glob("*.json"))
+        if kind is not None or looks_like_coco(read_json(path))
+    ]
     if len(files) == 1:
         return kind, files[0]
     if files:
-        raise SettingError(f"{folder} has several annotation files ({listed(path.name for path in files)}). Name the one you mean.")
+        raise SettingError(
+            f"{folder} has several annotation files ({listed(path.name for path in files)}). Name"
+            " the one you mean."
+        )
     if kind is None and any(folder.rglob("*.png")):
         return "masks", folder
-    raise DataError(f"{folder} has no annotations that are known. Expected COCO's JSON, Cityscapes' gtFine files, or class masks as PNG.")
+    raise DataError(
+        f"{folder} has no annotations that are known. Expected COCO's JSON, Cityscapes' gtFine"
+        " files, or class masks as PNG."
+    )

@@ -1,4 +1,6 @@
-"""COCO's two ways of writing a mask: outlines (polygons) and run lengths, the latter as numbers or packed into a text."""
+"""COCO's two ways of writing a mask: outlines (polygons) and run lengths, the latter as numbers or
+packed into a text.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class DamagedError(ValueError):
 
 
 def mask_of(segmentation: object, size: Size) -> Mask:
-    """The mask that an annotation describes; `DamagedError` says what is wrong. It may be empty: an outline can miss every pixel."""
+    """The mask that an annotation describes; `DamagedError` says what is wrong. It may be empty: an
+    outline can miss every pixel.
+    """
     if isinstance(segmentation, list):
         mask = np.zeros(size, dtype=bool)
         for part in segmentation:
@@ -41,14 +45,17 @@ def points_of(part: object) -> Floats:
 
 
 def polygon(points: Floats, size: Size) -> Mask:
-    """The pixels whose centre is inside. Where an outline crosses itself, what it goes round twice is outside."""
+    """The pixels whose centre is inside. Where an outline crosses itself, what it goes round twice
+    is outside.
+    """
     height, width = size
     toggles = np.zeros((height, width + 1), dtype=np.int32)
     x0, y0 = points.T
     x1, y1 = np.roll(points, -1, axis=0).T
     first, last = _row(np.minimum(y0, y1), height), _row(np.maximum(y0, y1), height)
     steps = last - first
-    # Each edge crosses the middle of the rows `first` to `last`; every pixel right of a crossing changes sides.
+    # Each edge crosses the middle of the rows `first` to `last`; every pixel right of a crossing
+    # changes sides.
     edge = np.repeat(np.arange(len(points)), steps)
     rows = np.arange(len(edge)) - np.repeat(np.cumsum(steps) - steps, steps) + first[edge]
     slope = (x1 - x0)[edge] / (y1 - y0)[edge]
@@ -65,7 +72,9 @@ def counts_of(segmentation: object, size: Size) -> Ints:
     counts = segmentation["counts"]
     if isinstance(counts, str):
         runs = unpacked(counts)
-    elif isinstance(counts, list) and all(type(run) is int and abs(run) < FARTHEST for run in counts):
+    elif isinstance(counts, list) and all(
+        type(run) is int and abs(run) < FARTHEST for run in counts
+    ):
         runs = np.array(counts, dtype=np.int64)
     else:
         raise DamagedError("the run lengths are neither whole numbers nor a text")
@@ -80,10 +89,14 @@ def counts_of(segmentation: object, size: Size) -> Ints:
 def unpacked(text: str) -> Ints:
     """The run lengths in COCO's packed text.
 
-    Each character holds five bits of a number, lowest first, and whether more follow; the highest bit of the last is the sign. From the
-    fourth number on, the difference to the number two places before is kept.
+    Each character holds five bits of a number, lowest first, and whether more follow; the highest
+    bit of the last is the sign. From the fourth number on, the difference to the number two places
+    before is kept.
     """
-    codes = np.frombuffer(text.encode("latin-1", errors="replace"), dtype=np.uint8).astype(np.int64) - 48
+    codes = (
+        np.frombuffer(text.encode("latin-1", errors="replace"), dtype=np.uint8).astype(np.int64)
+        - 48
+    )
     if not codes.size:
         return np.zeros(0, dtype=np.int64)
     ends = np.flatnonzero((codes & 32) == 0)

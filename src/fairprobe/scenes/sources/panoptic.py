@@ -1,7 +1,9 @@
-"""COCO panoptic annotations: a JSON file, and beside it a folder of the same name with a PNG for each picture.
+"""COCO panoptic annotations: a JSON file, and beside it a folder of the same name with a PNG for
+each picture.
 
-A pixel's segment is red + 256 green + 65536 blue; 0, and numbers that the file does not explain, are unknown. Things become instances,
-stuff goes into the stuff map, and crowds of things are left unknown, since they are no single objects.
+A pixel's segment is red + 256 green + 65536 blue; 0, and numbers that the file does not explain,
+are unknown. Things become instances, stuff goes into the stuff map, and crowds of things are left
+unknown, since they are no single objects.
 """
 
 from __future__ import annotations
@@ -50,7 +52,15 @@ class PanopticScenes(Scenes):
         self._scenes = _mapped(document, pictures, maps, categories, told)
         if not self._scenes:
             raise none_left(annotations, told)
-        tell_of_classes(categories, (segment.label for mapped in self._scenes.values() for segment in mapped.segments.values()), told)
+        tell_of_classes(
+            categories,
+            (
+                segment.label
+                for mapped in self._scenes.values()
+                for segment in mapped.segments.values()
+            ),
+            told,
+        )
         self.names = tuple(sorted(self._scenes))
         self.messages = told.messages()
 
@@ -60,28 +70,50 @@ class PanopticScenes(Scenes):
         numbers = np.array(sorted(mapped.segments), dtype=np.int32)
         segments = [mapped.segments[int(number)] for number in numbers]
         if not segments:
-            return scene_of(name, read_picture(mapped.picture), np.zeros(coloured.shape, dtype=np.int32), segments)
+            return scene_of(
+                name,
+                read_picture(mapped.picture),
+                np.zeros(coloured.shape, dtype=np.int32),
+                segments,
+            )
         at = np.minimum(np.searchsorted(numbers, coloured), len(numbers) - 1)
-        return scene_of(name, read_picture(mapped.picture), np.where(numbers[at] == coloured, at + 1, 0).astype(np.int32), segments)
+        return scene_of(
+            name,
+            read_picture(mapped.picture),
+            np.where(numbers[at] == coloured, at + 1, 0).astype(np.int32),
+            segments,
+        )
 
 
 def _maps_beside(annotations: Path) -> PictureFolder:
     folder = annotations.with_suffix("")
     if not folder.is_dir():
-        raise DataError(f"{annotations} needs its maps: expected a folder {folder} with a PNG for each picture, as COCO ships them.")
+        raise DataError(
+            f"{annotations} needs its maps: expected a folder {folder} with a PNG for each picture,"
+            " as COCO ships them."
+        )
     return PictureFolder(folder)
 
 
 def _mapped(
-    document: Any, pictures: dict[Id, Listed], maps: PictureFolder, categories: dict[Id, Segment], told: Told
+    document: Any,
+    pictures: dict[Id, Listed],
+    maps: PictureFolder,
+    categories: dict[Id, Segment],
+    told: Told,
 ) -> dict[str, _Mapped]:
     found: dict[str, _Mapped] = {}
     annotated = set()
-    known = {entry.get("id") for entry in entries(document, "images") if isinstance(entry.get("id"), Id)}
+    known = {
+        entry.get("id") for entry in entries(document, "images") if isinstance(entry.get("id"), Id)
+    }
     for entry in entries(document, "annotations"):
         image = entry.get("image_id")
         if not isinstance(image, Id) or image not in known:
-            told.note(f"the map {str(entry.get('file_name'))[:80]}", "belongs to a picture that the file does not list")
+            told.note(
+                f"the map {str(entry.get('file_name'))[:80]}",
+                "belongs to a picture that the file does not list",
+            )
             continue
         if image not in pictures:
             continue  # already told with the picture
@@ -90,23 +122,31 @@ def _mapped(
         if path is None:
             told.note(picture.name, f"has no map below {maps.root} and is left out")
         elif fits(path, picture.size, told):
-            found[picture.name] = _Mapped(picture.path, path, _segments(entry, picture.name, categories, told))
+            found[picture.name] = _Mapped(
+                picture.path, path, _segments(entry, picture.name, categories, told)
+            )
     for number, picture in pictures.items():
         if number not in annotated:
             told.note(picture.name, "is listed without an annotation and is left out")
     return found
 
 
-def _segments(entry: dict[str, Any], name: str, categories: dict[Id, Segment], told: Told) -> dict[int, Segment]:
+def _segments(
+    entry: dict[str, Any], name: str, categories: dict[Id, Segment], told: Told
+) -> dict[int, Segment]:
     segments = {}
     given = entry.get("segments_info")
     for info in given if isinstance(given, list) else []:
-        number, category = (info.get("id"), info.get("category_id")) if isinstance(info, dict) else (None, None)
+        number, category = (
+            (info.get("id"), info.get("category_id")) if isinstance(info, dict) else (None, None)
+        )
         where = f"segment {str(number)[:20]} of {name}"
         if not isinstance(number, int) or not 0 < number < 256**3:
             told.note(where, "has no number that a map can hold and is left out")
         elif not isinstance(category, Id) or category not in categories:
-            told.note(where, f"has the category {str(category)[:20]}, which has no name, and is left out")
+            told.note(
+                where, f"has the category {str(category)[:20]}, which has no name, and is left out"
+            )
         elif categories[category].is_object and info.get("iscrowd"):
             told.note(where, "is a crowd, not one object, and is left out")
         else:

@@ -34,7 +34,10 @@ class StuffMap:
     def place(self, label: str) -> int:
         place = self._places.setdefault(label, len(self._places))
         if place > MOST_NAMES:
-            raise DataError(f"{self._scene} has more than {MOST_NAMES} kinds of stuff. Name fewer, or make some of them objects.")
+            raise DataError(
+                f"{self._scene} has more than {MOST_NAMES} kinds of stuff. Name fewer, or make some"
+                " of them objects."
+            )
         return place
 
     @property
@@ -43,10 +46,13 @@ class StuffMap:
 
 
 def scene_of(name: str, image: Picture, numbers: Numbers, segments: Sequence[Segment]) -> Scene:
-    """A scene from a map in which k stands for the k-th segment, counted from 1, and 0 for what is not known."""
+    """A scene from a map in which k stands for the k-th segment, counted from 1, and 0 for what is
+    not known.
+    """
     if numbers.shape != image.shape[:2]:
         raise DataError(
-            f"The annotation of {name} is {_size(numbers.shape)} pixels, its picture {_size(image.shape)}. They must be the same."
+            f"The annotation of {name} is {_size(numbers.shape)} pixels, its picture"
+            f" {_size(image.shape)}. They must be the same."
         )
     boxes = ndimage.find_objects(numbers, max_label=len(segments))
     stuff = StuffMap(name)
@@ -57,7 +63,13 @@ def scene_of(name: str, image: Picture, numbers: Numbers, segments: Sequence[Seg
             continue
         if segment.is_object:
             rows, columns = box
-            instances.append(Instance(segment.label, (columns.start, rows.start, columns.stop, rows.stop), numbers[box] == number))
+            instances.append(
+                Instance(
+                    segment.label,
+                    (columns.start, rows.start, columns.stop, rows.stop),
+                    numbers[box] == number,
+                )
+            )
         else:
             places[number] = stuff.place(segment.label)
     return Scene(name, image, tuple(instances), places[numbers], stuff.names)

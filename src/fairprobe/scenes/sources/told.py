@@ -23,7 +23,10 @@ class Told:
         self._sentences.append(sentence)
 
     def messages(self) -> tuple[str, ...]:
-        return (*(_sentence(subjects, ending) for ending, subjects in self._subjects.items()), *self._sentences)
+        return (
+            *(_sentence(subjects, ending) for ending, subjects in self._subjects.items()),
+            *self._sentences,
+        )
 
 
 def listed(names: Iterable[str]) -> str:

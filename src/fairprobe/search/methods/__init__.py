@@ -9,4 +9,15 @@ from fairprobe.search.methods.random_walk import RandomWalk
 from fairprobe.search.methods.symbgen import SymbGen
 from fairprobe.search.methods.themis import Themis
 
-__all__ = ["ADF", "EIDIG", "Aequitas", "Explorer", "Method", "NeuronFair", "RandomWalk", "SymbGen", "Themis", "TwoPhase"]
+__all__ = [
+    "ADF",
+    "EIDIG",
+    "Aequitas",
+    "Explorer",
+    "Method",
+    "NeuronFair",
+    "RandomWalk",
+    "SymbGen",
+    "Themis",
+    "TwoPhase",
+]

@@ -8,11 +8,14 @@ Zhang et al., "White-box Fairness Testing through Adversarial Sampling", ICSE 20
     local: p ∝ 1 / (|∇_x| + |∇_x'|), random ±1                  `local_step`
 
 Deliberate choices:
-- `variant` of the local phase: "seed" goes back to the IDI it started from after a miss, as EIDIG's authors re-implemented ADF for their
-  comparison; "walk" is ADF's own code, which accepts a miss with probability 1/e.
-- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away, here as in the authors' code. The same
-  derivative through the other classes is not rounded, and finds more on a saturated network.
-- No agreement on any attribute: one random attribute moves by the sign of ∇_x. A zero gradient moves nothing, as in the authors' code.
+- `variant` of the local phase: "seed" goes back to the IDI it started from after a miss, as EIDIG's
+  authors re-implemented ADF for their comparison; "walk" is ADF's own code, which accepts a miss
+  with probability 1/e.
+- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away,
+  here as in the authors' code. The same derivative through the other classes is not rounded, and
+  finds more on a saturated network.
+- No agreement on any attribute: one random attribute moves by the sign of ∇_x. A zero gradient
+  moves nothing, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -54,10 +57,14 @@ class ADF(TwoPhase):
         return VARIANTS[self.variant]
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.moves.agree(walkers.x, *self._gradients(world, walkers.x, walkers.x_other), rng=rng)
+        return world.moves.agree(
+            walkers.x, *self._gradients(world, walkers.x, walkers.x_other), rng=rng
+        )
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
+        memory = walkers.memory.setdefault(
+            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+        )
         stale = walkers.moved  # the gradient of a row that stayed is known
         if stale.any():
             gradients = self._gradients(world, walkers.x[stale], walkers.x_other[stale])
@@ -67,7 +74,13 @@ class ADF(TwoPhase):
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
 
-        def cotangent(p: Tensor) -> Tensor:  # (2n, classes): the derivative of −log p[label] by p, or of −log(1 − the sum of the others)
+        def cotangent(
+            p: Tensor,
+        ) -> (
+            Tensor
+            # (2n, classes): the derivative of −log p[label] by p, or of −log(1 − the sum of the
+            # others)
+        ):
             top, label = p.max(dim=1, keepdim=True)
             if self.exact:
                 return (1 / top).expand_as(p).clone().scatter_(1, label, 0.0)

@@ -2,18 +2,21 @@
 
 Udeshi, Arora and Chattopadhyay, "Automated Directed Fairness Testing", ASE 2018.
 
-    paper                       here
-    global search               one uniform draw of the domain for each seed (with more global iterations: until it is an IDI)
-    local search                one attribute by ±1 a step; a miss is accepted with probability 1/e (the authors' basin hopping)
-    σ_v (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that succeeded, within [0, 1]
-    σ_pr (choice of attribute)  `choice`: from 1/n, moved by `learning` up after a success and down after a miss, not below 0, normalised
+    paper                       here global search               one uniform draw of the domain for
+    each seed (with more global iterations: until it is an IDI) local search                one
+    attribute by ±1 a step; a miss is accepted with probability 1/e (the authors' basin hopping) σ_v
+    (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that
+    succeeded, within [0, 1] σ_pr (choice of attribute)  `choice`: from 1/n, moved by `learning` up
+    after a success and down after a miss, not below 0, normalised
 
 Deliberate choices:
 - `variant`: "random" (both uniform), "semi" (learns `down`), "full" (learns both; the default).
-- The chances live as long as the search. All walkers of a batch take a step before the chances learn from it: the sum of what they would
-  have learnt one after the other.
-- The authors' code lowers the chance of an attribute that succeeded, by a slip of sign. Here it rises.
-- At a bound the direction is uniform; a one-hot attribute has no direction, it changes to any other category.
+- The chances live as long as the search. All walkers of a batch take a step before the chances
+  learn from it: the sum of what they would have learnt one after the other.
+- The authors' code lowers the chance of an attribute that succeeded, by a slip of sign. Here it
+  rises.
+- At a bound the direction is uniform; a one-hot attribute has no direction, it changes to any other
+  category.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ class Aequitas(TwoPhase):
     def __post_init__(self) -> None:
         check_variant(self, VARIANTS)
         if not 0 <= self.learning <= 1:
-            raise SettingError(f"What Aequitas learns from a step must lie between 0 and 1, such as 0.001; got {self.learning}.")
+            raise SettingError(
+                "What Aequitas learns from a step must lie between 0 and 1, such as 0.001; got"
+                f" {self.learning}."
+            )
 
     @property
     def on_miss(self) -> Miss:
@@ -65,16 +71,23 @@ class Aequitas(TwoPhase):
         choice = world.memory.setdefault("choice", np.full(len(columns), 1 / len(columns)))
         if walkers.step:
             self._learn(world, walkers, down, choice)
-        attribute = draw(columns, np.broadcast_to(_up_to(choice), (len(walkers), len(columns))), rng)
+        attribute = draw(
+            columns, np.broadcast_to(_up_to(choice), (len(walkers), len(columns))), rng
+        )
         at = walkers.x[np.arange(len(walkers)), attribute]
-        chance = np.where((at <= domain.low[attribute]) | (at >= domain.high[attribute]), 0.5, down[attribute])
+        chance = np.where(
+            (at <= domain.low[attribute]) | (at >= domain.high[attribute]), 0.5, down[attribute]
+        )
         goes_down = rng.random(len(walkers)) < chance
         walkers.memory["attribute"], walkers.memory["goes down"] = attribute, goes_down
         return world.moves.nudge(walkers.x, attribute, rng=rng, up=~goes_down)
 
     def _learn(self, world: World, walkers: Walkers, down: Floats, choice: Floats) -> None:
         """The last step of all walkers changes the chances, once."""
-        attribute, reward = walkers.memory["attribute"], np.where(walkers.hit, self.learning, -self.learning)
+        attribute, reward = (
+            walkers.memory["attribute"],
+            np.where(walkers.hit, self.learning, -self.learning),
+        )
         if self.variant != "random":
             towards_down = np.where(walkers.memory["goes down"], reward, -reward)
             down += np.bincount(attribute, towards_down, len(down))
@@ -83,10 +96,14 @@ class Aequitas(TwoPhase):
             choice += np.bincount(attribute, reward, len(world.domain))[world.moves.columns]
             np.maximum(choice, 0, out=choice)
             total = choice.sum()
-            choice[:] = choice / total if total > 0 else 1 / len(choice)  # nothing succeeds any more: begin again
+            choice[:] = (
+                choice / total if total > 0 else 1 / len(choice)
+            )  # nothing succeeds any more: begin again
 
 
 def _up_to(choice: Floats) -> Rows:
     cumulated = choice.cumsum().astype(np.float32)
-    cumulated[np.flatnonzero(choice)[-1] :] = 1  # rounding must not leave a gap, nor choose what has no chance
+    cumulated[np.flatnonzero(choice)[-1] :] = (
+        1  # rounding must not leave a gap, nor choose what has no chance
+    )
     return np.asarray(cumulated)

@@ -1,7 +1,9 @@
-"""What a search method is. The loop judges, counts, accepts and keeps; a method only says where to look next.
+"""What a search method is. The loop judges, counts, accepts and keeps; a method only says where to
+look next.
 
-Most methods are two small rules (`TwoPhase`): how to go on from a seed until it is discriminatory, and how to go on around what was
-found. A method with a plan of its own (`Explorer`: a sample, a queue) proposes rows and is told what the judge says of them.
+Most methods are two small rules (`TwoPhase`): how to go on from a seed until it is discriminatory,
+and how to go on around what was found. A method with a plan of its own (`Explorer`: a sample, a
+queue) proposes rows and is told what the judge says of them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ Miss = Literal["go on", "back to last", "back to start", "walk"]
 
 @dataclass(frozen=True)
 class World:
-    """Where a search takes place. `memory` is what the method remembers across all seeds of this search."""
+    """Where a search takes place. `memory` is what the method remembers across all seeds of this
+    search.
+    """
 
     domain: Domain
     model: Model
@@ -35,11 +39,13 @@ class World:
 
 @dataclass
 class Walkers:
-    """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker along the first axis.
+    """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker
+    along the first axis.
 
-    `seed` is the row that each set out from, `origin` its number; `start` is where its local walk began. `moved` tells which rows have
-    changed since the method last saw them, `hit` whether the last step found an IDI, `on_idi` whether the walker stands on one; `step`
-    counts the steps of this phase.
+    `seed` is the row that each set out from, `origin` its number; `start` is where its local walk
+    began. `moved` tells which rows have changed since the method last saw them, `hit` whether the
+    last step found an IDI, `on_idi` whether the walker stands on one; `step` counts the steps of
+    this phase.
     """
 
     x: Rows
@@ -91,7 +97,10 @@ class Method(ABC):
 def check_variant(method: Method, variants: Iterable[str]) -> None:
     """Refuses a variant that the method does not have."""
     if method.variant not in (known := list(variants)):
-        raise SettingError(f"The variant of '{method.name}' must be one of {', '.join(known)}; got '{method.variant}'.")
+        raise SettingError(
+            f"The variant of '{method.name}' must be one of {', '.join(known)}; got"
+            f" '{method.variant}'."
+        )
 
 
 class TwoPhase(Method):
@@ -118,7 +127,9 @@ class TwoPhase(Method):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Rows to be judged, the number of the seed that each comes from, their phase, and how much of the whole plan is done (0 to 1)."""
+    """Rows to be judged, the number of the seed that each comes from, their phase, and how much of
+    the whole plan is done (0 to 1).
+    """
 
     x: Rows
     origin: Ints
@@ -130,5 +141,7 @@ class Explorer(Method):
     """A method with a plan of its own."""
 
     @abstractmethod
-    def propose(self, world: World, seeds: Rows, rng: np.random.Generator) -> Generator[Proposal, Verdict, None]:
+    def propose(
+        self, world: World, seeds: Rows, rng: np.random.Generator
+    ) -> Generator[Proposal, Verdict, None]:
         """Rows to be judged; each `yield` is answered with the judge's verdict of them."""

@@ -10,12 +10,14 @@ Zhang, Zhang and Zhang, "Efficient White-Box Fairness Testing through Gradient S
 
 Deliberate choices:
 - `variant`: "5" refreshes the chances of the local phase after every five successes, "inf" never.
-- The counterpart is the judge's: the one with the largest change of the predicted class's probability. With two classes that is the
-  largest squared difference of outputs, as in the paper.
+- The counterpart is the judge's: the one with the largest change of the predicted class's
+  probability. With two classes that is the largest squared difference of outputs, as in the paper.
 - After a miss the walk goes back to the IDI it started from and keeps its chances.
-- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away, here as in the authors' code. The same
-  derivative through the other classes is not rounded, and finds more on a saturated network.
-- No agreement on any attribute: one random attribute moves by the sign of its own gradient, as in ADF.
+- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away,
+  here as in the authors' code. The same derivative through the other classes is not rounded, and
+  finds more on a saturated network.
+- No agreement on any attribute: one random attribute moves by the sign of its own gradient, as in
+  ADF.
 """
 
 from __future__ import annotations
@@ -55,23 +57,37 @@ class EIDIG(TwoPhase):
     def __post_init__(self) -> None:
         check_variant(self, VARIANTS)
         if not 0 <= self.momentum < 1:
-            raise SettingError(f"The momentum of EIDIG must lie between 0 and 1, such as 0.5; got {self.momentum}.")
+            raise SettingError(
+                f"The momentum of EIDIG must lie between 0 and 1, such as 0.5; got {self.momentum}."
+            )
 
     @property
     def on_miss(self) -> Miss:
         return "back to start"
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        for name, fresh in zip(("g", "g other"), self._gradients(world, walkers.x, walkers.x_other), strict=True):
+        for name, fresh in zip(
+            ("g", "g other"), self._gradients(world, walkers.x, walkers.x_other), strict=True
+        ):
             before = walkers.memory.get(name)
-            walkers.memory[name] = fresh if before is None else fresh + np.float32(self.momentum) * before
-        return world.moves.agree(walkers.x, -walkers.memory["g"], -walkers.memory["g other"], rng=rng)
+            walkers.memory[name] = (
+                fresh if before is None else fresh + np.float32(self.momentum) * before
+            )
+        return world.moves.agree(
+            walkers.x, -walkers.memory["g"], -walkers.memory["g other"], rng=rng
+        )
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
+        memory = walkers.memory.setdefault(
+            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+        )
         successes = walkers.memory.setdefault("successes", np.zeros(len(walkers), dtype=np.int64))
         successes += walkers.hit
-        stale = successes >= VARIANTS[self.variant] if walkers.step else np.ones(len(walkers), dtype=bool)
+        stale = (
+            successes >= VARIANTS[self.variant]
+            if walkers.step
+            else np.ones(len(walkers), dtype=bool)
+        )
         if stale.any():
             gradients = self._gradients(world, walkers.x[stale], walkers.x_other[stale])
             memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *gradients)))
@@ -81,8 +97,15 @@ class EIDIG(TwoPhase):
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
 
-        def cotangent(p: Tensor) -> Tensor:  # (2n, classes): the derivative of p[label] by p, or of 1 − the sum of the others
-            label, (own, others) = p.argmax(dim=1, keepdim=True), (0.0, -1.0) if self.exact else (1.0, 0.0)
+        def cotangent(
+            p: Tensor,
+        ) -> (
+            Tensor
+        ):  # (2n, classes): the derivative of p[label] by p, or of 1 − the sum of the others
+            label, (own, others) = (
+                p.argmax(dim=1, keepdim=True),
+                ((0.0, -1.0) if self.exact else (1.0, 0.0)),
+            )
             return torch.full_like(p, others).scatter_(1, label, own)
 
         gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]))

@@ -1,19 +1,24 @@
-"""NeuronFair's generation: push a row to where the biased neurons tell it and its counterpart apart (Algorithms 2 and 3).
+"""NeuronFair's generation: push a row to where the biased neurons tell it and its counterpart apart
+(Algorithms 2 and 3).
 
-Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron Identification", ICSE 2022.
+Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron
+Identification", ICSE 2022.
 
-    paper                       here
-    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `_gradients`, which only needs its derivative by a_k(x); ascended
-    p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`, `*_redraw`
-    μ                           `*_momentum`
-    P                           the chance of each attribute to move, from reciprocals of the gradient
+    paper                       here J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)
+    `_gradients`, which only needs its derivative by a_k(x); ascended p, r, p_r, r_step
+    the layer's biased neurons, the random ones, `random_share`, `*_redraw` μ
+    `*_momentum` P                           the chance of each attribute to move, from reciprocals
+    of the gradient
 
 Deliberate choices (each a named option or explained here):
-- `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one attribute, random sign, no momentum, a step out
-  of the IDIs accepted with probability 1/e); "revert", our default, returns to the last IDI instead and finds the most.
+- `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one
+  attribute, random sign, no momentum, a step out of the IDIs accepted with probability 1/e);
+  "revert", our default, returns to the last IDI instead and finds the most.
 - Momentum is linear, so one accumulator holds g + g'.
-- log(a + 1e-8); a dead ReLU passes no gradient; a zero gradient means a random direction, so that no seed stalls.
-- In "walk" and "revert" the chance of an attribute is ∝ 1 / (|g| + |g'|), floor 1e-6, and is computed anew only for walkers that moved.
+- log(a + 1e-8); a dead ReLU passes no gradient; a zero gradient means a random direction, so that
+  no seed stalls.
+- In "walk" and "revert" the chance of an attribute is ∝ 1 / (|g| + |g'|), floor 1e-6, and is
+  computed anew only for walkers that moved.
 """
 
 from __future__ import annotations
@@ -59,9 +64,14 @@ class NeuronFair(TwoPhase):
     def __post_init__(self) -> None:
         check_variant(self, VARIANTS)
         if min(self.global_redraw, self.local_redraw) < 1:
-            raise SettingError(f"Random neurons are redrawn every 1 or more steps; got {self.global_redraw} and {self.local_redraw}.")
+            raise SettingError(
+                f"Random neurons are redrawn every 1 or more steps; got {self.global_redraw} and"
+                f" {self.local_redraw}."
+            )
         if not 0 <= self.random_share <= 1:
-            raise SettingError(f"The share of random neurons must lie between 0 and 1; got {self.random_share}.")
+            raise SettingError(
+                f"The share of random neurons must lie between 0 and 1; got {self.random_share}."
+            )
 
     @property
     def on_miss(self) -> Miss:
@@ -69,7 +79,9 @@ class NeuronFair(TwoPhase):
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         self._draw_watched(walkers, self.global_redraw, rng)
-        return world.moves.ascend(walkers.x, self._momentum(world, walkers, self.global_momentum), rng=rng)
+        return world.moves.ascend(
+            walkers.x, self._momentum(world, walkers, self.global_momentum), rng=rng
+        )
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         redrawn = self._draw_watched(walkers, self.local_redraw, rng)
@@ -79,17 +91,25 @@ class NeuronFair(TwoPhase):
             mask = np.zeros(walkers.x.shape, dtype=bool)
             mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
             return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
-        self._refresh_chances(world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved)
-        return world.moves.nudge(walkers.x, draw(world.moves.columns, walkers.memory["up to"], rng), rng=rng)
+        self._refresh_chances(
+            world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved
+        )
+        return world.moves.nudge(
+            walkers.x, draw(world.moves.columns, walkers.memory["up to"], rng), rng=rng
+        )
 
     def _draw_watched(self, walkers: Walkers, every: int, rng: np.random.Generator) -> bool:
-        """`p OR r` for each walker: the biased neurons, and a few random ones that change every so many steps."""
+        """`p OR r` for each walker: the biased neurons, and a few random ones that change every so
+        many steps.
+        """
         if walkers.step % every:
             return False
         watched = np.zeros((len(walkers), self.layer.neurons), dtype=np.float32)
         count = int(self.layer.neurons * self.random_share)
         if count:
-            some = rng.random(watched.shape, dtype=np.float32).argpartition(count - 1, axis=1)[:, :count]
+            some = rng.random(watched.shape, dtype=np.float32).argpartition(count - 1, axis=1)[
+                :, :count
+            ]
             np.put_along_axis(watched, some, 1, axis=1)
         watched[:, self.layer.biased] = 1
         walkers.memory["watched"] = watched
@@ -105,9 +125,15 @@ class NeuronFair(TwoPhase):
         return total
 
     def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
-        memory = walkers.memory.setdefault("up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32))
+        memory = walkers.memory.setdefault(
+            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+        )
         if stale.any():
-            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *self._gradients(world, walkers, stale))))
+            memory[stale] = up_to(
+                chances(
+                    world.moves.effect(walkers.x[stale], *self._gradients(world, walkers, stale))
+                )
+            )
 
     def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
         assert isinstance(world.model, TorchModel)
@@ -121,5 +147,7 @@ class NeuronFair(TwoPhase):
             ratio = torch.cat([other, mine]).div_(a + SMALLEST_ACTIVATION)
             return ratio.view(2, *weight.shape).mul_(weight).view_as(a)
 
-        gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]), layer=self.layer.name)
+        gradient = world.model.gradient(
+            cotangent, np.concatenate([x, x_other]), layer=self.layer.name
+        )
         return gradient[: len(x)], gradient[len(x) :]

@@ -1,7 +1,8 @@
-"""The honest control: NeuronFair's search with chance in the place of its gradient. A guided method must beat it.
+"""The honest control: NeuronFair's search with chance in the place of its gradient. A guided method
+must beat it.
 
-Global: from the same seeds, every attribute steps up, down or not at all by chance. Local: one attribute, each as likely as the others, by
-a random step, back to the last IDI after a miss.
+Global: from the same seeds, every attribute steps up, down or not at all by chance. Local: one
+attribute, each as likely as the others, by a random step, back to the last IDI after a miss.
 """
 
 from __future__ import annotations

@@ -1,25 +1,32 @@
-"""SymbGen: explain the model around an input by a decision tree, and let a solver find somebody on the other side of its branches.
+"""SymbGen: explain the model around an input by a decision tree, and let a solver find somebody on
+the other side of its branches.
 
-Aggarwal, Lohia, Nagar, Dey and Saha, "Black Box Fairness Testing of Machine Learning Models", ESEC/FSE 2019.
+Aggarwal, Lohia, Nagar, Dey and Saha, "Black Box Fairness Testing of Machine Learning Models",
+ESEC/FSE 2019.
 
-    paper                   here
-    LIME + decision tree    `path_of` a tree grown on `samples` rows drawn from the marginals of `x`, labelled by the model
-    confidence, T1          `Predicate.confidence`, `confidence`: the global search goes down a path while its predicates have this much
-    ranked queue            `RankedQueue`: seeds 5, local children 1 + mean confidence, global ones 10 − mean confidence; lower is first
-    local search            one predicate of a discriminatory input's path is negated
-    global search           a prefix of any input's path is kept, and the predicate after it is negated
-    constraint solver       `RegionSolver` (z3)
+    paper                   here LIME + decision tree    `path_of` a tree grown on `samples` rows
+    drawn from the marginals of `x`, labelled by the model confidence, T1
+    `Predicate.confidence`, `confidence`: the global search goes down a path while its predicates
+    have this much ranked queue            `RankedQueue`: seeds 5, local children 1 + mean
+    confidence, global ones 10 − mean confidence; lower is first local search            one
+    predicate of a discriminatory input's path is negated global search           a prefix of any
+    input's path is kept, and the predicate after it is negated constraint solver
+    `RegionSolver` (z3)
 
 Deliberate choices:
-- The confidence of a predicate is the share of its node's sample that goes that way; negated, it is the rest. The share of the majority
-  label would never be below one half with two classes, and T1 = 0.3 would mean nothing. So do ADF's authors in their re-implementation.
-- Every input is explained by a fresh sample. Samples do not obey the domain's constraints; they only show how the model divides it.
-- A local child differs from its parent in the attribute of the negated predicate alone. A global child takes the solver's codes for all
-  attributes of the kept prefix: this is what carries it away. All others are the parent's, and the sensitive ones always are.
-- A path is visited once, whoever's it is: what counts is the region that its predicates describe. With a visit for every parent, half
-  as many IDIs are found in the same time (census, gender).
+- The confidence of a predicate is the share of its node's sample that goes that way; negated, it is
+  the rest. The share of the majority label would never be below one half with two classes, and T1 =
+  0.3 would mean nothing. So do ADF's authors in their re-implementation.
+- Every input is explained by a fresh sample. Samples do not obey the domain's constraints; they
+  only show how the model divides it.
+- A local child differs from its parent in the attribute of the negated predicate alone. A global
+  child takes the solver's codes for all attributes of the kept prefix: this is what carries it
+  away. All others are the parent's, and the sensitive ones always are.
+- A path is visited once, whoever's it is: what counts is the region that its predicates describe.
+  With a visit for every parent, half as many IDIs are found in the same time (census, gender).
 - Children are judged together as soon as they are made, and wait in the queue with their verdict.
-- Rules between attributes are Python, not formulas: children are repaired, and those that still break a rule are dropped.
+- Rules between attributes are Python, not formulas: children are repaired, and those that still
+  break a rule are dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +50,9 @@ SEED_RANK, LOCAL_RANK, GLOBAL_RANK = 5.0, 1.0, 10.0
 
 
 class Child(NamedTuple):
-    """Somebody to be judged: its rank in the queue, its row, the number of the seed it descends from."""
+    """Somebody to be judged: its rank in the queue, its row, the number of the seed it descends
+    from.
+    """
 
     rank: float
     row: Rows
@@ -54,7 +63,8 @@ class Child(NamedTuple):
 class SymbGen(Explorer):
     """Symbolic execution of a tree that imitates a black box. `x` are rows of the training data.
 
-    It ends after `seconds`, or when `inputs` of the queue were explained; the same seed gives the same result only with the latter.
+    It ends after `seconds`, or when `inputs` of the queue were explained; the same seed gives the
+    same result only with the latter.
     """
 
     name: ClassVar[str] = "symbgen"
@@ -68,23 +78,41 @@ class SymbGen(Explorer):
 
     def __post_init__(self) -> None:
         if np.ndim(self.x) != 2 or len(self.x) == 0:
-            raise SettingError("SymbGen draws from the training data: `x` must be a table with at least one row.")
+            raise SettingError(
+                "SymbGen draws from the training data: `x` must be a table with at least one row."
+            )
         if self.samples < 2:
-            raise SettingError(f"SymbGen grows each tree on `samples` rows, at least 2; got {self.samples}.")
+            raise SettingError(
+                f"SymbGen grows each tree on `samples` rows, at least 2; got {self.samples}."
+            )
         if not 0 <= self.confidence <= 1:
-            raise SettingError(f"The confidence of SymbGen must lie between 0 and 1, such as 0.3; got {self.confidence}.")
+            raise SettingError(
+                "The confidence of SymbGen must lie between 0 and 1, such as 0.3; got"
+                f" {self.confidence}."
+            )
         if self.inputs is not None and self.inputs < 0:
-            raise SettingError(f"SymbGen explains a number of inputs, or all (None); got {self.inputs}.")
+            raise SettingError(
+                f"SymbGen explains a number of inputs, or all (None); got {self.inputs}."
+            )
         if self.queue < 1:
-            raise SettingError(f"The queue of SymbGen must have room for at least 1 input; got {self.queue}.")
+            raise SettingError(
+                f"The queue of SymbGen must have room for at least 1 input; got {self.queue}."
+            )
         if self.seconds is not None and not self.seconds > 0:
-            raise SettingError(f"The seconds of SymbGen must be more than 0, or None for no limit; got {self.seconds}.")
+            raise SettingError(
+                "The seconds of SymbGen must be more than 0, or None for no limit; got"
+                f" {self.seconds}."
+            )
 
-    def propose(self, world: World, seeds: Rows, rng: np.random.Generator) -> Generator[Proposal, Verdict, None]:
+    def propose(
+        self, world: World, seeds: Rows, rng: np.random.Generator
+    ) -> Generator[Proposal, Verdict, None]:
         domain = world.domain
         x = domain.clip(domain.check(self.x, what="rows of the training data"))
         queue, family = RankedQueue(self.queue), _Family(domain)
-        yield from family.judged("global", [Child(SEED_RANK, row, number) for number, row in enumerate(seeds)], queue)
+        yield from family.judged(
+            "global", [Child(SEED_RANK, row, number) for number, row in enumerate(seeds)], queue
+        )
         for _ in count() if self.inputs is None else range(self.inputs):
             if not queue:
                 return
@@ -95,7 +123,9 @@ class SymbGen(Explorer):
             # Proposed even when there is nobody: only then does the loop look at its clock.
             yield from family.judged("global", family.far(path, child, self.confidence), queue)
 
-    def _explain(self, world: World, x: Rows, row: Rows, rng: np.random.Generator) -> list[Predicate]:
+    def _explain(
+        self, world: World, x: Rows, row: Rows, rng: np.random.Generator
+    ) -> list[Predicate]:
         sample = draw_marginals(x, self.samples, rng=rng)
         return path_of(row, sample, world.model.labels(sample), rng=rng)
 
@@ -111,7 +141,9 @@ class _Family:
         self._proposed: set[int] = set()
 
     def local(self, path: list[Predicate], parent: Child) -> Iterator[Child]:
-        """The path with one predicate negated, for each predicate that is not on a sensitive attribute."""
+        """The path with one predicate negated, for each predicate that is not on a sensitive
+        attribute.
+        """
         for place, predicate in enumerate(path):
             if predicate.column not in self._sensitive:
                 condition = [*path[:place], predicate.negated(), *path[place + 1 :]]
@@ -119,13 +151,19 @@ class _Family:
                     yield Child(LOCAL_RANK + mean_confidence(condition), row, parent.origin)
 
     def far(self, path: list[Predicate], parent: Child, least: float) -> Iterator[Child]:
-        """A prefix of the path and the negation of what follows, as long as the path's confidence is not below the least."""
+        """A prefix of the path and the negation of what follows, as long as the path's confidence
+        is not below the least.
+        """
         prefix: list[Predicate] = []
         for predicate in (each for each in path if each.column not in self._sensitive):
             if predicate.confidence < least:
                 return
             condition = [*prefix, predicate.negated()]
-            if (row := self._solve(condition, parent.row, sorted({each.column for each in condition}))) is not None:
+            if (
+                row := self._solve(
+                    condition, parent.row, sorted({each.column for each in condition})
+                )
+            ) is not None:
                 yield Child(GLOBAL_RANK - mean_confidence(condition), row, parent.origin)
             prefix.append(predicate)
 
@@ -142,7 +180,9 @@ class _Family:
         """Proposes those who are new, and puts them in the queue with their verdict."""
         new = self._new(list(children))
         x = np.array([child.row for child in new], dtype=np.float32).reshape(-1, len(self._domain))
-        verdict = yield Proposal(x, np.array([child.origin for child in new], dtype=np.int64), phase)
+        verdict = yield Proposal(
+            x, np.array([child.origin for child in new], dtype=np.int64), phase
+        )
         for child, is_discriminatory in zip(new, verdict.is_discriminatory.tolist(), strict=True):
             queue.put(child, is_discriminatory)
 
@@ -152,7 +192,9 @@ class _Family:
             return []
         x = self._domain.repair(np.stack([child.row for child in children]))
         new = []
-        for child, row, is_allowed, key in zip(children, x, self._domain.satisfies(x), self._domain.key(x).tolist(), strict=True):
+        for child, row, is_allowed, key in zip(
+            children, x, self._domain.satisfies(x), self._domain.key(x).tolist(), strict=True
+        ):
             if is_allowed and key not in self._proposed:
                 self._proposed.add(key)
                 new.append(child._replace(row=row))
@@ -160,7 +202,9 @@ class _Family:
 
 
 class RankedQueue:
-    """Inputs to be explained, the lowest rank first, and first come first served; when it is full the worst are dropped."""
+    """Inputs to be explained, the lowest rank first, and first come first served; when it is full
+    the worst are dropped.
+    """
 
     def __init__(self, room: int) -> None:
         self._room = room

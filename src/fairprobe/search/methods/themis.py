@@ -2,16 +2,19 @@
 
 Galhotra, Brun and Meliou, "Fairness Testing: Testing Software for Discrimination", ESEC/FSE 2017.
 
-    paper                       here
-    causal discrimination score `causal`: the share of uniform instances whose label changes with the sensitive attributes alone
-    group discrimination score  `group`: the widest difference between sensitive values in how often they are given a label
-    margin of error             `error`: sampling stops when the causal score is known this well, at `confidence`
+    paper                       here causal discrimination score `causal`: the share of uniform
+    instances whose label changes with the sensitive attributes alone group discrimination score
+    `group`: the widest difference between sensitive values in how often they are given a label
+    margin of error             `error`: sampling stops when the causal score is known this well, at
+    `confidence`
 
 Deliberate choices:
-- The sample grows by doubling, and every look at it takes a share of the error probability (1/2, 1/6, 1/12, … of it), so that the interval
-  holds although the sample decides when to stop. A normal interval looked at after every draw, as in the paper, is too narrow, and has
-  width zero as long as nothing was found.
-- Intervals are exact (Clopper–Pearson); that of the group score is made of those of every value and class, and is wide.
+- The sample grows by doubling, and every look at it takes a share of the error probability (1/2,
+  1/6, 1/12, … of it), so that the interval holds although the sample decides when to stop. A normal
+  interval looked at after every draw, as in the paper, is too narrow, and has width zero as long as
+  nothing was found.
+- Intervals are exact (Clopper–Pearson); that of the group score is made of those of every value and
+  class, and is wide.
 - Seeds are not used. `origin` of a finding is the number of its draw.
 """
 
@@ -46,11 +49,18 @@ class Themis(Explorer):
 
     def __post_init__(self) -> None:
         if not 0 < self.error < 1:
-            raise SettingError(f"The error of Themis must lie between 0 and 1, such as 0.01; got {self.error}.")
+            raise SettingError(
+                f"The error of Themis must lie between 0 and 1, such as 0.01; got {self.error}."
+            )
         if not 0 < self.confidence < 1:
-            raise SettingError(f"The confidence of Themis must lie between 0 and 1, such as 0.99; got {self.confidence}.")
+            raise SettingError(
+                "The confidence of Themis must lie between 0 and 1, such as 0.99; got"
+                f" {self.confidence}."
+            )
 
-    def propose(self, world: World, seeds: Rows, rng: np.random.Generator) -> Generator[Proposal, Verdict, None]:
+    def propose(
+        self, world: World, seeds: Rows, rng: np.random.Generator
+    ) -> Generator[Proposal, Verdict, None]:
         del seeds
         tally = world.memory["tally"] = _Tally()
         for look in count():
@@ -100,7 +110,9 @@ class _Tally:
         self.hits += int(verdict.is_discriminatory.sum())
         classes = max(int(verdict.label.max()) + 1, self.labels.shape[1])
         values = world.domain.value_count
-        counted = np.bincount(world.domain.own_value(x) * classes + verdict.label, minlength=values * classes).reshape(values, classes)
+        counted = np.bincount(
+            world.domain.own_value(x) * classes + verdict.label, minlength=values * classes
+        ).reshape(values, classes)
         counted[:, : self.labels.shape[1]] += self.labels if len(self.labels) else 0
         self.labels = counted
 
@@ -118,7 +130,10 @@ class _Tally:
         for column in self.labels.T:
             rates = [Rate(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True)]
             estimates = [rate.estimate for rate in rates if rate.samples]
-            lows, highs = [rate.low for rate in rates], [rate.high for rate in rates]  # of a value nobody was drawn with, 0 and 1
+            lows, highs = (
+                [rate.low for rate in rates],
+                [rate.high for rate in rates],
+            )  # of a value nobody was drawn with, 0 and 1
             best = max(best, max(estimates) - min(estimates))
             low = max(low, max(lows) - min(highs))
             high = max(high, max(highs) - min(lows))
