@@ -26,8 +26,8 @@ from torch import nn
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.domain import Domain
-from fairprobe.model import TorchModel, one_thread
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.schema.domain import Domain
 from fairprobe.search import NeuronFair, choose_seeds, search
 from fairprobe.search.loop import ROWS_AT_ONCE
 

@@ -33,7 +33,7 @@ from fairprobe.images.change import Change, sensitive_change
 from fairprobe.images.detector import Detector, keras_detector, small_detector, train_detector
 from fairprobe.images.interpret import image_bias
 from fairprobe.images.search import ImageSearch, Method, search_images
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 
 PAIRS = 256
 

@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fairprobe as fp
+from fairprobe.audits.confirm import confirmed
 from fairprobe.judgement import judge
-from fairprobe.model import TorchModel, one_thread
-from fairprobe.run.confirm import confirmed
+from fairprobe.models import TorchModel, one_thread
 from fairprobe.search import choose_seeds, search
 
 SEEDS, CHECKED = 500, 50_000

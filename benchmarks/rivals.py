@@ -16,11 +16,11 @@ import numpy as np
 
 import fairprobe as fp
 from benchmarks.generation import ATTRIBUTES, network
-from fairprobe.experiments import paper
-from fairprobe.metrics.repeats import Repeats
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
+from fairprobe.papers import paper
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
+from fairprobe.statistics.repeats import Repeats
 
 RIVALS = (
     ("aequitas", "full"),

@@ -9,7 +9,7 @@ the same data, but not the same experiment. MEPS is left out until it was fetche
 from __future__ import annotations
 
 import fairprobe as fp
-from fairprobe.run import train
+from fairprobe.audits import train
 
 # data set, sensitive attribute, the paper's number of IDIs, its GSR in percent
 SUBJECTS = [

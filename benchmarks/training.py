@@ -19,11 +19,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from fairprobe.datasets.iifr import load_iifr
-from fairprobe.model import Encoder, Scale, one_thread
+from fairprobe.models import Encoder, Scale, one_thread
 from fairprobe.networks import DenseNetwork, Penalty, Training, dense, train
-from fairprobe.repair.adversarial import Adversarial, Adversary
-from fairprobe.repair.counterfactual import CounterfactualPenalty
-from fairprobe.repair.iifr import NeighbourPenalty
+from fairprobe.repairs.adversarial import Adversarial, Adversary
+from fairprobe.repairs.counterfactual import CounterfactualPenalty
+from fairprobe.repairs.iifr import NeighbourPenalty
 
 EPOCHS, BATCH, RATE, ROUNDS = 3, 256, 0.1, 5
 

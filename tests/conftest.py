@@ -14,26 +14,26 @@ from tests.helpers import leave_figures_empty  # also sets how property tests ar
 # left alone with one at the end.
 LONG = (
     "test_experiments",
-    "test_experiment_runner",
+    "test_runner",
     "test_cli",
     "test_calibration",
     "test_repair_calibration",
     "test_search",
     "test_quickstarts",
     "test_quickstarts_networks",
-    "test_gate_sceptic",
+    "test_gate_controls",
     "test_own_models",
     "test_iifr_experiments",
     "test_repair_experiments",
-    "test_repair_cli",
-    "test_images_search",
+    "test_repair_command",
+    "test_image_search",
     "test_black_box",
     "test_scene_audit",
     "test_symbgen",
-    "test_repair_verdict",
+    "test_verdict",
     "test_torch_file",
     "test_estimators",
-    "test_run",
+    "test_audit",
 )
 
 

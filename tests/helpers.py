@@ -17,10 +17,10 @@ from markupsafe import Markup, escape
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.domain import Attribute, Domain
-from fairprobe.model import TorchModel
-from fairprobe.report import plots, tradeoff
-from fairprobe.report.svg import WIDTH
+from fairprobe.models import TorchModel
+from fairprobe.present import plots, tradeoff
+from fairprobe.present.svg import WIDTH
+from fairprobe.schema.domain import Attribute, Domain
 
 # Property tests try the same examples in every run, however slow the machine.
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)

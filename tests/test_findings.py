@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairprobe import findings as findings_module
-from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.findings import PROVENANCE, Findings, check_names
 from fairprobe.interpret import neuron_bias
-from fairprobe.model import TorchModel, one_thread
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from tests.helpers import everybody, planted, tiny_domain
 

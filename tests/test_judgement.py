@@ -18,10 +18,10 @@ from torch import nn
 
 from fairprobe import judgement
 from fairprobe.arrays import Rows
-from fairprobe.domain import Attribute, Constraint, Domain
 from fairprobe.errors import DomainError, ModelError
 from fairprobe.judgement import TIE, Verdict, judge
-from fairprobe.model import Model, TorchModel
+from fairprobe.models import Model, TorchModel
+from fairprobe.schema.domain import Attribute, Constraint, Domain
 from tests.helpers import blind, everybody, linear, merit, planted, tiny_domain
 
 

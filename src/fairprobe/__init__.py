@@ -6,13 +6,15 @@ the network, and proves what that did.
 >>> model = fp.networks.train(fp.networks.lfcn(data.domain), data)
 >>> audit = fp.audit(data, model, sensitive="gender")
 >>> audit.report("report.html")
->>> repaired = fp.repair.counterfactual(model, data, "gender")
+>>> repaired = fp.repairs.counterfactual(model, data, "gender")
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from fairprobe import deprecated
 
 if TYPE_CHECKING:
     from fairprobe import (
@@ -22,19 +24,19 @@ if TYPE_CHECKING:
         interpret,
         metrics,
         networks,
-        repair,
+        repairs,
         scenes,
         search,
     )
-    from fairprobe.attributes import Attribute, Constraint
+    from fairprobe.audits import Audit, audit, save
     from fairprobe.datasets import Dataset
-    from fairprobe.domain import Domain
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
-    from fairprobe.model import Model, TorchModel, load_model
-    from fairprobe.run import Audit, audit, save
+    from fairprobe.models import Model, TorchModel, load_model
+    from fairprobe.schema.attributes import Attribute, Constraint
+    from fairprobe.schema.domain import Domain
     from fairprobe.search import Budget, NeuronFair
 
     __version__: str
@@ -48,30 +50,30 @@ _ROOMS = (
     "interpret",
     "metrics",
     "networks",
-    "repair",
+    "repairs",
     "scenes",
     "search",
 )
 _HOMES = {
-    "Attribute": "attributes",
-    "Audit": "run",
+    "Attribute": "schema",
+    "Audit": "audits",
     "Budget": "search",
-    "Constraint": "attributes",
+    "Constraint": "schema",
     "Dataset": "datasets",
-    "Domain": "domain",
+    "Domain": "schema",
     "Findings": "findings",
-    "Model": "model",
+    "Model": "models",
     "NeuronBias": "interpret",
     "NeuronFair": "search",
     "Policy": "gate",
-    "TorchModel": "model",
+    "TorchModel": "models",
     "Verdict": "judgement",
-    "audit": "run",
+    "audit": "audits",
     "check": "gate",
     "judge": "judgement",
-    "load_model": "model",
+    "load_model": "models",
     "neuron_bias": "interpret",
-    "save": "run",
+    "save": "audits",
 }
 
 __all__ = [
@@ -100,11 +102,14 @@ __all__ = [
     "metrics",
     "networks",
     "neuron_bias",
-    "repair",
+    "repairs",
     "save",
     "scenes",
     "search",
 ]
+
+
+deprecated.install()
 
 
 def __getattr__(name: str) -> Any:
@@ -114,6 +119,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"fairprobe.{name}")
     if name in _HOMES:
         return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
+    if deprecated.new_home(f"fairprobe.{name}"):
+        return import_module(f"fairprobe.{name}")
     raise AttributeError(f"fairprobe has no attribute '{name}'. It has: {', '.join(__all__)}.")
 
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, StorageError
+from fairprobe.schema.domain import Domain
 from fairprobe.storage import replacing
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.domain import Domain
-from fairprobe.model.base import Model
+from fairprobe.models.base import Model
+from fairprobe.schema.domain import Domain
 
 TIE = 1e-5
 ROWS_AT_ONCE = 65536

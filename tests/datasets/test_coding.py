@@ -16,14 +16,14 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from tests.helpers import tiny_domain
 
-from fairprobe.attributes import LARGEST_EXACT_INTEGER
 from fairprobe.datasets import Coding, adult, compas, german
 from fairprobe.datasets.columns import below, shortest
 from fairprobe.datasets.infer import dataset_of
-from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DataError
+from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER
+from fairprobe.schema.domain import Attribute, Domain
+from tests.helpers import tiny_domain
 
 
 def people() -> pd.DataFrame:

@@ -11,7 +11,7 @@ from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset, read_packaged
 from fairprobe.datasets.iifr import load_iifr
 from fairprobe.errors import SettingError
-from fairprobe.model import Encoder, Scale
+from fairprobe.models import Encoder, Scale
 
 # rows, columns of the network, P(Y = 1), and by sensitive value: its share, P(Y = 1 | value)
 PAPER = {

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.datasets import rows_from_frame
-from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DataError, DomainError
+from fairprobe.schema.domain import Attribute, Domain
 
 DOMAIN = Domain(
     (

@@ -13,9 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers import tiny_domain
 
-from fairprobe.attributes import Constraint
 from fairprobe.datasets import (
     Coding,
     Declared,
@@ -28,8 +26,10 @@ from fairprobe.datasets import (
     write_domain,
 )
 from fairprobe.datasets.rules import Wording
-from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError, StorageError
+from fairprobe.schema.attributes import Constraint
+from fairprobe.schema.domain import Attribute, Domain
+from tests.helpers import tiny_domain
 
 GOOD = """
 label = "income"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Coding
 from fairprobe.datasets.rules import constraint_of
-from fairprobe.domain import Attribute, Domain
 from fairprobe.errors import DomainError
+from fairprobe.schema.domain import Attribute, Domain
 
 CODING = Coding(
     Domain(

@@ -204,7 +204,7 @@ def show(
     scenes.
     """
     with kindly():
-        from fairprobe.run.folder import read_run
+        from fairprobe.audits.folder import read_run
 
         body = read_run(folder)
         try:

@@ -42,7 +42,7 @@ def make_run(
     """Audits the model on the table, writes the run folder, and returns its document. What is wrong
     is told before anything is trained.
     """
-    from fairprobe import run, search
+    from fairprobe import audits, search
 
     budget = search.Budget(
         seeds=asked.seeds,
@@ -52,15 +52,15 @@ def make_run(
         wanted=asked.wanted,
     )
     searching = _method(asked.method, asked.variant, asked.error)
-    run.check_settings(
+    audits.check_settings(
         searching, None if asked.error else asked.variant, asked.outside, asked.samples, asked.seed
     )
     data = table.open()
-    with run.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as tell:
+    with audits.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as tell:
         chosen = given.open(
-            data, lambda: run.train(data, kind=asked.network, seed=asked.seed, progress=tell)
+            data, lambda: audits.train(data, kind=asked.network, seed=asked.seed, progress=tell)
         )
-        done = run.audit(
+        done = audits.audit(
             data,
             chosen,
             table.names,
@@ -74,7 +74,7 @@ def make_run(
             findings_to=staged.findings,
         )
         staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-    return run.read_document(folder)
+    return audits.read_document(folder)
 
 
 def _method(name: str, variant: str | None, error: float | None) -> str | Method:

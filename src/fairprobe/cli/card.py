@@ -33,8 +33,8 @@ def card(
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
     with kindly():
-        from fairprobe.report.markdown import audit_table, model_card
-        from fairprobe.run.folder import read_document
+        from fairprobe.audits.folder import read_document
+        from fairprobe.present.markdown import audit_table, model_card
         from fairprobe.storage import write_text
 
         body = read_document(run)

@@ -229,7 +229,7 @@ def _require_writable(*paths: Path | None) -> None:
 
 def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
     from fairprobe import gate
-    from fairprobe.run import read_document
+    from fairprobe.audits import read_document
 
     if not run.is_dir():
         raise SettingError(

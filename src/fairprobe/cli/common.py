@@ -17,7 +17,7 @@ from rich.console import Console
 from fairprobe.errors import FairprobeError
 
 if TYPE_CHECKING:
-    from fairprobe.run.models import OnStage
+    from fairprobe.audits.models import OnStage
 
 OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -128,7 +128,7 @@ def print_run(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool)
     if as_json:
         sys.stdout.write(json.dumps(body, indent=1) + "\n")
     elif not quiet:
-        from fairprobe.summary import summary
+        from fairprobe.present.terminal import summary
 
         output.print(summary(body), crop=False)
         output.print(

@@ -30,7 +30,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
         return
     with kindly():
         from fairprobe.datasets import catalogue
-        from fairprobe.summary import datasets_table
+        from fairprobe.present.terminal import datasets_table
 
         entries = catalogue()
         if as_json:

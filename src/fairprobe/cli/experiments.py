@@ -28,8 +28,8 @@ from fairprobe.errors import SettingError
 def experiments(as_json: AsJson = False) -> None:
     """List the experiments of the papers that can be run again."""
     with kindly():
-        from fairprobe.experiments.catalogue import EXPERIMENTS
-        from fairprobe.summary import experiments_table
+        from fairprobe.papers.catalogue import EXPERIMENTS
+        from fairprobe.present.terminal import experiments_table
 
         entries = [
             {"name": one.name, "title": one.title, "about": one.about, "quick": one.quick}
@@ -89,7 +89,7 @@ def experiment(
     with kindly():
         from os import cpu_count
 
-        from fairprobe.experiments import catalogue
+        from fairprobe.papers import catalogue
 
         if workers is not None and cluster is not None:
             raise SettingError(

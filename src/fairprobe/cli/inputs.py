@@ -15,7 +15,7 @@ from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
-    from fairprobe.model import Model
+    from fairprobe.models import Model
 
 TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 MODELS = (
@@ -215,7 +215,7 @@ class OwnModel:
                     )
             if self.model is None:
                 return train()
-            from fairprobe.run import model_of_run
+            from fairprobe.audits import model_of_run
 
             return model_of_run(Path(self.model), data)
         if endpoint and not self.model.startswith(("http://", "https://")):
@@ -223,7 +223,7 @@ class OwnModel:
                 f"--{next(iter(endpoint)).replace('_', '-')} is for an endpoint (https://…); the"
                 f" model is {self.model}."
             )
-        from fairprobe.model import load_model
+        from fairprobe.models import load_model
 
         return load_model(
             self.model,

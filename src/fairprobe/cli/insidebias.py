@@ -71,8 +71,8 @@ def insidebias(
       fairprobe insidebias --model faces.onnx --groups faces --out bias.json --report bias.html
     """
     with kindly():
-        from fairprobe.report.insidebias_page import render_insidebias
-        from fairprobe.run.insidebias import look_inside
+        from fairprobe.audits.insidebias import look_inside
+        from fairprobe.present.insidebias_page import render_insidebias
         from fairprobe.storage import write_text
 
         with progress(show=not quiet and not as_json) as tell:

@@ -23,7 +23,7 @@ from fairprobe.cli.common import (
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.repair import Repair
+    from fairprobe.repairs import Repair
 
 # Written out, for `--help` does not wait for what knows them; a test compares.
 REPAIRS = (
@@ -142,7 +142,7 @@ def repair(
                 f"{folder} is the run that is to be repaired; if the repair is refused, its network"
                 " is lost. Name another."
             )
-        from fairprobe.run import RunFolder, read_document, repair_run
+        from fairprobe.audits import RunFolder, read_document, repair_run
 
         read_document(run)  # what is no run is told before anything is made
         with (
@@ -180,7 +180,7 @@ def repair(
 
 def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:
     """The repair as it was asked for, refused before anything is trained."""
-    from fairprobe.repair import IIFR, repair_named
+    from fairprobe.repairs import IIFR, repair_named
 
     chosen: dict[str, Any] = {"start": start, **settings}
     if name.endswith("+iifr") and "threshold" in chosen:

@@ -180,8 +180,8 @@ def survey(
       fairprobe survey runs/street answers/*.csv
     """
     with kindly():
+        from fairprobe.present.terminal import survey_table
         from fairprobe.scenes.study import evaluate_survey
-        from fairprobe.summary import survey_table
 
         body = evaluate_survey(run, answers)
         for message in body["messages"]:

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.table import rows_from_frame
-from fairprobe.domain import Domain
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
 
 TRAINING_ROWS = 32_561  # the first rows are the official training set
 NOT_KNOWN = 100

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.table import rows_from_frame
-from fairprobe.domain import Domain
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
 
 LONGEST_CALL = 999  # seconds; the 990s stand for everything longer
 NEVER_CONTACTED = 999  # days

@@ -11,8 +11,8 @@ import pandas as pd
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.coding import Coding
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError
+from fairprobe.schema.domain import Domain
 
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is for the test
 

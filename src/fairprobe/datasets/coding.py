@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.columns import (
     UNSEEN,
     categorical,
@@ -36,8 +35,9 @@ from fairprobe.datasets.columns import (
     words_of,
 )
 from fairprobe.datasets.table import in_words, rows_from_frame
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
 
 Table: TypeAlias = "pd.DataFrame | npt.ArrayLike | Sequence[Sequence[object]]"
 Columns: TypeAlias = "str | int | Sequence[str | int]"

@@ -18,9 +18,9 @@ from pandas.api.types import (
 )
 
 from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.attributes import LARGEST_EXACT_INTEGER, LARGEST_REAL, Attribute
 from fairprobe.datasets.table import in_words
 from fairprobe.errors import DataError
+from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER, LARGEST_REAL, Attribute
 
 MOST_VALUES = 20  # of a sensitive number, each compared with each
 BINS = 10  # of a sensitive number with more values

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Floats, Mask, Rows
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.columns import shortest
+from fairprobe.schema.attributes import Attribute
 
 Codes: TypeAlias = "Mapping[str, Rows]"
 

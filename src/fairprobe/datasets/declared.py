@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.base import Dataset
 from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.declared_text import text_of
 from fairprobe.datasets.rules import Ruled, Wording, constraint_of
 from fairprobe.datasets.table import in_words
-from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, StorageError, suggest
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
 from fairprobe.storage import write_text
 
 NUMBER = (int, float)

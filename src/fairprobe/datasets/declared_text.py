@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fairprobe.attributes import Attribute
 from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.columns import shortest
 from fairprobe.datasets.rules import Wording
 from fairprobe.errors import DomainError
+from fairprobe.schema.attributes import Attribute
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.attributes import Attribute, Constraint
 from fairprobe.datasets.adult import FACTS as ADULT
 from fairprobe.datasets.adult import TRAINING_ROWS
 from fairprobe.datasets.base import Dataset
@@ -30,8 +29,9 @@ from fairprobe.datasets.compas import screened
 from fairprobe.datasets.german import german
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.table import rows_from_frame
-from fairprobe.domain import Domain
 from fairprobe.errors import SettingError, suggest
+from fairprobe.schema.attributes import Attribute, Constraint
+from fairprobe.schema.domain import Domain
 
 AGES = (
     18,

@@ -32,8 +32,8 @@ import pandas as pd
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.datasets.coding import Coding, Columns, Table, as_frame
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError
+from fairprobe.schema.domain import Domain
 
 __all__ = ["Coding", "Columns", "Table", "as_frame", "dataset_of", "domain_of"]
 

@@ -29,8 +29,8 @@ from fairprobe.datasets.cache import cache_folder
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.meps_codebook import NOT_ASCERTAINED, VARIABLES, Variable
 from fairprobe.datasets.table import rows_from_frame
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, StorageError
+from fairprobe.schema.domain import Domain
 
 LABEL = "UTILIZATION"
 DOMAIN = Domain(tuple(variable.attribute for variable in VARIABLES))

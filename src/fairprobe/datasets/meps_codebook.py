@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fairprobe.attributes import Attribute, Kind
+from fairprobe.schema.attributes import Attribute, Kind
 
 INAPPLICABLE = -1  # the question does not arise: a child and smoking, a man and pregnancy
 NOT_ASCERTAINED = -9

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairprobe.arrays import Rows
-from fairprobe.attributes import Constraint
 from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.conditions import (
     Arithmetic,
@@ -41,6 +40,7 @@ from fairprobe.datasets.conditions import (
     Rule,
 )
 from fairprobe.errors import DomainError, suggest
+from fairprobe.schema.attributes import Constraint
 
 LONGEST = 10_000  # characters of a rule
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)+)`""", re.DOTALL)

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats, Mask, Rows
-from fairprobe.attributes import Attribute
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, DomainError, suggest
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
 
 ROUNDING = 1e-9  # 0.3 / 0.1 is 2.9999999999999996, and belongs to bin 3
 

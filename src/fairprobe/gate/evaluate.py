@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from fairprobe.audits.document import FORMAT
+from fairprobe.audits.evidence import Audit
+from fairprobe.audits.folder import read_document
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
@@ -15,10 +18,7 @@ from fairprobe.gate.measures import MEASURES, Document, Measured, measured, peop
 from fairprobe.gate.more import More, at_look, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
-from fairprobe.rates import Rate
-from fairprobe.run.document import FORMAT
-from fairprobe.run.evidence import Audit
-from fairprobe.run.folder import read_document
+from fairprobe.statistics.rates import Rate
 
 Run: TypeAlias = Audit | Path | str | Document
 

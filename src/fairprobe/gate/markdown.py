@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fairprobe.gate.ruling import Ruling, Verdict
 from fairprobe.gate.words import difference, estimate, interval, limit, shared
-from fairprobe.report.formats import ELLIPSIS, listed
-from fairprobe.report.markdown_text import bullets, escaped, joined, named, table
+from fairprobe.present.formats import ELLIPSIS, listed
+from fairprobe.present.markdown_text import bullets, escaped, joined, named, table
 
 SIGNS = {"pass": "✅ pass", "fail": "❌ fail"}
 HEAD = ("Rule", "Measured", "Interval", "Limit", "Outcome")

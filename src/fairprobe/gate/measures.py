@@ -13,8 +13,8 @@ from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from fairprobe.errors import StorageError
-from fairprobe.rates import Rate
-from fairprobe.report.formats import listed
+from fairprobe.present.formats import listed
+from fairprobe.statistics.rates import Rate
 
 Document: TypeAlias = dict[str, Any]
 Direction: TypeAlias = Literal["at most", "at least"]

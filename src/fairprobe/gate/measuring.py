@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Rows
+from fairprobe.audits.document import FORMAT
+from fairprobe.audits.fairness import fairness_document
+from fairprobe.audits.models import as_model, check_classes, check_seed, name_of
+from fairprobe.audits.streams import streams
 from fairprobe.datasets.base import Dataset
 from fairprobe.gate.measures import Document
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.metrics import dm_rs, fairness, people
 from fairprobe.metrics.generation import SAMPLES
-from fairprobe.model import Model, TorchModel, one_thread
+from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import DenseNetwork
-from fairprobe.run.document import FORMAT
-from fairprobe.run.fairness import fairness_document
-from fairprobe.run.models import as_model, check_classes, check_seed, name_of
-from fairprobe.run.streams import streams
 
 EXAMPLES = 3
 

@@ -16,14 +16,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fairprobe.audits.evidence import Audit
+from fairprobe.audits.origin import reopen
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.gate.ruling import side
 from fairprobe.metrics import dm_rs
-from fairprobe.model import Model
-from fairprobe.rates import Rate
-from fairprobe.run.evidence import Audit
-from fairprobe.run.origin import reopen
+from fairprobe.models import Model
+from fairprobe.statistics.rates import Rate
 
 More: TypeAlias = Callable[
     [int], Rate

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, ModelError
 from fairprobe.images.detector import Detector, Mirror, dense_head, numbers
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.training import Training, batches
 from fairprobe.networks.vision import Pixels
 from fairprobe.networks.vision_training import Images, labels_of

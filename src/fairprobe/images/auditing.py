@@ -31,8 +31,8 @@ from fairprobe.images.models import Given
 from fairprobe.images.pairs import striking_pairs
 from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
 from fairprobe.images.search import ImageFindings, search_images
-from fairprobe.model import Outputs
-from fairprobe.rates import Rate
+from fairprobe.models import Outputs
+from fairprobe.statistics.rates import Rate
 
 OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
 FEWEST = 2  # faces of a value to learn it from

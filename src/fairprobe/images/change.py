@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.errors import DataError, SettingError
 from fairprobe.images.detector import numbers
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 
 AT_ONCE = 128  # images

@@ -29,11 +29,11 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Ints
 from fairprobe.errors import ModelError, SettingError, StorageError, suggest
-from fairprobe.model import Outputs, as_logits
-from fairprobe.model.formats.file_checks import first_line
-from fairprobe.model.formats.keras_file import import_keras, keras_quietly
-from fairprobe.model.formats.own_code import own_errors
-from fairprobe.model.trace import layer_names
+from fairprobe.models import Outputs, as_logits
+from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.keras_file import import_keras, keras_quietly
+from fairprobe.models.formats.own_code import own_errors
+from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision import Pixels
 from fairprobe.networks.vision_training import Images, train_on_images

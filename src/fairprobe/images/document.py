@@ -26,7 +26,7 @@ from fairprobe.images.repair import ON_REPAIRS, State
 from fairprobe.images.search import ImageFindings
 from fairprobe.images.words import sentences, verdict
 from fairprobe.interpret import THRESHOLDS, LayerBias
-from fairprobe.rates import CONFIDENCE, Rate
+from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 if TYPE_CHECKING:
     from fairprobe.images.evidence import ImageAudit

@@ -26,8 +26,8 @@ from fairprobe.images.pairs import Pair
 from fairprobe.images.repair import Repaired
 from fairprobe.images.search import ImageFindings, ImageSearch
 from fairprobe.interpret import NeuronBias
-from fairprobe.rates import Rate
-from fairprobe.report.images_page import render_images
+from fairprobe.present.images_page import render_images
+from fairprobe.statistics.rates import Rate
 from fairprobe.storage import reason, replacing, write_text
 from fairprobe.versions import versions
 

@@ -25,9 +25,9 @@ from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import Change, check_change, pieces
 from fairprobe.images.detector import Detector
 from fairprobe.interpret import LayerBias, NeuronBias
-from fairprobe.model import one_thread
-from fairprobe.model.formats.own_code import own_errors
-from fairprobe.model.trace import ACTIVATIONS, layer_names
+from fairprobe.models import one_thread
+from fairprobe.models.formats.own_code import own_errors
+from fairprobe.models.trace import ACTIVATIONS, layer_names
 from fairprobe.networks.vision_training import Images
 
 By = Literal["position", "channel"]

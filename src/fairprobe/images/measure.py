@@ -14,9 +14,9 @@ from torch import nn
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet
 from fairprobe.images.search import ImageFindings
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of
-from fairprobe.rates import Rate
+from fairprobe.statistics.rates import Rate
 
 AT_ONCE = 256  # pictures
 

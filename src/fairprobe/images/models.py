@@ -23,8 +23,8 @@ from fairprobe.images.detector import (
     small_detector,
 )
 from fairprobe.images.interpret import hidden_layers
-from fairprobe.model import Outputs, one_thread
-from fairprobe.model.formats.own_code import open_own, own_errors
+from fairprobe.models import Outputs, one_thread
+from fairprobe.models.formats.own_code import open_own, own_errors
 
 TRUNKS = ("vgg16", "resnet50")
 PARTS = ("trunk", "head")  # the names of a network's parts where none are given

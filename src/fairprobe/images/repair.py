@@ -35,7 +35,7 @@ from fairprobe.images.measure import as_numbers, moved_by, quality, seen
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import train_on_images
-from fairprobe.rates import Rate
+from fairprobe.statistics.rates import Rate
 
 ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
 

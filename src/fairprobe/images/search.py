@@ -48,7 +48,7 @@ from fairprobe.images.change import (
 )
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.interpret import LayerBias, NeuronBias
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 
 Method = Literal["neuronfair", "adf", "eidig", "random"]

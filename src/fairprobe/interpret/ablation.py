@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.domain import Domain
 from fairprobe.interpret.neuron_bias import LayerBias
 from fairprobe.judgement import judge
-from fairprobe.model import Model, TorchModel
+from fairprobe.models import Model, TorchModel
+from fairprobe.schema.domain import Domain
 
 REPEATS = 10  # random choices of neurons; their mean is reported
 

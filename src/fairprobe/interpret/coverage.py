@@ -11,7 +11,7 @@ import numpy as np
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import DataError
 from fairprobe.interpret.neuron_bias import LayerBias
-from fairprobe.model import TorchModel
+from fairprobe.models import TorchModel
 
 ACTIVATED = 0.5  # of an instance's activations, min-max normalised over the layer
 ROWS_AT_ONCE = 16384

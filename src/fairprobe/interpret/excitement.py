@@ -17,9 +17,9 @@ from torch.overrides import TorchFunctionMode
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
-from fairprobe.model import one_thread
-from fairprobe.model.formats.own_code import own_errors
-from fairprobe.model.trace import ACTIVATIONS, layer_names
+from fairprobe.models import one_thread
+from fairprobe.models.formats.own_code import own_errors
+from fairprobe.models.trace import ACTIVATIONS, layer_names
 
 Images: TypeAlias = (
     "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)

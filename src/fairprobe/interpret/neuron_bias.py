@@ -30,9 +30,9 @@ import numpy as np
 import torch
 
 from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, ModelError
-from fairprobe.model import TorchModel
+from fairprobe.models import TorchModel
+from fairprobe.schema.domain import Domain
 
 GRID = 0.005  # distance between two thresholds of the AS curve
 THRESHOLDS: Floats = (

@@ -28,8 +28,8 @@ from fairprobe.metrics.individual import (
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
 from fairprobe.metrics.quality import accuracy, f1, mcc
-from fairprobe.metrics.resampling import Estimate
-from fairprobe.rates import Rate
+from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.resampling import Estimate
 
 __all__ = [
     "IFR",

@@ -17,12 +17,12 @@ from math import nan
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
-from fairprobe.model import Model, one_thread
-from fairprobe.rates import Rate
+from fairprobe.models import Model, one_thread
+from fairprobe.schema.domain import Domain
+from fairprobe.statistics.rates import Rate
 
 BINS = 1024  # of a real attribute's range, for `spread`
 SAMPLES = 50_000

@@ -21,7 +21,8 @@ import pandas as pd
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.metrics.resampling import (
+from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.resampling import (
     Column,
     Estimate,
     around,
@@ -32,7 +33,6 @@ from fairprobe.metrics.resampling import (
     replicates,
     same_length,
 )
-from fairprobe.rates import Rate
 
 SMALLEST = (
     0.02  # of the people: below it, Local Law 144 lets a group be left out of the impact ratios

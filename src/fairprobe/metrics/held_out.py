@@ -13,7 +13,6 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.domain import Domain
 from fairprobe.metrics.group import (
     SelectionTable,
     demographic_parity,
@@ -22,9 +21,10 @@ from fairprobe.metrics.group import (
 )
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
 from fairprobe.metrics.quality import accuracy, f1, mcc
-from fairprobe.metrics.resampling import Estimate
-from fairprobe.model import Model
-from fairprobe.rates import Rate
+from fairprobe.models import Model
+from fairprobe.schema.domain import Domain
+from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.resampling import Estimate
 
 LARGEST_PAIR = (
     200  # combinations; more would hold a handful of people each, and nobody reads such a table

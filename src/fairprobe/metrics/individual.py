@@ -18,13 +18,13 @@ import numpy.typing as npt
 from scipy.special import rel_entr
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
 from fairprobe.metrics.group import Groups, groups_of
-from fairprobe.metrics.resampling import bootstrap, ratio
-from fairprobe.model import Model, one_thread
-from fairprobe.rates import CONFIDENCE, Rate
+from fairprobe.models import Model, one_thread
+from fairprobe.schema.domain import Domain
+from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.statistics.resampling import bootstrap, ratio
 
 TAU = 0.001
 FEW = 20  # people

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from fairprobe.arrays import Keys, Rows
-from fairprobe.domain import Domain
 from fairprobe.findings import Findings
+from fairprobe.schema.domain import Domain
 
 CANDIDATES = 500
 CROWD = 5  # people in the data who are alike, among whom one is not recognised

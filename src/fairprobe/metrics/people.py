@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.attributes import Attribute
-from fairprobe.domain import Domain
 from fairprobe.judgement import judge
-from fairprobe.model import Model, one_thread
-from fairprobe.rates import Rate
+from fairprobe.models import Model, one_thread
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.domain import Domain
+from fairprobe.statistics.rates import Rate
 
 SMALLEST_GROUP = 50  # people; smaller groups say little, and could point at somebody
 VALUES_EACH = 20  # an attribute with more values is divided into quarters

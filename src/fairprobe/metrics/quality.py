@@ -9,7 +9,8 @@ import pandas as pd
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError
-from fairprobe.metrics.resampling import (
+from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.resampling import (
     Column,
     Estimate,
     bootstrap,
@@ -18,7 +19,6 @@ from fairprobe.metrics.resampling import (
     ratio,
     same_length,
 )
-from fairprobe.rates import Rate
 
 
 def accuracy(y_true: Any, y_pred: Any) -> Rate:

@@ -11,9 +11,9 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
-from fairprobe.model import Encoder, Scale
+from fairprobe.models import Encoder, Scale
+from fairprobe.schema.domain import Domain
 
 LFCN = (64, 32, 16, 8, 4)
 HFCN = (256, 256, 64, 64, 32, 32, 16, 8)

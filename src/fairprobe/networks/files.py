@@ -12,10 +12,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from fairprobe.domain import Domain
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.model import Encoder, Scale, TorchModel
+from fairprobe.models import Encoder, Scale, TorchModel
 from fairprobe.networks.dense import DenseNetwork
+from fairprobe.schema.domain import Domain
 from fairprobe.storage import replacing, write_text
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"

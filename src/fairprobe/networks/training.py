@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
-from fairprobe.model import Encoder, Model, Outputs, TorchModel, as_logits, one_thread
+from fairprobe.models import Encoder, Model, Outputs, TorchModel, as_logits, one_thread
 
 
 @dataclass(frozen=True, kw_only=True)

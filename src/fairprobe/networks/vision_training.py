@@ -15,7 +15,7 @@ from torch import nn
 
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, ModelError, SettingError
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.training import Training, batches, optimiser_of
 
 Images: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]  # (N, channels, height, width)

@@ -41,9 +41,9 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import SettingError
-from fairprobe.rates import CONFIDENCE
 from fairprobe.scenes.evidence import TINY, Cells, drawn, finite, reach, share, spread, statistics
 from fairprobe.scenes.oracles import ORACLES, Kind, Oracle, Test, errors
+from fairprobe.statistics.rates import CONFIDENCE
 
 FEWEST = 10  # objects of a class
 RESAMPLES = 1000

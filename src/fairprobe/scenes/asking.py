@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError
-from fairprobe.model.formats.file_checks import first_line
+from fairprobe.models.formats.file_checks import first_line
 from fairprobe.scenes.detectors.trouble import TryAgainError
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.rates import CONFIDENCE
-from fairprobe.report.scene_tables import scene_tables
+from fairprobe.present.scene_tables import scene_tables
 from fairprobe.scenes.analysis import Analysis
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.function import FunctionDetector
@@ -37,6 +36,7 @@ from fairprobe.scenes.recognition import Detector
 from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.study import quality, survey_of, write_survey
 from fairprobe.scenes.telling import telling
+from fairprobe.statistics.rates import CONFIDENCE
 from fairprobe.storage import write_text
 from fairprobe.versions import versions
 
@@ -73,7 +73,7 @@ class SceneAudit:
 
     def report(self, path: Path | str) -> Path:
         """Writes the report, one HTML file that needs nothing else."""
-        from fairprobe.report.scenes_page import render_scenes
+        from fairprobe.present.scenes_page import render_scenes
 
         write_text(Path(path), render_scenes(self.document))
         return Path(path)

@@ -37,11 +37,11 @@ import numpy as np
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import SettingError
-from fairprobe.rates import CONFIDENCE
 from fairprobe.scenes.analysis import RESAMPLES, Analysis, Total, analyses, check, totals
 from fairprobe.scenes.evidence import TINY, Cells, drawn, finite, rates_of, reach, spread
 from fairprobe.scenes.oracles import Oracle, Test
-from fairprobe.scenes.ranks import RankTest, rank_test
+from fairprobe.statistics.ranks import RankTest, rank_test
+from fairprobe.statistics.rates import CONFIDENCE
 
 Violation: TypeAlias = tuple[str, str]  # recogniser, class
 Cause = Literal["mutation", "in-painting", "not distinguishable", "no errors"]

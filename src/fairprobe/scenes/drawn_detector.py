@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Rows
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import StorageError
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.networks.training import batches
 from fairprobe.scenes.detectors.suppression import keep_best
 from fairprobe.scenes.drawn import HEIGHT, LABELS, USUAL, WIDTH, draw_scene

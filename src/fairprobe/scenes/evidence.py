@@ -15,8 +15,8 @@ import numpy as np
 from scipy import stats
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.rates import Rate
 from fairprobe.scenes.oracles import Oracle, Test, error_counts
+from fairprobe.statistics.rates import Rate
 
 ALIKE = np.array(
     [1, 2, 3, 4, 5, 7, 10]

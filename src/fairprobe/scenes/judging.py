@@ -26,7 +26,7 @@ from fairprobe.scenes.comparisons import (
 )
 from fairprobe.scenes.gathering import Evidence
 from fairprobe.scenes.oracles import Kind, Oracle, Test, reference_counts
-from fairprobe.scenes.ranks import RankTest, rank_test
+from fairprobe.statistics.ranks import RankTest, rank_test
 
 ALL = "all"  # operators together
 TRUTH: tuple[Oracle, ...] = ("gt",)

@@ -13,9 +13,9 @@ from PIL import Image
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.model import one_thread
-from fairprobe.model.formats.file_checks import archive, check_exists, first_line
-from fairprobe.model.formats.torch_file import REFUSED_WORDS
+from fairprobe.models import one_thread
+from fairprobe.models.formats.file_checks import archive, check_exists, first_line
+from fairprobe.models.formats.torch_file import REFUSED_WORDS
 from fairprobe.scenes.inpainting import Inpainter
 from fairprobe.scenes.scene import Picture
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.ranks import RankTest, rank_test
 from fairprobe.scenes.scene import Picture
+from fairprobe.statistics.ranks import RankTest, rank_test
 
 SMALLEST = 7  # pixels a side: the window of structural similarity
 CLIP_FILES = ("RN50.pt", "clipiqa_tokens.pt")  # where piq keeps them, below ~/.cache/clip

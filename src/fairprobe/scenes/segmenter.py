@@ -24,7 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from fairprobe.errors import DataError, ModelError, StorageError
-from fairprobe.model import one_thread
+from fairprobe.models import one_thread
 from fairprobe.scenes.geometry import Numbers
 from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
 from fairprobe.scenes.scene import Picture, Scene, Scenes

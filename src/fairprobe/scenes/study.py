@@ -110,7 +110,7 @@ def survey_of(
 
 def write_survey(evidence: Evidence, survey: Survey, folder: Path) -> Path:
     """The page for participants, and beside it the key that says which picture is what."""
-    from fairprobe.report.survey_page import render_survey
+    from fairprobe.present.survey_page import render_survey
 
     pictures = []
     for one in survey.pictures:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.ranks import RankTest, rank_test
+from fairprobe.statistics.ranks import RankTest, rank_test
 
 REAL = "real"  # stands where mutants have their operator
 QUESTIONS = ("realism", "likelihood")

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Ints, Keys, Mask, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import StorageError
 from fairprobe.findings import PHASES
 from fairprobe.judgement import Verdict
+from fairprobe.schema.domain import Domain
 
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -18,11 +18,11 @@ from typing import TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DomainError, FairprobeError, ModelError, SettingError
 from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
-from fairprobe.model import Encoder, Model, TorchModel, one_thread
+from fairprobe.models import Encoder, Model, TorchModel, one_thread
+from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World

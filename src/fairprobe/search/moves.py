@@ -13,9 +13,9 @@ from functools import reduce
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
-from fairprobe.model import Encoder
+from fairprobe.models import Encoder
+from fairprobe.schema.domain import Domain
 
 GRID = 1024  # parts of a grain that real values lie on
 TRIES = 8  # to satisfy constraints with a part of a move before giving it up

@@ -23,7 +23,7 @@ import z3
 from sklearn.tree import DecisionTreeClassifier
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.domain import Domain
+from fairprobe.schema.domain import Domain
 
 LITERALS_KEPT = 10_000  # whole numbers have a few hundred; a real attribute has no end of them
 

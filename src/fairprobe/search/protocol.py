@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError, SettingError
 from fairprobe.judgement import Verdict, judge, without_ties
-from fairprobe.model import Model, one_thread
+from fairprobe.models import Model, one_thread
+from fairprobe.schema.domain import Domain
 from fairprobe.search.loop import require_white_box, world_of
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.walk import local_walk

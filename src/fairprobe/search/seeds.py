@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from fairprobe.arrays import Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import DataError
+from fairprobe.schema.domain import Domain
 
 CLUSTERS = 4
 ROUNDS = 20  # of drawing that bring nobody new, until the domain is taken to have no more people

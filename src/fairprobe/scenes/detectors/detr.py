@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.model.formats.file_checks import first_line
+from fairprobe.models.formats.file_checks import first_line
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture

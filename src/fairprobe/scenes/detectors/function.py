@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairprobe.errors import ModelError
-from fairprobe.model.formats.own_code import find_named, own_errors, required_arguments
+from fairprobe.models.formats.own_code import find_named, own_errors, required_arguments
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairprobe.errors import ModelError, SettingError, StorageError
-from fairprobe.model.formats.file_checks import check_exists, first_line
+from fairprobe.models.formats.file_checks import check_exists, first_line
 from fairprobe.scenes.detectors.coco import NAMES
 from fairprobe.scenes.detectors.layouts import LAYOUTS, PADDING, DecodedYolox, Layout, Shape, Yolox
 from fairprobe.scenes.detectors.suppression import keep_best

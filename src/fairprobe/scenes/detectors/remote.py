@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from PIL import Image
 
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.model.formats.endpoint import retry_after
-from fairprobe.model.formats.file_checks import first_line
+from fairprobe.models.formats.endpoint import retry_after
+from fairprobe.models.formats.file_checks import first_line
 from fairprobe.scenes.detectors.trouble import TryAgainError
 from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from fairprobe.arrays import Rows
-from fairprobe.model import TorchModel
+from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
 

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
-from fairprobe.model import Model
+from fairprobe.models import Model
+from fairprobe.schema.domain import Domain
 from fairprobe.search.moves import Moves
 
 Miss = Literal["go on", "back to last", "back to start", "walk"]

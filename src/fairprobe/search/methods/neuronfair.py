@@ -33,7 +33,7 @@ from torch import Tensor
 from fairprobe.arrays import Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.interpret import LayerBias
-from fairprobe.model import TorchModel
+from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
 

@@ -40,9 +40,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.domain import Domain
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
+from fairprobe.schema.domain import Domain
 from fairprobe.search.methods.base import Explorer, Proposal, World
 from fairprobe.search.paths import Predicate, Region, RegionSolver, draw_marginals, path_of
 

@@ -30,8 +30,8 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
-from fairprobe.rates import Rate
 from fairprobe.search.methods.base import Explorer, Proposal, World
+from fairprobe.statistics.rates import Rate
 
 FIRST_LOOK = 1024  # draws
 AT_ONCE = 8192

@@ -1,0 +1,287 @@
+"""`audit`: the whole way from data and model to evidence. The only place where the rooms are put
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fairprobe.arrays import Ints
+from fairprobe.audits.confirm import confirmed
+from fairprobe.audits.document import document
+from fairprobe.audits.mlflow_log import log_to_mlflow
+from fairprobe.audits.models import OnStage, as_model, check_classes, check_seed
+from fairprobe.audits.streams import streams
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.findings import Findings, check_names
+from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
+from fairprobe.metrics import (
+    Fairness,
+    Pair,
+    People,
+    Rate,
+    dm_rs,
+    fairness,
+    people,
+    spread,
+    striking_pairs,
+)
+from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.present import render
+from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.repairs.verdict import Proof
+from fairprobe.schema.domain import Outside
+from fairprobe.search import Budget, Method, Progress, choose_seeds, search
+from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
+from fairprobe.storage import write_text
+from fairprobe.versions import versions
+
+if TYPE_CHECKING:
+    from torch import nn
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The evidence: what was measured, on what, with which seed. A black box has no interpretation
+    and no ablation.
+
+    `fairness` is about the people held out. `repair` is the proof of the repair that made the
+    model, if one did.
+    """
+
+    data: Dataset
+    model: Model
+    method: Method
+    seed: int
+    created: str
+    accuracy: Rate
+    majority: float
+    is_constant: bool
+    outside: Outside
+    interpretation: NeuronBias | None
+    ablation: Ablation | None
+    dm_rs: Rate
+    people: People
+    findings: Findings
+    spread: float | None
+    pairs: list[Pair]
+    versions: dict[str, str]
+    fairness: Fairness
+    # findings that the user's own program did not confirm, and that were dropped; None: it was
+    # asked itself
+    refuted: int | None = None
+    repair: Proof | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, the content of `audit.json`."""
+        return document(self)
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Writes the report, one self-contained HTML file, and returns its path."""
+        write_text(Path(path), render(self.to_dict()))
+        return Path(path)
+
+    def model_card(self) -> str:
+        """A section for a model card, in Markdown."""
+        return model_card(self.to_dict())
+
+    def audit_table(self) -> str:
+        """Selection rates and impact ratios by group, in Markdown, as a bias audit lists them."""
+        return audit_table(self.to_dict())
+
+    def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
+        """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the
+        run's id.
+        """
+        return log_to_mlflow(self, prefix=prefix, findings=findings)
+
+
+def audit(
+    data: Dataset,
+    model: Model | nn.Module | Callable[..., Any] | object,
+    sensitive: str | tuple[str, ...] | list[str],
+    *,
+    method: str | Method = AUTO,
+    variant: str | None = None,
+    budget: Budget | None = None,
+    outside: Literal["clip", "refuse"] = "clip",
+    samples: int = 50_000,
+    seed: int = 0,
+    progress: OnStage | None = None,
+    findings_to: Path | None = None,
+) -> Audit:
+    """Measures how a model treats people who differ only in the sensitive attributes.
+
+    It interprets a network (which neurons react), measures how common discrimination is in the
+    domain (`samples` uniform instances) and among the people in the data, and searches for as many
+    discriminatory instances as the budget allows, with a method by name
+    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own; "auto" is
+    NeuronFair for a network and Aequitas for what can only be asked. `model` is whatever
+    `load_model` takes. One that is no network is a black box: it is measured and searched by the
+    methods that only ask, but not interpreted. An interrupt during the search keeps what was found.
+    Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is
+    "refuse". `findings_to` streams the findings to a file.
+    """
+    check_settings(method, variant, outside, samples, seed)
+    budget = budget or Budget()
+    _check_data(data)
+    data = data.with_sensitive(sensitive)
+    domain = data.domain
+    check_names(domain)
+    model = as_model(model, data)
+    inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
+    method = _chosen(method, variant, model, has_layers=inside)
+    if outside == "refuse":
+        domain.require_inside(data.x, what=f"rows of '{data.name}'")
+    tell = progress or (lambda *_: None)
+    rngs = streams(seed)
+
+    tell("Checking the model", 0, 1, "")
+    check_classes(model, data)
+    labels, test = model.labels(data.x), data.split(seed).test
+    with one_thread():
+        bias, causal = (
+            _inside(data, model, test, rngs["ablation"], tell)
+            if inside and isinstance(model, TorchModel)
+            else (None, None)
+        )
+        how = (
+            method_named(method, variant, bias=bias, x=data.x)
+            if isinstance(method, str)
+            else method
+        )
+        common = dm_rs(
+            domain,
+            model,
+            rng=rngs["domain"],
+            samples=samples,
+            progress=_within("Sampling the domain", tell),
+        )
+        tell("Asking for everybody in the data", 0, 1, "")
+        affected = people(domain, model, data.x, favourable=data.favourable)
+        held_out = fairness(data, model, test)
+        seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
+
+    def watch(where: Progress) -> None:
+        tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
+
+    findings = search(
+        domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to
+    )
+    findings, refuted = confirmed(
+        findings, model.original, _within("Asking the model itself again", tell)
+    )
+    return Audit(
+        data=data,
+        model=model,
+        method=how,
+        seed=seed,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        accuracy=Rate(int((labels[test] == data.y[test]).sum()), len(test)),
+        majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
+        is_constant=len(np.unique(labels)) == 1 and common.hits == 0 and len(findings) == 0,
+        outside=domain.outside(data.x),
+        interpretation=bias,
+        ablation=causal,
+        dm_rs=common,
+        people=affected,
+        findings=findings,
+        spread=spread(findings),
+        pairs=striking_pairs(findings, records=data.x),
+        versions=versions("torch", "numpy"),
+        fairness=held_out,
+        refuted=refuted,
+    )
+
+
+def _inside(
+    data: Dataset, network: TorchModel, test: Ints, rng: np.random.Generator, tell: OnStage
+) -> tuple[NeuronBias, Ablation]:
+    """Which neurons react to the sensitive attributes, and whether silencing them matters."""
+    domain = data.domain
+    bias = neuron_bias(
+        domain,
+        network,
+        data.x[domain.comparable(data.x)],
+        progress=_within("Looking at the neurons", tell),
+    )
+    tell("Silencing biased neurons", 0, 1, "")
+    return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
+
+
+def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
+    return lambda done, total: tell(stage, done, total, "")
+
+
+def _check_data(data: object) -> None:
+    if not isinstance(data, Dataset):
+        raise SettingError(
+            "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one,"
+            " fairprobe.datasets.open_table(...) makes one of a table; got a"
+            f" {type(data).__name__}."
+        )
+
+
+def check_settings(
+    method: str | Method, variant: str | None, outside: str, samples: int, seed: int
+) -> None:
+    """Refuses what cannot be done before any work is done."""
+    if isinstance(method, str):
+        if method != AUTO:
+            check_method(method, variant)
+    elif not isinstance(method, Method):
+        raise SettingError(
+            f"A method is a name ({', '.join(VARIANTS)}) or an object such as"
+            f" fairprobe.search.ADF(); got {method!r}."
+        )
+    elif variant is not None:
+        raise SettingError(
+            f"The variant '{variant}' goes with a method's name. Give the object its variant:"
+            f" {type(method).__name__}(...)."
+        )
+    if outside not in ("clip", "refuse"):
+        raise SettingError(
+            f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'."
+        )
+    if samples < 1:
+        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
+    check_seed(seed)
+
+
+def _chosen(
+    method: str | Method, variant: str | None, model: Model, *, has_layers: bool
+) -> str | Method:
+    """The method, "auto" resolved; refused for a black box if it must look inside, with the names
+    of those that need not.
+    """
+    if method == AUTO:
+        method = "neuronfair" if has_layers else "aequitas"
+        check_method(method, variant)
+    if method == "neuronfair" and isinstance(model, TorchModel) and not has_layers:
+        raise ModelError(
+            "The network has no hidden layer, and NeuronFair looks for biased neurons. Choose"
+            " another method, such as eidig."
+        )
+    name, must_look = (
+        (method, looks_inside(method))
+        if isinstance(method, str)
+        else (method.name, method.needs_gradients)
+    )
+    if must_look and not isinstance(model, TorchModel):
+        why = model.about.why if model.about else ""
+        *most, last = [other for other in VARIANTS if not looks_inside(other)]
+        raise ModelError(
+            f"The method '{name}' looks inside the network; a black box was given. Choose a method"
+            f" that only asks ({', '.join(most)} or {last}), or give the network"
+            f" itself.{f' Why a black box: {why}' if why else ''}"
+        )
+    return method

@@ -1,0 +1,212 @@
+"""An audit in MLflow: its numbers as metrics, what they depend on as parameters, its verdict as a
+tag, its files as artifacts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairprobe.errors import SettingError, StorageError
+from fairprobe.present import render
+from fairprobe.present.fairness_page import lowest
+from fairprobe.present.formats import shortened
+from fairprobe.present.markdown import model_card
+from fairprobe.present.sentences import status
+from fairprobe.storage import write_text
+
+if TYPE_CHECKING:
+    from fairprobe.audits.evidence import Audit
+
+AT_ONCE = 500  # metrics in one request; stores take at most 1,000
+# characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
+# names of them
+LONGEST_NAME = 60
+LONGEST_VALUE = 500  # characters of a parameter or a tag, which every version of MLflow takes
+ENDS = {
+    "": "estimate",
+    "_low": "low",
+    "_high": "high",
+}  # of a measure with its interval, after its name
+PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
+
+
+def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = True) -> str:
+    """Writes the audit to the active MLflow run, or to a new one if none is active; returns the
+    run's id.
+
+    All names begin with `prefix`, also the folder of the files, so that a run can hold several
+    audits. `findings` says whether the table of findings, which can be large, goes along.
+    """
+    if not PREFIX.fullmatch(prefix):
+        raise SettingError(
+            f"`prefix` begins the names in MLflow: at most {LONGEST_NAME} letters, digits, '_',"
+            f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
+        )
+    mlflow, body = _mlflow(), audit.to_dict()
+    with tempfile.TemporaryDirectory(prefix="fairprobe-mlflow-") as folder:
+        _write(audit, body, Path(folder), findings=findings)
+        with _telling(prefix):
+            if active := mlflow.active_run():
+                return _log(mlflow, active.info.run_id, body, prefix, folder)
+            with mlflow.start_run() as run:
+                return _log(mlflow, run.info.run_id, body, prefix, folder)
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+    except ImportError as error:
+        raise SettingError(
+            'MLflow is not installed. Install it with: pip install "fairprobe[mlflow]"'
+        ) from error
+    return mlflow
+
+
+@contextmanager
+def _telling(prefix: str) -> Iterator[None]:
+    """What MLflow, or the program that stores its files, has to complain of, in a sentence that
+    says what became of the audit.
+    """
+    try:
+        yield
+    except Exception as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        again = (
+            " A run keeps the parameters of its first audit: start another run, or give another"
+            f" prefix than '{prefix}'."
+            if "Changing param values" in why
+            else ""
+        )
+        raise StorageError(
+            f"MLflow could not store the audit: {shortened(why, LONGEST_VALUE)}.{again} The audit"
+            " itself is as it was; keep it with fairprobe.save(audit, folder)."
+        ) from error
+
+
+def _write(audit: Audit, body: dict[str, Any], folder: Path, *, findings: bool) -> None:
+    write_text(
+        folder / "audit.json",
+        json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    )
+    write_text(folder / "report.html", render(body))
+    write_text(folder / "model-card.md", model_card(body))
+    if findings:
+        audit.findings.save(folder / "findings.parquet")
+
+
+def _log(mlflow: Any, run: str, body: dict[str, Any], prefix: str, folder: str) -> str:
+    from mlflow.entities import Metric, Param, RunTag
+
+    client, now = mlflow.MlflowClient(), int(time.time() * 1000)
+    client.log_batch(
+        run,
+        params=[Param(f"{prefix}/{name}", value) for name, value in _texts(_params(body))],
+        tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(body))],
+        synchronous=True,
+    )
+    metrics = [
+        Metric(f"{prefix}/{name}", float(value), now, 0) for name, value in _metrics(body).items()
+    ]
+    for start in range(0, len(metrics), AT_ONCE):
+        client.log_batch(run, metrics=metrics[start : start + AT_ONCE], synchronous=True)
+    client.log_artifacts(run, folder, prefix)
+    return run
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def _params(body: dict[str, Any]) -> dict[str, Any]:
+    """What the numbers depend on."""
+    found, repair = body["generation"], body["repair"]
+    return {
+        "dataset": body["dataset"],
+        "sensitive": ", ".join(body["sensitive"]),
+        "model": body["model"]["network"],
+        "method": found["method"],
+        "variant": found["variant"],
+        "seed": body["seed"],
+        "seeds": found["seeds"],
+        "samples": body["dm_rs"]["samples"],
+        "repair": "" if repair is None else repair["name"],
+        **{f"version_{program}": version for program, version in body["versions"].items()},
+    }
+
+
+def _tags(body: dict[str, Any]) -> dict[str, Any]:
+    repair = body["repair"]
+    accepted = "" if repair is None else "accepted" if repair["accepted"] else "refused"
+    return {
+        "verdict": body["verdict"],
+        "status": status(body),
+        "created": body["created"],
+        "repair": accepted,
+    }
+
+
+def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What there is to tell, as short texts."""
+    for name, value in values.items():
+        if text := shortened(str(value), LONGEST_VALUE):
+            yield name, text
+
+
+def _metrics(body: dict[str, Any]) -> dict[str, float]:
+    """The numbers that are defined. Those of groups are named after what divides the people, and
+    ΔEO also after the true answer.
+    """
+    held_out, found, inside = body["fairness"], body["generation"], body["interpretation"]
+    with_interval = {
+        "dm_rs": body["dm_rs"],
+        "people": body["people"],
+        "ifr_b": held_out["individual"]["b"],
+        "ifr_p": held_out["individual"]["p"],
+        **held_out["quality"],
+    }
+    numbers = {
+        f"{name}{end}": each[key]
+        for name, each in with_interval.items()
+        for end, key in ENDS.items()
+    }
+    numbers |= {name: found[name] for name in ("idis", "tried", "gsr", "spread")}
+    numbers["auc"] = None if inside is None else inside["auc"]
+    if held_out["group"] is not None:
+        numbers["selected"] = held_out["group"]["selected"]["estimate"]
+        numbers |= _of_groups(held_out["group"]["tables"])
+    return {name: value for name, value in numbers.items() if value is not None and isfinite(value)}
+
+
+def _of_groups(tables: list[dict[str, Any]]) -> dict[str, float | None]:
+    numbers: dict[str, float | None] = {}
+    for table in tables:
+        least, by = lowest(table), _allowed(table["attribute"])
+        numbers[_fresh(f"dp/{by}", numbers)] = table["dp"]["estimate"]
+        numbers[_fresh(f"lowest_impact_ratio/{by}", numbers)] = (
+            None if least is None else least["impact_ratio"]["estimate"]
+        )
+        for each in table["eo"]:
+            numbers[_fresh(f"eo/{by}/{_allowed(each['given'])}", numbers)] = each["estimate"]
+    return numbers
+
+
+def _allowed(text: str) -> str:
+    """A part of a name with the characters that MLflow allows everywhere."""
+    return re.sub(r"[^\w.\- ]", "_", text)[:LONGEST_NAME].strip(" .") or "_"
+
+
+def _fresh(name: str, taken: dict[str, Any]) -> str:
+    """The name, with a number if it is taken: two attributes can look alike without what MLflow
+    does not allow.
+    """
+    fresh, number = name, 2
+    while fresh in taken:
+        fresh, number = f"{name}_{number}", number + 1
+    return fresh

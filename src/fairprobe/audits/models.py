@@ -1,0 +1,114 @@
+"""What is audited: a network that can be looked into, or a black box that can only be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import MethodType
+
+import numpy as np
+
+from fairprobe import networks
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.models import Encoder, Model, TorchModel, load_model
+
+OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
+NETWORKS = ("auto", "lfcn", "hfcn")
+AUDIT, MODEL = "audit.json", "model"  # within a run: its document, and the folder of its network
+REFUSED = (  # where a network lies whose repair was refused, so that nobody takes it by mistake
+    "refused-model"
+)
+WIDE = 100  # columns; from here on the paper uses its heavier network
+UNKNOWN = "black box"  # the name of a model that does not tell its own
+ASKED_TWICE, STEADY = 64, 1e-3  # rows; in probability
+
+
+def train(
+    data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None
+) -> TorchModel:
+    """A network of the papers, trained on the data: "lfcn", "hfcn", or "auto" for the one the paper
+    used for data of this width.
+    """
+    check_seed(seed)
+    if kind not in NETWORKS:
+        raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
+    wide = Encoder(data.domain).width > WIDE
+    build = networks.hfcn if kind == "hfcn" or (kind == "auto" and wide) else networks.lfcn
+    tell = progress or (lambda *_: None)
+    fresh = build(data.domain, classes=len(data.classes), seed=seed)
+    return networks.train(
+        fresh,
+        data,
+        seed=seed,
+        progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"),
+    )
+
+
+def trained_before(folder: Path, data: Dataset) -> TorchModel:
+    """The network of an earlier run on the same data set."""
+    if (folder / REFUSED).exists() and not (folder / MODEL).exists():
+        raise ModelError(
+            f"The repair in {folder} was refused, so its network is not to be used. If you want it"
+            " all the same, repair again with --accept-anyway."
+        )
+    if (folder / AUDIT).exists() and not (folder / MODEL).exists():
+        raise ModelError(
+            f"There is no network in {folder}: a run of a black box does not keep the model. Name a"
+            " run of a network, or train a new one."
+        )
+    model = networks.load(folder / MODEL, data.domain)
+    if model.trained_on is not None and model.trained_on[0] != data.name:
+        raise ModelError(
+            f"The network in {folder} was trained on other data ('{model.trained_on[0]}', not"
+            f" '{data.name}')."
+        )
+    return model
+
+
+def as_model(model: object, data: Dataset) -> Model:
+    """What the user gave, as a model for rows of this data: a network can be looked into, anything
+    else can be asked.
+    """
+    return model if isinstance(model, Model) else load_model(model, data)
+
+
+def check_classes(model: Model, data: Dataset) -> None:
+    """Refuses a model that answers for other classes than the data has, or that answers at
+    random.
+    """
+    answer = model.probabilities(data.x[:ASKED_TWICE])
+    noun = "network" if isinstance(model, TorchModel) else "model"
+    if answer.shape[1] != len(data.classes):
+        raise ModelError(
+            f"The {noun} knows {answer.shape[1]} classes; '{data.name}' has {len(data.classes)}:"
+            f" {', '.join(data.classes)}."
+        )
+    change = np.abs(model.probabilities(data.x[:ASKED_TWICE]) - answer).max(axis=1)
+    if change.max() > STEADY:
+        raise ModelError(
+            f"The {noun} answers the same row differently each time (row {int(change.argmax())}: by"
+            f" {change.max():.2g}), so a difference between two people would prove nothing. Switch"
+            " off what is random in it, such as dropout."
+        )
+
+
+def name_of(model: Model) -> str:
+    """What a model is called: as it was loaded, or the class whose method it asks
+    (RandomForestClassifier), if that can be told.
+    """
+    if model.about is not None:
+        return model.about.name
+    if type(model) is not Model:
+        return type(model).__name__
+    return _given(model._predict.__self__) if isinstance(model._predict, MethodType) else UNKNOWN
+
+
+def check_seed(seed: int) -> None:
+    """Refuses a seed that a generator cannot take."""
+    if not 0 <= seed < 2**63:
+        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
+
+
+def _given(thing: object) -> str:
+    return thing.__name__ if isinstance(thing, type) else type(thing).__name__

@@ -1,0 +1,1 @@
+"""The typed documents of all kinds of run."""

@@ -1,0 +1,253 @@
+"""The operators of TorchScript and torch.export files, by their names in torch's own library
+(ATen).
+
+Activations are called as the functions of `torch.nn.functional` that people call, so that they can
+be watched. An operator without a line here runs as it is, if it does no more than compute: none
+that draws random numbers, takes text (such as a file's name) or is internal.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
+from torch import fx
+
+from fairprobe.models.formats.graph import Draft, Unsupported
+
+# The same arguments in the same order.
+ALIKE: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(F, name)
+        for name in (
+            "celu",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "hardshrink",
+            "hardsigmoid",
+            "hardswish",
+            "hardtanh",
+            "leaky_relu",
+            "linear",
+        )
+    },
+    **{
+        name: getattr(F, name)
+        for name in (
+            "mish",
+            "prelu",
+            "relu",
+            "relu6",
+            "selu",
+            "silu",
+            "softplus",
+            "softshrink",
+            "threshold",
+        )
+    },
+    **{
+        name: getattr(F, name)
+        for name in ("celu_", "hardtanh_", "leaky_relu_", "selu_", "threshold_")
+    },
+    **{
+        name: getattr(torch, name)
+        for name in ("convolution", "relu_", "sigmoid", "sigmoid_", "tanh", "tanh_")
+    },
+    **{"conv1d.padding": F.conv1d, "conv2d.padding": F.conv2d, "conv3d.padding": F.conv3d},
+    **{"flatten.using_ints": torch.flatten, "squeeze.dim": torch.squeeze},
+}
+INTERNAL_BUT_PURE = frozenset(
+    {"_native_batch_norm_legit_no_training", "_to_copy", "__and__", "__or__"}
+)
+CHECKS = frozenset(
+    {
+        "_assert_scalar",
+        "_assert_tensor_metadata",
+        "_assert_async",
+        "_functional_assert_async",
+        "sym_constrain_range_for_size",
+    }
+)
+DROPOUT = frozenset(
+    {
+        "dropout",
+        "dropout_",
+        "alpha_dropout",
+        "alpha_dropout_",
+        "feature_dropout",
+        "feature_alpha_dropout",
+    }
+)
+UNCHANGED = frozenset({"contiguous", "alias", "lift_fresh_copy", "lift_fresh", "detach_"})
+RESHAPED = frozenset({"view", "reshape", "_unsafe_view"})
+PLAIN: dict[str, Callable[..., Any]] = {
+    "__getitem__": operator.getitem,
+    "len": len,
+    "Int": int,
+    "Float": float,
+    "IntImplicit": int,
+    "ScalarImplicit": torch.Tensor.item,
+}
+
+
+def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
+    """What an operator answers. `args`: its arguments in the order of its schema, `overload`: empty
+    for the usual one.
+    """
+    if name in CHECKS:
+        return None
+    if name in DROPOUT:
+        if args[2]:
+            raise Unsupported(
+                f"it draws random numbers ({name} in training mode); save it in eval mode"
+            )
+        return args[0]
+    if name in UNCHANGED:
+        return args[0]
+    if name in RESHAPED and overload != "dtype":
+        return draft.reshape(args[0], _sizes(args[1]))
+    full = f"{name}.{overload}".rstrip(".")
+    if full in WRITTEN and (answer := WRITTEN[full](draft, *args)) is not NotImplemented:
+        return answer
+    if name in PLAIN or full in ALIKE:
+        return draft.call(PLAIN.get(name) or ALIKE[full], *args)
+    return _as_it_is(draft, name, overload, args)
+
+
+def _as_it_is(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
+    packet = getattr(torch.ops.aten, name, None)
+    found = getattr(packet, overload or "default", None)
+    if found is None:
+        raise Unsupported(f"its operator aten::{name} is unknown to this version of torch")
+    schema = found._schema
+    takes_text = any(
+        "str" in str(argument.type) and value is not None
+        for argument, value in zip(schema.arguments, args, strict=False)
+    )
+    random = torch.Tag.nondeterministic_seeded in getattr(found, "tags", ())
+    if takes_text or random or (name.startswith("_") and name not in INTERNAL_BUT_PURE):
+        raise Unsupported(f"its operator aten::{name} is none that can be rebuilt here")
+    given = list(zip(schema.arguments, args, strict=False))
+    positional = [value for argument, value in given if not argument.kwarg_only]
+    return draft.call(
+        found,
+        *positional,
+        **{argument.name: value for argument, value in given if argument.kwarg_only},
+    )
+
+
+def _sizes(sizes: Any) -> list[Any]:
+    if isinstance(sizes, fx.Node):
+        raise Unsupported("the number of axes of one of its tensors is not known in advance")
+    return list(sizes)
+
+
+# -- operators whose arguments come in another order than the functions' ---------------------------
+
+
+def _add(draft: Draft, x: Any, y: Any, alpha: Any = 1) -> Any:
+    return draft.call(torch.add, x, y) if alpha == 1 else NotImplemented
+
+
+def _addmm(draft: Draft, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return draft.dense(x, matrix, bias) if beta == alpha == 1 else NotImplemented
+
+
+def _product(draft: Draft, x: Any, matrix: Any) -> Any:
+    return draft.dense(x, matrix)
+
+
+def _softmax(draft: Draft, x: Any, dim: int, dtype: Any = None) -> Any:
+    return draft.call(F.softmax, x, dim=dim) if not dtype else NotImplemented
+
+
+def _log_softmax(draft: Draft, x: Any, dim: int, dtype: Any = None) -> Any:
+    return draft.call(F.log_softmax, x, dim=dim) if not dtype else NotImplemented
+
+
+def _gelu(draft: Draft, x: Any, approximate: str = "none") -> Any:
+    return draft.call(F.gelu, x, approximate=approximate)
+
+
+def _elu(draft: Draft, x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
+    if input_scale != 1:
+        return NotImplemented
+    answer = draft.call(F.elu, x, alpha)
+    return answer if scale == 1 else draft.call(torch.mul, answer, scale)
+
+
+def _elu_in_place(
+    draft: Draft, x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1
+) -> Any:
+    return draft.call(F.elu_, x, alpha) if scale == input_scale == 1 else NotImplemented
+
+
+def _log_sigmoid(draft: Draft, x: Any) -> Any:
+    return draft.call(F.logsigmoid, x)
+
+
+def _rrelu(
+    draft: Draft, x: Any, lower: Any, upper: Any, training: bool = False, generator: Any = None
+) -> Any:
+    return (
+        draft.call(F.rrelu, x, lower, upper)
+        if not training and generator is None
+        else NotImplemented
+    )
+
+
+def _batch_norm(
+    draft: Draft,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+    _: Any,
+) -> Any:
+    if training:
+        raise Unsupported(
+            "its batch norm looks at the whole batch (training mode); save it in eval mode"
+        )
+    return draft.call(F.batch_norm, x, mean, variance, weight, bias, False, momentum, eps)
+
+
+def _convolution(draft: Draft, *args: Any) -> Any:
+    return draft.call(torch.convolution, *args[:9])
+
+
+def _div(draft: Draft, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    return (
+        draft.call(torch.div, x, y, rounding_mode=rounding_mode)
+        if rounding_mode in {"trunc", "floor"}
+        else NotImplemented
+    )
+
+
+WRITTEN: dict[str, Callable[..., Any]] = {
+    "add.Scalar": _add,
+    "add.Tensor": _add,
+    "addmm": _addmm,
+    "batch_norm": _batch_norm,
+    "_convolution": _convolution,
+    "_convolution.deprecated": _convolution,
+    "div.Tensor_mode": _div,
+    "elu": _elu,
+    "elu_": _elu_in_place,
+    "gelu": _gelu,
+    "log_sigmoid": _log_sigmoid,
+    "_log_softmax": _log_softmax,
+    "log_softmax.int": _log_softmax,
+    "matmul": _product,
+    "mm": _product,
+    "rrelu": _rrelu,
+    "_softmax": _softmax,
+    "softmax.int": _softmax,
+}

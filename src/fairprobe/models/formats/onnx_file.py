@@ -1,0 +1,447 @@
+"""Opening ONNX files: asked through onnxruntime, and looked into where the graph can be rebuilt in
+torch and then answers the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from fairprobe.arrays import Rows
+from fairprobe.errors import ModelError, StorageError
+from fairprobe.models.formats.file_checks import (
+    TOLERANCE,
+    check_exists,
+    checked,
+    difference,
+    find_widths,
+    first_line,
+    kind_of_scores,
+    random_rows,
+    scores,
+)
+from fairprobe.models.formats.graph import Unsupported
+from fairprobe.models.formats.onnx_network import torch_network
+from fairprobe.models.formats.opened import Opened
+
+KIND = "ONNX file"
+# What onnxruntime brings along itself.
+DOMAINS = frozenset(
+    {
+        "",
+        "ai.onnx",
+        "ai.onnx.ml",
+        "ai.onnx.training",
+        "ai.onnx.preview.training",
+        "com.microsoft",
+        "com.microsoft.nchwc",
+    }
+)
+TEXT = 8
+NUMBERS = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    TEXT: "object",
+}
+PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+
+
+def open_onnx(path: Path) -> Opened:
+    """An ONNX classifier. Its operators are onnxruntime's own; a file that brings operators of its
+    own is refused.
+    """
+    check_exists(path, KIND)
+    model = _read(path)
+    session = _session(path, model)
+    inputs = _inputs(model, path.name)
+    if any(part.number == "object" for part in inputs):
+        return _open_on_words(path.name, session, inputs)
+    program = _Program(path.name, session, inputs)
+    width = program.width
+    if width is None:
+        taken = find_widths(
+            program.anything, {size for entry in model.graph.initializer for size in entry.dims}
+        )
+        width = taken[0] if len(taken) == 1 else None
+    if width is None:
+        raise ModelError(
+            f"{path.name} does not say how many columns it takes; export it with the width of its"
+            " input."
+        )
+    inputs = program.with_width(width)
+    whole = any("int" in part.number for part in inputs)
+    rows = random_rows(width, whole=whole)
+    output, classes = program.choose(rows[:5])
+    ask = checked(lambda given: program.run(given, output), path.name, width)
+    ask(rows[:5])
+    network, why = _network(model, program, output, ask, rows)
+    return Opened(
+        kind=KIND,
+        name=path.name,
+        takes="numbers",
+        ask=ask,
+        width=width,
+        columns=(
+            tuple(part.name for part in inputs)
+            if len(inputs) > 1 and all(part.width == 1 for part in inputs)
+            else None
+        ),
+        classes=classes,
+        network=network,
+        outputs="auto" if network is not None else kind_of_scores(ask(rows)),
+        why=why,
+    )
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> Any:
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401  (only whether it is there)
+    except ImportError as error:
+        raise ModelError(
+            f"{path.name} needs onnx and onnxruntime to be read. Install them: pip install"
+            ' "fairprobe[onnx]".'
+        ) from error
+    try:
+        model = onnx.load(path, format="protobuf", load_external_data=False)
+    except Exception as error:  # protobuf's own class, which has no types
+        raise ModelError(
+            f"{path.name} is no whole ONNX file ({first_line(error)}); write it anew."
+        ) from error
+    if not model.graph.node or not model.graph.output:
+        raise ModelError(f"{path.name} holds no ONNX graph; export the network anew.")
+    _check_places(model, path)
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+        raise StorageError(
+            f"Cannot read the weights that belong to {path.name}: {first_line(error)}. Put them"
+            " beside it."
+        ) from error
+    return model
+
+
+def _check_places(model: Any, path: Path) -> None:
+    """Weights may lie in files of their own, but only beside the model: no file reads elsewhere on
+    this machine.
+    """
+    folder = path.parent.resolve()
+    for tensor in _tensors(model):
+        for entry in tensor.external_data:
+            if entry.key == "location" and not (folder / entry.value).resolve().is_relative_to(
+                folder
+            ):
+                raise StorageError(
+                    f"{path.name} wants weights from {entry.value}, outside its own folder; that is"
+                    " not read."
+                )
+
+
+def _tensors(message: Any) -> Iterator[Any]:
+    """Every tensor anywhere in a model."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if field.message_type.name == "TensorProto":
+                yield part
+            else:
+                yield from _tensors(part)
+
+
+def _session(path: Path, model: Any) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what is wrong is said once, by us
+    try:
+        return onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+    except (
+        Exception
+    ) as error:  # onnxruntime has a class for each of its errors, with no common name
+        own = DOMAINS | {function.domain for function in model.functions}
+        for node in model.graph.node:
+            if node.domain not in own:
+                raise ModelError(
+                    f"{path.name} uses the operator {node.op_type} of '{node.domain}', which is no"
+                    " part of ONNX, and no code is loaded for it; export the network without it."
+                ) from error
+        raise ModelError(f"onnxruntime cannot run {path.name}: {_said(error)}.") from error
+
+
+def _said(error: BaseException) -> str:
+    return PREFIX.sub("", first_line(error))
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """An input of the graph: its type, its shape without the rows (None: not said), and the one
+    number of rows it takes, if so.
+    """
+
+    name: str
+    number: str
+    shape: tuple[int, ...] | None
+    rows: int | None
+
+    @property
+    def width(self) -> int | None:
+        return None if self.shape is None else int(np.prod(self.shape))
+
+
+def _inputs(model: Any, name: str) -> list[Part]:
+    constants = {entry.name for entry in model.graph.initializer}
+    parts = [_part(entry, name) for entry in model.graph.input if entry.name not in constants]
+    if not parts:
+        raise ModelError(f"{name} takes no input; expected a table of numbers.")
+    if len(parts) > 1 and any(part.shape is None for part in parts):
+        raise ModelError(
+            f"{name} takes {len(parts)} inputs and does not say how wide they are; export it with"
+            " their widths."
+        )
+    return parts
+
+
+def _part(entry: Any, name: str) -> Part:
+    kind = entry.type.tensor_type
+    number = NUMBERS.get(kind.elem_type)
+    if number is None:
+        raise ModelError(f"The input '{entry.name}' of {name} is no tensor of numbers or text.")
+    sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in kind.shape.dim]
+    shape = (
+        tuple(sizes[1:]) if kind.HasField("shape") and all(size > 0 for size in sizes[1:]) else None
+    )
+    if shape is None and len(sizes) > 2:
+        raise ModelError(
+            f"The input '{entry.name}' of {name} has {len(sizes)} axes of unknown size; export it"
+            " with their sizes."
+        )
+    return Part(entry.name, number, shape, sizes[0] or None if sizes else None)
+
+
+class _Program:
+    """The graph as onnxruntime runs it, on one table of numbers."""
+
+    def __init__(self, name: str, session: Any, inputs: list[Part]) -> None:
+        self.name, self._session, self.inputs = name, session, inputs
+        self._outputs = [entry.name for entry in session.get_outputs()]
+        widths = [part.width for part in inputs]
+        self.width = None if None in widths else sum(width for width in widths if width is not None)
+        self.rows = next((part.rows for part in inputs if part.rows), None)
+
+    def with_width(self, width: int) -> list[Part]:
+        if self.width is None:
+            (part,) = self.inputs
+            self.inputs = [Part(part.name, part.number, (width,), part.rows)]
+            self.width = width
+        return self.inputs
+
+    def run(self, rows: Rows, output: str) -> Any:
+        """What one output answers, however many rows the graph takes at a time."""
+        if self.rows is None and len(rows):
+            return _plain(self._session.run([output], self._feeds(rows))[0])[0]
+        size = self.rows or 1
+        count = -(-max(len(rows), 1) // size)
+        filled = np.zeros((count * size, rows.shape[1]), dtype=np.float32)
+        filled[: len(rows)] = rows
+        parts = [
+            _plain(self._session.run([output], self._feeds(filled[at : at + size]))[0])[0]
+            for at in range(0, len(filled), size)
+        ]
+        return np.concatenate(parts)[: len(rows)]
+
+    def anything(self, rows: Rows) -> None:
+        """Fails if the graph cannot take such rows."""
+        try:
+            self._session.run(None, {part.name: rows.astype(part.number) for part in self.inputs})
+        except (
+            Exception
+        ) as error:  # onnxruntime has a class for each of its errors, with no common name
+            raise ValueError(_said(error)) from error
+
+    def choose(self, rows: Rows) -> tuple[str, tuple[str, ...] | None]:
+        """The output that holds class scores, and the names of the classes if it tells them."""
+        try:
+            answers = {name: _plain(self._first(rows, name)) for name in self._outputs}
+        except Exception as error:  # as above
+            raise ModelError(
+                f"onnxruntime cannot run {self.name} on rows of {self.width} columns:"
+                f" {_said(error)}."
+            ) from error
+        return choose_output(answers, self.name)
+
+    def _first(self, rows: Rows, output: str) -> Any:
+        size = self.rows or len(rows)
+        return self._session.run([output], self._feeds(np.resize(rows, (size, rows.shape[1]))))[0]
+
+    def _feeds(self, rows: Rows) -> dict[str, Any]:
+        feeds, start = {}, 0
+        for part in self.inputs:
+            assert part.width is not None
+            assert part.shape is not None
+            with np.errstate(invalid="ignore"):
+                feeds[part.name] = (
+                    rows[:, start : start + part.width]
+                    .reshape(len(rows), *part.shape)
+                    .astype(part.number)
+                )
+            start += part.width
+        return feeds
+
+
+def choose_output(
+    answers: dict[str, tuple[Any, tuple[str, ...] | None]], name: str
+) -> tuple[str, tuple[str, ...] | None]:
+    """The one answer of class scores among labels and others: called a probability, or the only
+    one, or the only one that is one.
+    """
+    real = {
+        key: (values, classes)
+        for key, (values, classes) in answers.items()
+        if values.dtype.kind == "f"
+    }
+    if not real:
+        raise ModelError(
+            f"{name} answers labels only ({', '.join(answers)}); export it with its probabilities"
+            " or logits."
+        )
+    named = [key for key in real if "prob" in key.lower()]
+    likely = [key for key, (values, _) in real.items() if kind_of_scores(values) == "probabilities"]
+    for candidates in (named, list(real), likely):
+        if len(candidates) == 1:
+            return candidates[0], real[candidates[0]][1]
+    raise ModelError(
+        f"{name} has several outputs ({', '.join(answers)}), and which one holds the class scores"
+        " cannot be told; keep only that."
+    )
+
+
+def _plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """An answer as an array; scikit-learn's converters answer a dictionary for each row, by
+    class.
+    """
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+        classes = list(answer[0])
+        return np.array([[row[key] for key in classes] for row in answer], dtype=np.float32), tuple(
+            map(str, classes)
+        )
+    return np.asarray(answer), None
+
+
+def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
+    """A pipeline that takes the table's own columns, each as an input of its name."""
+    if any(part.width != 1 for part in inputs):
+        raise ModelError(
+            f"{name} takes text in an input of several columns; expected one input for each column."
+        )
+    outputs = [(entry.name, entry.type) for entry in session.get_outputs()]
+    labels = {key for key, kind in outputs if "int64" in kind or "string" in kind}
+    found = [key for key, kind in outputs if "prob" in key.lower()] or [
+        key for key, kind in outputs if "float" in kind and key not in labels
+    ]
+    if len(found) != 1:
+        raise ModelError(
+            f"{name} has the outputs {', '.join(key for key, _ in outputs)}; expected one of class"
+            " probabilities."
+        )
+
+    def ask(table: pd.DataFrame) -> Rows:
+        missing = [part.name for part in inputs if part.name not in table]
+        if missing:
+            raise ModelError(
+                f"{name} wants the columns {', '.join(missing[:8])}, which the table does not have."
+            )
+        feeds = {part.name: _column(table[part.name], part) for part in inputs}
+        try:
+            answer = session.run([found[0]], feeds)[0]
+        except Exception as error:  # as above
+            raise ModelError(
+                f"onnxruntime cannot run {name} on {len(table)} rows: {_said(error)}."
+            ) from error
+        return scores(_plain(answer)[0], len(table), name)
+
+    why = "it takes text, which a torch network cannot"
+    columns = tuple(part.name for part in inputs)
+    return Opened(
+        kind=KIND,
+        name=name,
+        takes="words",
+        ask=ask,
+        columns=columns,
+        outputs="probabilities",
+        why=why,
+    )
+
+
+def _column(column: pd.Series[Any], part: Part) -> Any:
+    try:
+        values = (
+            column.astype(str).to_numpy(dtype=object)
+            if part.number == "object"
+            else column.to_numpy(dtype=part.number)
+        )
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"The model takes numbers for '{part.name}': {first_line(error)}."
+        ) from error
+    return values.reshape(len(column), *(part.shape or ()))
+
+
+# -- looking inside --------------------------------------------------------------------------------
+
+
+def _network(
+    model: Any, program: _Program, output: str, ask: Callable[[Rows], Rows], rows: Rows
+) -> tuple[nn.Module | None, str]:
+    """The graph in torch, or why there is none. It is only used where it answers what onnxruntime
+    answers.
+    """
+    parts = {part.name: part.shape or () for part in program.inputs}
+    number = (
+        torch.float64 if any(part.number == "float64" for part in program.inputs) else torch.float32
+    )
+    try:
+        network = torch_network(model, parts, output, number=number, rows=program.rows)
+
+        def run(given: Rows) -> Any:
+            with torch.inference_mode():
+                return network(torch.from_numpy(given)).float().numpy()
+
+        apart = difference(ask, run, rows)
+    except Unsupported as finding:
+        return None, str(finding)
+    except (
+        RuntimeError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+    ) as error:  # torch, of a graph it cannot run
+        return None, f"its graph cannot be rebuilt in torch ({first_line(error)})"
+    if apart > TOLERANCE:
+        return None, f"the network rebuilt from it in torch answers differently, by {apart:.2g}"
+    return network, ""

@@ -1,0 +1,276 @@
+"""An ONNX graph as a torch network: its operators in order, from the rows to one output."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
+from torch import Tensor, fx, nn
+
+from fairprobe.models.formats.graph import Draft, Unsupported, flat_softmax
+from fairprobe.models.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator, padded_same
+from fairprobe.models.formats.onnx_shapes import ints, padded
+
+NOTHING = frozenset(
+    {"Dropout", "Identity", "ai.onnx.ml.ZipMap"}
+)  # what a ZipMap names are the same numbers
+MISSING = object()
+CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def torch_network(
+    model: Any,
+    parts: dict[str, tuple[int, ...]],
+    output: str,
+    *,
+    number: torch.dtype,
+    rows: int | None,
+) -> nn.Module:
+    """The network that computes `output`.
+
+    `parts` are the graph's inputs with their shapes without the rows: each takes its share of the
+    columns, in this order. `number` is the type that the graph computes in, `rows` the one number
+    of rows that it was made for, if so.
+    """
+    import onnx.inliner
+    from onnx import numpy_helper
+
+    model = onnx.inliner.inline_local_functions(model)
+    graph = model.graph
+    opset = max(
+        (entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
+        default=1,
+    )
+    values: dict[str, Any] = {"": None}
+    values |= {entry.name: _tensor(numpy_helper.to_array(entry)) for entry in graph.initializer}
+    draft = Draft(rows=rows)
+    start = 0
+    table = draft.input if number == torch.float32 else draft.call(Tensor.to, draft.input, number)
+    for name, shape in parts.items():
+        width = int(np.prod(shape))
+        part = table if len(parts) == 1 else draft.call(torch.narrow, table, 1, start, width)
+        values[name] = part if len(shape) == 1 else draft.call(torch.reshape, part, [-1, *shape])
+        start += width
+    for node in _needed(graph, output):
+        _add(draft, node, values, opset)
+    return draft.finish(values[output])
+
+
+def _needed(graph: Any, output: str) -> list[Any]:
+    """The nodes that an output depends on, in order."""
+    wanted, chosen = {output}, []
+    for node in reversed(graph.node):
+        if wanted & set(node.output):
+            wanted |= set(node.input)
+            chosen.append(node)
+    return chosen[::-1]
+
+
+@dataclass(frozen=True)
+class _Node:
+    """An operator with what it is given: `args` are known values, or nodes of the draft."""
+
+    name: str
+    opset: int
+    args: list[Any]
+    attributes: dict[str, Any]
+    outputs: list[str]
+
+
+def _add(draft: Draft, entry: Any, values: dict[str, Any], opset: int) -> None:
+    name = entry.op_type if entry.domain in ("", "ai.onnx") else f"{entry.domain}.{entry.op_type}"
+    node = _Node(
+        name,
+        opset,
+        [values.get(given, MISSING) for given in entry.input],
+        _attributes(entry, name),
+        list(entry.output),
+    )
+    if any(given is MISSING for given in node.args):
+        raise Unsupported(f"its operator {name} takes something that is not rebuilt in torch")
+    if name in NOTHING and not (
+        len(node.args) > 2 and node.args[2] is not None
+    ):  # a third input would be the training mode
+        answer = node.args[0]
+    else:
+        answer = SPECIAL.get(name, _called)(draft, node)
+    if name == "Split":
+        values.update(
+            {part: draft.call(_item, answer, number) for number, part in enumerate(node.outputs)}
+        )
+    else:
+        values[node.outputs[0]] = answer  # any others are masks and the like
+
+
+def _called(draft: Draft, node: _Node) -> Any:
+    function, attributes = operator(node.name, node.opset), node.attributes
+    if function is None:
+        raise Unsupported(f"its operator {node.name} is none that can be rebuilt in torch")
+    if node.name == "Split" and len(node.args) == 1 and "split" not in attributes:
+        attributes = {**attributes, "num_outputs": len(node.outputs)}
+    try:
+        inspect.signature(function).bind(*node.args, **attributes)
+    except TypeError as error:
+        raise Unsupported(
+            f"its operator {node.name} is used in a way that cannot be rebuilt in torch ({error})"
+        ) from error
+    except ValueError:  # functions of torch itself show no signature, and take no attributes
+        if attributes:
+            raise Unsupported(
+                f"its operator {node.name} has an attribute that cannot be rebuilt in torch"
+                f" ({min(attributes)})"
+            ) from None
+    return draft.call(function, *node.args, **attributes)
+
+
+def _attributes(node: Any, name: str) -> dict[str, Any]:
+    from onnx import AttributeProto, helper, numpy_helper
+
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            raise Unsupported(
+                f"its operator {name} (a branch or a loop) is none that can be rebuilt in torch"
+            )
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        found[attribute.name] = (
+            _tensor(numpy_helper.to_array(value))
+            if attribute.type == AttributeProto.TENSOR
+            else value
+        )
+    return found
+
+
+def _constant(_: Draft, node: _Node) -> Any:
+    ((kind, value),) = node.attributes.items()
+    if kind == "value":
+        return value
+    if kind not in {"value_float", "value_floats", "value_int", "value_ints"}:
+        raise Unsupported("it has constants that are no numbers")
+    return torch.tensor(value, dtype=torch.float32 if "float" in kind else torch.int64)
+
+
+def _tensor(array: Any) -> Tensor:
+    try:
+        return torch.from_numpy(np.array(array))  # a copy, which may be written to
+    except TypeError as error:
+        raise Unsupported(
+            f"it has constants of a kind that torch does not know ({array.dtype})"
+        ) from error
+
+
+def _item(values: Sequence[Tensor], number: int) -> Tensor:
+    return values[number]
+
+
+# -- operators that become known layers ------------------------------------------------------------
+
+
+def _gemm(draft: Draft, node: _Node) -> Any:
+    x, matrix, *bias = node.args
+    usual = node.attributes.get("alpha", 1.0) == node.attributes.get(
+        "beta", 1.0
+    ) == 1.0 and not node.attributes.get("transA")
+    if not usual or not isinstance(matrix, Tensor):
+        return _called(draft, node)
+    shift = bias[0] if bias else None
+    if isinstance(shift, Tensor) and shift.numel() == 1:
+        shift = (
+            shift.reshape(-1)
+            .expand(matrix.shape[0 if node.attributes.get("transB") else 1])
+            .clone()
+        )
+    return draft.dense(x, matrix.T if node.attributes.get("transB") else matrix, shift)
+
+
+def _cast(draft: Draft, node: _Node) -> Any:
+    """The rows are float32 already, which is how many graphs begin."""
+    return (
+        node.args[0]
+        if node.args[0] is draft.input and node.attributes["to"] == FLOAT
+        else _called(draft, node)
+    )
+
+
+def _matmul(draft: Draft, node: _Node) -> Any:
+    return draft.dense(*node.args)
+
+
+def _softmax(draft: Draft, node: _Node) -> Any:
+    if node.opset < FLAT_UNTIL:
+        return draft.call(flat_softmax, node.args[0], node.attributes.get("axis", 1))
+    return draft.call(F.softmax, node.args[0], dim=node.attributes.get("axis", -1))
+
+
+def _flatten(draft: Draft, node: _Node) -> Any:
+    if node.attributes.get("axis", 1) == 1:
+        return draft.call(torch.flatten, node.args[0], 1)
+    return _called(draft, node)
+
+
+def _reshape(draft: Draft, node: _Node) -> Any:
+    sizes = (
+        node.attributes.get("shape") if len(node.args) == 1 else node.args[1]
+    )  # an attribute once
+    if isinstance(sizes, fx.Node) or 0 in ints(sizes):
+        return _called(draft, node)
+    return draft.reshape(node.args[0], ints(sizes))
+
+
+def _squeeze(draft: Draft, node: _Node) -> Any:
+    axes = node.attributes.get("axes") if len(node.args) == 1 else node.args[1]
+    if not isinstance(axes, fx.Node) and len(ints(axes)) == 1:
+        return draft.call(torch.squeeze, node.args[0], ints(axes)[0])
+    return _called(draft, node)
+
+
+def _convolution(draft: Draft, node: _Node) -> Any:
+    x, weight, *bias = node.args
+    if not isinstance(weight, Tensor) or weight.ndim - 2 not in CONVOLUTIONS:
+        raise Unsupported(
+            "its operator Conv has weights that are computed, or more than three axes"
+        )
+    kernel, axes = list(weight.shape[2:]), weight.ndim - 2
+    strides, dilations = (
+        list(node.attributes.get(name) or [1] * axes) for name in ("strides", "dilations")
+    )
+    pads = list(node.attributes.get("pads") or [0, 0] * axes)
+    rule = node.attributes.get("auto_pad", "NOTSET")
+    padding = [0] * axes
+    if rule in {"SAME_UPPER", "SAME_LOWER"}:
+        x = draft.call(padded_same, x, kernel, strides, dilations, rule == "SAME_LOWER")
+    elif rule == "NOTSET" and pads[:axes] == pads[axes:]:
+        padding = pads[:axes]
+    elif rule == "NOTSET":
+        x = draft.call(padded, x, pads)
+    function = CONVOLUTIONS[axes]
+    return draft.call(
+        function,
+        x,
+        weight,
+        bias[0] if bias else None,
+        strides,
+        padding,
+        dilations,
+        node.attributes.get("group", 1),
+    )
+
+
+SPECIAL: dict[str, Callable[[Draft, _Node], Any]] = {
+    "Cast": _cast,
+    "Constant": _constant,
+    "Conv": _convolution,
+    "Flatten": _flatten,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Reshape": _reshape,
+    "Softmax": _softmax,
+    "Squeeze": _squeeze,
+}

@@ -1,0 +1,404 @@
+"""Models in the user's own code: `module:function` or `path/to/file.py:function`, and Python
+objects given directly.
+
+What the name stands for decides: a torch module or a fitted classifier is taken as it is; what can
+be called without arguments is called, and what it returns is taken; a function of one argument is
+itself the model.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, load_model
+from torch import nn
+
+from fairprobe.arrays import Rows
+from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError, suggest
+from fairprobe.models.formats.opened import Opened, Takes
+from fairprobe.models.formats.sklearn_model import dense, open_encoder_object, open_estimator
+
+EXPECTED = (
+    "a torch module, a fitted classifier with predict_proba, or a function from rows to"
+    " probabilities"
+)
+SHOWN = 6  # names of weights in a message
+
+
+def open_own(spec: str, *, weights: Path | None = None) -> Opened:
+    """The model that a name in the user's code stands for; `weights` (safetensors) are loaded into
+    a torch module.
+    """
+    thing = _made(find_named(spec), spec)
+    if weights is not None:
+        if not isinstance(thing, nn.Module):
+            raise SettingError(
+                f"Weights belong to a torch module; '{spec}' is {_kind(thing)}. Leave the weights"
+                " out."
+            )
+        _load_weights(thing, weights, spec)
+    return _opened(thing, spec)
+
+
+def open_callable(thing: Any) -> Opened | None:
+    """A Python object as a model; None if it is none."""
+    if not (
+        isinstance(thing, nn.Module)
+        or hasattr(thing, "predict_proba")
+        or hasattr(thing, "predict")
+        or callable(thing)
+    ):
+        return None
+    name = getattr(thing, "__name__", type(thing).__name__)
+    name = "black box" if name == "<lambda>" else name
+    return _opened(_made(thing, name), name)
+
+
+def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
+    """The encoder that a name in the user's code stands for: a function of a DataFrame, a fitted
+    transformer, or what makes one.
+    """
+    thing = find_named(spec)
+    if (
+        (isinstance(thing, type) or not hasattr(thing, "transform"))
+        and callable(thing)
+        and required_arguments(thing) == 0
+    ):
+        thing = _call(thing, spec)
+    if not isinstance(thing, type) and hasattr(thing, "transform"):
+        return open_encoder_object(thing)
+    if not callable(thing) or required_arguments(thing) != 1:
+        raise ModelError(
+            f"The encoder '{spec}' must be a function of one DataFrame, or a fitted transformer; it"
+            f" is {_kind(thing)}."
+        )
+
+    def encode(frame: pd.DataFrame) -> Rows:
+        with own_errors(f"The encoder '{spec}' failed on {len(frame)} rows"):
+            answer = thing(frame)
+        return dense(answer, len(frame), f"The encoder '{spec}'")
+
+    return encode
+
+
+# -- finding it ------------------------------------------------------------------------------------
+
+
+def find_named(spec: str) -> Any:
+    """What module:function or file.py:function names."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name:
+        raise SettingError(
+            f"Own code is named as module:function or path/to/file.py:function; got '{spec}'."
+        )
+    module = (
+        _from_file(Path(place))
+        if place.endswith(".py") or "/" in place or "\\" in place
+        else _from_module(place)
+    )
+    thing: Any = module
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            known = (
+                [known for known in vars(thing) if not known.startswith("_")]
+                if hasattr(thing, "__dict__")
+                else []
+            )
+            raise SettingError(f"There is no '{part}' in {place}.{suggest(part, known)}")
+        thing = getattr(thing, part)
+    return thing
+
+
+def _from_file(path: Path) -> ModuleType:
+    if path.suffix != ".py":
+        raise SettingError(
+            f"{path} is no Python file: name one that ends in .py, then a colon and the function."
+        )
+    if not path.is_file():
+        neighbours = (
+            sorted(other.name for other in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        )
+        raise StorageError(
+            f"There is no file {path}.{suggest(path.name, neighbours) if neighbours else ''}"
+        )
+    name = f"own_code_{path.stem}"
+    about = importlib.util.spec_from_file_location(name, path)
+    assert about is not None
+    assert about.loader is not None
+    module = importlib.util.module_from_spec(about)
+    _make_importable(path.resolve().parent)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    try:
+        with own_errors(f"{path} cannot be imported"):
+            about.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _from_module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise SettingError(
+            f"'{name}' is no name of a module. Own code is named as module:function or"
+            " path/to/file.py:function."
+        )
+    _make_importable(Path.cwd())
+    importlib.invalidate_caches()
+    try:
+        with own_errors(f"The module '{name}' cannot be imported"):
+            return importlib.import_module(name)
+    except ModelError as error:
+        cause = error.__cause__
+        if (
+            isinstance(cause, ModuleNotFoundError)
+            and cause.name
+            and f"{name}.".startswith(f"{cause.name}.")
+        ):
+            here = sorted(path.stem for path in Path.cwd().glob("*.py"))
+            hint = (
+                suggest(name, here)
+                if here
+                else " Name a file (path/to/file.py:function) or change to its folder."
+            )
+            raise SettingError(
+                f"There is no module '{name}', neither in {Path.cwd()} nor installed.{hint}"
+            ) from cause
+        raise
+
+
+def _make_importable(folder: Path) -> None:
+    """As `python -m` does it. It stays so, because a function may import its neighbours only when
+    it is called.
+    """
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+@contextmanager
+def own_errors(what: str) -> Iterator[None]:
+    """Whatever the user's code raises, with the line where it did."""
+    try:
+        yield
+    except FairprobeError:
+        raise
+    except (Exception, SystemExit) as error:
+        told = str(error).strip().rstrip(".")
+        raise ModelError(
+            f"{what} ({type(error).__name__}{': ' if told else ''}{told}; {_where(error)})."
+        ) from error
+
+
+def _where(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and "importlib" not in frame.filename
+    ]
+    theirs = [
+        frame
+        for frame in frames
+        if "site-packages" not in frame.filename and not frame.filename.startswith(sys.base_prefix)
+    ]
+    last = (theirs or frames or traceback.extract_tb(error.__traceback__))[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+# -- making it -------------------------------------------------------------------------------------
+
+
+def _made(thing: Any, spec: str) -> Any:
+    """The model itself: what can be called without arguments, such as a class or a function that
+    builds it, is called once.
+    """
+    if not isinstance(thing, type) and (
+        isinstance(thing, nn.Module) or hasattr(thing, "predict_proba")
+    ):
+        return thing
+    if not callable(thing):
+        return thing
+    required = required_arguments(thing)
+    if required == 0:
+        made = _call(thing, spec)
+        if (
+            not isinstance(made, nn.Module)
+            and not hasattr(made, "predict_proba")
+            and callable(made)
+            and required_arguments(made) != 1
+        ):
+            raise ModelError(
+                f"'{spec}' returned {_kind(made)}, which is no function of one argument. It must"
+                f" return {EXPECTED}."
+            )
+        return made
+    if isinstance(thing, type) or required > 1:
+        raise ModelError(
+            f"'{spec}' needs {required} argument{'s' * (required > 1)} to be called. Name a"
+            f" function without any that returns {EXPECTED}, or a function of the rows alone."
+        )
+    return thing
+
+
+def required_arguments(thing: Callable[..., Any]) -> int:
+    """How many arguments must be given; one where Python cannot tell."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return sum(
+        one.default is inspect.Parameter.empty and one.kind not in variable for one in parameters
+    )
+
+
+def _call(thing: Callable[[], Any], spec: str) -> Any:
+    with own_errors(f"'{spec}' failed"):
+        made = thing()
+    if inspect.iscoroutine(made):
+        made.close()
+        raise ModelError(f"'{spec}' is an async function; it must return {EXPECTED} at once.")
+    return made
+
+
+def _kind(thing: Any) -> str:
+    return (
+        f"the class {thing.__name__}"
+        if isinstance(thing, type)
+        else "None"
+        if thing is None
+        else f"of type {type(thing).__name__}"
+    )
+
+
+# -- opening it ------------------------------------------------------------------------------------
+
+
+def _opened(thing: Any, name: str) -> Opened:
+    if isinstance(thing, nn.Module):
+        return Opened(
+            kind="torch module",
+            name=name,
+            takes="numbers",
+            ask=_asking(thing),
+            width=_width(thing),
+            network=thing,
+        )
+    if hasattr(thing, "predict_proba") or (hasattr(thing, "predict") and not callable(thing)):
+        return open_estimator(thing, name=name)
+    if not callable(thing):
+        raise ModelError(f"'{name}' is {_kind(thing)}, which is no model. Expected {EXPECTED}.")
+
+    def ask(x: Any) -> Any:
+        with own_errors(f"'{name}' failed on {len(x)} rows"):
+            return thing(x)
+
+    return Opened(
+        kind="Python function",
+        name=name,
+        takes=_takes(thing),
+        ask=ask,
+        why=(
+            "A function can be asked, but not looked into; give the torch module itself where there"
+            " is one."
+        ),
+    )
+
+
+def _takes(function: Callable[..., Any]) -> Takes:
+    if getattr(function, "takes", "numbers") == "words":
+        return "words"
+    plain: Any = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        hints = typing.get_type_hints(plain)
+    except (NameError, TypeError, AttributeError):  # a name that exists for type checkers only
+        hints = dict(getattr(plain, "__annotations__", {}))
+    hints.pop("return", None)
+    first = next(iter(hints.values()), None)
+    return (
+        "words"
+        if first is pd.DataFrame or first in ("pd.DataFrame", "pandas.DataFrame", "DataFrame")
+        else "numbers"
+    )
+
+
+def _asking(module: nn.Module) -> Callable[[Rows], Rows]:
+    def ask(x: Rows) -> Rows:
+        parameter = next(module.parameters(), torch.empty(0))
+        module.eval()
+        with torch.inference_mode():
+            answer: Rows = (
+                module(
+                    torch.from_numpy(np.array(x, dtype=np.float32)).to(
+                        parameter.device, parameter.dtype
+                    )
+                )
+                .float()
+                .cpu()
+                .numpy()
+            )
+        return answer
+
+    return ask
+
+
+def _width(module: nn.Module) -> int | None:
+    """The columns of a plain chain that starts with a linear layer; any other network may begin
+    with anything.
+    """
+    while isinstance(module, nn.Sequential) and len(module):
+        module = module[0]
+    return module.in_features if isinstance(module, nn.Linear) else None
+
+
+def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
+    if path.suffix != ".safetensors":
+        raise ModelError(
+            f"Weights are read from .safetensors only; {path} may be a pickle, and opening a pickle"
+            " runs whatever program is in it. Convert it where you trust it:"
+            f" safetensors.torch.save_file(model.state_dict(), '{path.stem}.safetensors')."
+        )
+    if not path.is_file():
+        raise StorageError(f"There is no file of weights {path}.")
+    try:
+        given = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"{path} is no readable safetensors file ({str(error).rstrip('.')}). Write it again"
+            " with save_file."
+        ) from error
+    wanted = module.state_dict()
+    for name in wanted.keys() & given.keys():
+        if wanted[name].shape != given[name].shape:
+            raise ModelError(
+                f"The weights in {path} do not fit '{spec}': {name} is {tuple(given[name].shape)}"
+                f" there and {tuple(wanted[name].shape)} in the network."
+            )
+    missing, unexpected = load_model(
+        module, path, strict=False
+    )  # knows tensors that are shared, and so stored once
+    if missing or unexpected:
+        parts = [
+            f"{what} {', '.join(sorted(names)[:SHOWN])}"
+            for what, names in (("missing", missing), ("unknown", unexpected))
+            if names
+        ]
+        raise ModelError(
+            f"The weights in {path} do not fit '{spec}': {'; '.join(parts)}. Save the state_dict of"
+            " the same network."
+        )

@@ -1,0 +1,200 @@
+"""Jobs on a Ray cluster, which decides where and when each one runs, and starts it again when a
+machine is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fairprobe.errors import SettingError
+from fairprobe.papers.jobs import (
+    DIED,
+    ONE_THREAD,
+    TRIES,
+    Job,
+    Plain,
+    Report,
+    environment,
+    perform,
+)
+
+PATIENCE = 5.0  # seconds for an address to answer
+LONGEST_JOIN = 30.0  # seconds for a cluster to let us in
+
+
+class ClusterWorkers:
+    """The cluster at `address`, or a private one on this machine for "local". A connection that the
+    caller has is used and left open.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._inputs: dict[str, Any] = {}  # where each result that others need lies in the cluster
+        self._ids: dict[Any, str] = {}  # the jobs handed over, by the promise of their report
+        self._is_ours = False
+
+    def __enter__(self) -> Self:
+        if find_spec("ray") is None:
+            raise SettingError(
+                "Working on a cluster needs Ray, which is not installed. Install it: pip install"
+                ' "fairprobe[cluster]"'
+            )
+        is_elsewhere = self._address != "local" and not (
+            "ray" in sys.modules and sys.modules["ray"].is_initialized()
+        )
+        if is_elsewhere:  # before Ray is imported: it looks at its environment only then
+            _knock(self._address)
+            _rehearse(self._address)
+        self._ray: Any = import_module("ray")
+        if not self._ray.is_initialized():
+            self._connect()
+            self._is_ours = True
+        self._task = self._ray.remote(perform).options(
+            num_cpus=1,
+            max_retries=TRIES - 1,
+            retry_exceptions=False,
+            runtime_env={"env_vars": ONE_THREAD},
+        )
+        return self
+
+    def _connect(self) -> None:
+        private: dict[str, Any] = {"include_dashboard": False} if self._address == "local" else {}
+        try:
+            # Its notice would not be seen, so nothing is sent. Workers of a private cluster count
+            # like any other process.
+            with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}):
+                self._ray.init(
+                    address=self._address,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **private,
+                )
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            AssertionError,
+            self._ray.exceptions.RayError,
+        ) as error:
+            raise SettingError(_cannot_join(self._address, _first_line(error))) from error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for promise in self._ids:
+                with suppress(self._ray.exceptions.RayError):
+                    self._ray.cancel(promise, force=True)
+        finally:
+            self._ids.clear()
+            self._inputs.clear()
+            if self._is_ours:
+                self._ray.shutdown()
+
+    def has_room(self) -> bool:
+        return True  # the queue is the cluster's affair
+
+    def submit(self, job: Job, inputs: Mapping[str, Plain]) -> None:
+        for name in job.inputs:
+            if name not in self._inputs:
+                self._inputs[name] = self._ray.put(inputs[name])
+        self._ids[self._task.remote(job, *(self._inputs[name] for name in job.inputs))] = job.id
+
+    def wait(self, seconds: float) -> list[tuple[str, Report]]:
+        ended, _ = self._ray.wait(list(self._ids), num_returns=1, timeout=seconds)
+        return [(self._ids.pop(promise), self._report(promise)) for promise in ended]
+
+    def _report(self, promise: Any) -> Report:
+        try:
+            report: Report = self._ray.get(promise)
+        except self._ray.exceptions.WorkerCrashedError:
+            return DIED
+        except self._ray.exceptions.RayError as error:
+            return f"the cluster could not do it: {_first_line(error)}"
+        return report
+
+
+def _knock(address: str) -> None:
+    """Finds out quickly whether anybody is there; Ray itself would try for minutes."""
+    place = address.removeprefix("ray://")
+    if address == "auto" or "://" in place:
+        return
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise SettingError(
+            f"No Ray cluster answers at '{address}' ({_first_line(error)}). Expected 'host:port' of"
+            " a running cluster (ray start --head shows it), 'auto' for the one this machine"
+            " belongs to, or 'local' for a private one."
+        ) from error
+
+
+def _rehearse(address: str) -> None:
+    """Joins the cluster from another process first: when something else answers, or a cluster that
+    is gone is remembered, Ray tries for minutes, and nothing in this process could stop it. Where
+    nobody has said whether the cluster wants a token, both are tried.
+    """
+    why = ""
+    for mode in _token_modes():
+        with environment(mode):
+            why = _attempt(address)
+        if not why:
+            os.environ.update(mode)
+            return
+    raise SettingError(_cannot_join(address, why))
+
+
+def _token_modes() -> list[dict[str, str]]:
+    """`ray start --head` makes a cluster that wants a token, and leaves the token where we can find
+    it on the same machine.
+    """
+    is_said = "RAY_AUTH_MODE" in os.environ
+    has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (
+        Path.home() / ".ray" / "auth_token"
+    ).exists()
+    return [{"RAY_AUTH_MODE": "token"}, {}] if has_token and not is_said else [{}]
+
+
+def _attempt(address: str) -> str:
+    """Why the cluster cannot be joined; nothing when it can."""
+    code = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
+    try:
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code, address],
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_JOIN,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {LONGEST_JOIN:.0f} seconds"
+    except subprocess.CalledProcessError as error:
+        return str((error.stderr.strip().splitlines() or ["Ray ended"])[-1].rstrip("."))
+    return ""
+
+
+def _cannot_join(address: str, why: str) -> str:
+    return (
+        f"Cannot join the Ray cluster at '{address}' ({why}). Is it running? It needs the same"
+        " versions of Ray and Python as this machine; if it asks for a token, set RAY_AUTH_MODE"
+        " and RAY_AUTH_TOKEN_PATH."
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")

@@ -1,0 +1,97 @@
+"""The numbers that a paper printed, to be shown beside ours.
+
+One tidy table a paper in `paper_tables`; the README there says what each measure is. What a paper
+prints in per cent is a share between 0 and 1 here, as everywhere in fairprobe.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from fairprobe.errors import SettingError, suggest
+
+NEURONFAIR = (
+    "Haibin Zheng, Zhiqing Chen, Tianyu Du, Xuhong Zhang, Yao Cheng, Shouling Ji, Jingyi Wang, Yue"
+    " Yu and Jinyin Chen, “NeuronFair: Interpretable White-Box Fairness Testing through Biased"
+    " Neuron Identification”, ICSE 2022, doi 10.1145/3510003.3510123."
+)
+IIFR = (
+    "Yu-Ying Wang, Min Zhang, Jing-Ran Yang, Sheng-Kai Xu and Yi-Xiang Chen, “Research on Fairness"
+    " in Deep Learning Models” (in Chinese), Ruan Jian Xue Bao/Journal of Software 34(9), 2023,"
+    " pages 4037–4055, http://www.jos.org.cn/1000-9825/6872.htm."
+)
+INSIDEBIAS = (
+    "Ignacio Serna, Alejandro Peña, Aythami Morales and Julian Fierrez, “InsideBias: Measuring Bias"
+    " in Deep Networks and Application to Face Gender Biometrics”, ICPR 2020, doi"
+    " 10.1109/ICPR48806.2021.9412443."
+)
+PAPERS = ("neuronfair", "iifr", "insidebias")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed number. A name is empty where the number is of no single one, such as a data
+    set's size, which has no method.
+    """
+
+    table: str
+    dataset: str
+    sensitive: str
+    phase: str
+    method: str
+    measure: str
+    value: float
+
+
+@cache
+def figures(table: str | None = None) -> tuple[Figure, ...]:
+    """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4";
+    "insidebias-table1"), in the paper's order.
+    """
+    if table is None:
+        folder = files("fairprobe.papers").joinpath("paper_tables")
+        texts = (folder.joinpath(f"{name}.csv").read_text(encoding="utf-8") for name in PAPERS)
+        rows = (row for text in texts for row in csv.DictReader(text.splitlines()))
+        return tuple(Figure(**{**row, "value": float(row["value"])}) for row in rows)  # type: ignore[arg-type]
+    found = tuple(figure for figure in figures() if figure.table == table)
+    if not found:
+        raise SettingError(
+            f"There is no table '{table}' of the paper"
+            f" here.{suggest(str(table), _names(figures(), 'table'))}"
+        )
+    return found
+
+
+def figure(
+    table: str, dataset: str, sensitive: str, method: str, measure: str, *, phase: str = ""
+) -> float | None:
+    """The paper's number, or None where it has none: for another data set, a method it did not run,
+    an attribute it did not try.
+
+    A table, a measure or a phase that the paper does not have is a mistake of whoever asks, and an
+    error.
+    """
+    known = figures(table)
+    for name, asked in (("measure", measure), ("phase", phase)):
+        names = _names(known, name)
+        if asked not in names:
+            raise SettingError(
+                f"The paper's {table} has no {name}"
+                f" '{asked}'.{suggest(asked, [one or 'none (empty)' for one in names])}"
+            )
+    return _values().get((table, dataset, sensitive, phase, method, measure))
+
+
+@cache
+def _values() -> dict[tuple[str, ...], float]:
+    return {
+        (one.table, one.dataset, one.sensitive, one.phase, one.method, one.measure): one.value
+        for one in figures()
+    }
+
+
+def _names(rows: tuple[Figure, ...], field: str) -> list[str]:
+    return list(dict.fromkeys(str(getattr(row, field)) for row in rows))

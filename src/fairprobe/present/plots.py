@@ -1,0 +1,259 @@
+"""The plots: bars with their intervals, and the AS curves of the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from fairprobe.present.formats import SPACE, shortened
+from fairprobe.present.svg import BAR, FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW, TOP, BOTTOM = (
+    35,
+    4,
+    22,
+)  # units: a bar with its label, the space above the first, the axis below the last
+LABEL = 46  # characters of a bar's label; the table under the figure has all of it
+STYLED_LAYERS = (
+    9  # more curves than this cannot be told apart, so only the most biased layer stands out
+)
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A share with its label, its number in words and, where there are, its interval and a remark
+    beside the label.
+    """
+
+    label: str
+    text: str
+    share: float
+    remark: str = ""
+    low: float | None = None
+    high: float | None = None
+    marked: bool = False
+
+
+def bars(
+    name: str,
+    rows: Sequence[Bar],
+    *,
+    says: str,
+    reference: tuple[str, float] | None = None,
+    whole: bool = False,
+    ratios: bool = False,
+) -> Markup:
+    """Horizontal bars, each under its label. `reference` is a value to compare with, `whole` lets
+    the axis end at 100 %.
+
+    `ratios` are plain numbers, which may be greater than 1.
+    """
+    top = TOP + (ROW / 2 if reference else 0)
+    height = top + ROW * len(rows) + BOTTOM
+
+    def draw(figure: Figure, slots: Slots) -> None:
+        axes = figure.add_axes((0, BOTTOM / height, 1, 1 - BOTTOM / height))
+        axes.set_ylim(height - BOTTOM, 0)
+        _share_axis(
+            axes,
+            1.0 if whole else _longest(rows, reference, most=float("inf") if ratios else 1.0),
+            ratios=ratios,
+        )
+        for number, row in enumerate(rows):
+            y = top + ROW * number
+            _texts(
+                axes, slots, y, shortened(row.label, LABEL - len(row.remark)) + row.remark, row.text
+            )
+            axes.barh(y + 22, row.share, height=10, color=MARK if row.marked else BAR)
+            if row.low is not None and row.high is not None:
+                axes.plot(
+                    [row.low, row.high], [y + 22] * 2, color=INK, lw=1.1, marker="|", ms=6, mew=1.1
+                )
+            if reference:
+                axes.plot(
+                    [reference[1]] * 2, [y + 15.5, y + 28.5], color=MUTED, lw=1.4, ls=(0, (2, 1.2))
+                )
+        if reference:
+            axes.plot(
+                [0.005, 0.005],
+                [3, 15],
+                color=MUTED,
+                lw=1.4,
+                ls=(0, (2, 1.2)),
+                transform=axes.get_yaxis_transform(),
+            )
+            axes.text(
+                0.025,
+                9,
+                slots(reference[0]),
+                color=MUTED,
+                va="center",
+                transform=axes.get_yaxis_transform(),
+            )
+
+    return drawn(name, height, draw, says=says)
+
+
+def _longest(rows: Sequence[Bar], reference: tuple[str, float] | None, *, most: float) -> float:
+    """Where the axis ends."""
+    ends = [row.share if row.high is None else row.high for row in rows] + (
+        [reference[1]] if reference else []
+    )
+    return min(most, 1.03 * max(ends)) or 1.0
+
+
+def _share_axis(axes: Axes, end: float, *, ratios: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = [
+        share
+        for share in MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end)
+        if 0 <= share <= end
+    ]
+    axes.set_xlim(0, end)
+    axes.set_xticks(
+        ticks, [f"{share:g}" if ratios else f"{100 * share:g}{SPACE}%" for share in ticks]
+    )
+    axes.set_yticks([])
+    axes.tick_params(axis="x", color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
+    for share, label in zip(
+        ticks, axes.get_xticklabels(), strict=True
+    ):  # labels at the ends stay inside the drawing
+        label.set_horizontalalignment(
+            "left" if share == 0 else "right" if share > 0.97 * end else "center"
+        )
+    for side, spine in axes.spines.items():
+        spine.set_color(LINE)
+        spine.set_visible(side == "bottom")
+
+
+def _texts(axes: Axes, slots: Slots, y: float, left: str, right: str) -> None:
+    """A label above its bar, and its number at the other end of the line."""
+    across = axes.get_yaxis_transform()
+    axes.text(0, y + 8, slots(left), color=INK, va="center", transform=across)
+    axes.text(
+        1, y + 8, slots(right), color=INK, va="center", ha="right", weight="bold", transform=across
+    )
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How a layer's curve is drawn, for the plot and for its legend."""
+
+    colour: str
+    width: float
+    dash: tuple[float, ...] = ()
+
+
+def curve_styles(interpretation: dict[str, Any]) -> list[LineStyle]:
+    """A style for each layer: the most biased stands out, the others differ in colour and dash as
+    long as they are few.
+    """
+    names = [layer["name"] for layer in interpretation["layers"]]
+    few, styles = len(names) <= STYLED_LAYERS, []
+    for number, name in enumerate(names):
+        if name == interpretation["most_biased"]:
+            styles.append(LineStyle(MARK, 2.6))
+        elif few:
+            styles.append(
+                LineStyle(LAYERS[number % len(LAYERS)], 1.4, DASHES[number // len(LAYERS)])
+            )
+        else:
+            styles.append(LineStyle(MUTED, 0.7))
+    return styles
+
+
+def curves(name: str, interpretation: dict[str, Any], *, says: str) -> Markup:
+    """The AS curve of every layer, the line y = x, and the threshold of the most biased layer where
+    they meet.
+    """
+    layers, grid = interpretation["layers"], interpretation["grid"]
+    height = 250
+
+    def draw(figure: Figure, slots: Slots) -> None:
+        axes = figure.add_axes((0.125, 0.16, 0.86, 0.75))
+        for layer, style in zip(layers, curve_styles(interpretation), strict=True):
+            at = [number * grid for number in range(len(layer["curve"]))]
+            axes.plot(
+                at,
+                layer["curve"],
+                color=style.colour,
+                lw=style.width,
+                ls=(0, style.dash) if style.dash else "-",
+                zorder=style.width,
+            )
+        axes.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (1, 2)))
+        _threshold(
+            axes,
+            slots,
+            next(layer for layer in layers if layer["name"] == interpretation["most_biased"]),
+        )
+        _curve_axes(axes, slots, _last_step(layers) * grid)
+
+    return drawn(name, height, draw, says=says)
+
+
+def _last_step(layers: list[dict[str, Any]]) -> int:
+    """The step of the grid by which every curve has come down to zero: what follows is empty."""
+    return max(
+        next(
+            (step for step, share in enumerate(layer["curve"]) if share == 0),
+            len(layer["curve"]) - 1,
+        )
+        for layer in layers
+    )
+
+
+def _threshold(axes: Axes, slots: Slots, layer: dict[str, Any]) -> None:
+    at = layer["threshold"]
+    axes.plot([at, at], [0, at], color=MARK, lw=1.2, ls=(0, (3, 2)), zorder=4)
+    axes.plot([at], [at], color=MARK, marker="o", ms=6, zorder=4)
+    arrow = {"arrowstyle": "-", "color": INK, "lw": 0.7, "shrinkB": 4}
+    said = slots(f"threshold {at:.3f}")
+    label = axes.annotate(
+        said,
+        (at, at),
+        (0.98, 0.9),
+        textcoords="axes fraction",
+        color=INK,
+        weight="bold",
+        ha="right",
+        arrowprops=arrow,
+    )
+    label.set_gid(
+        "halo"
+    )  # the style sheet gives it an edge in the colour of the paper, in case a curve passes there
+
+
+def _curve_axes(axes: Axes, slots: Slots, end: float) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.set_xlim(0, min(1.0, max(end * 1.05, 0.1)))
+    axes.set_ylim(0, 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], [f"{share}{SPACE}%" for share in (0, 25, 50, 75, 100)])
+    axes.tick_params(color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
+    for side, spine in axes.spines.items():
+        spine.set_color(LINE)
+        spine.set_visible(side in ("left", "bottom"))
+    axes.grid(color=LINE, lw=0.5)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(slots("Threshold t for a neuron’s reaction"), color=MUTED, labelpad=2)
+    figure_wide = axes.figure.transFigure
+    axes.text(
+        0,
+        1,
+        slots("Share of neurons that react more than t"),
+        color=MUTED,
+        va="top",
+        transform=figure_wide,
+    )

@@ -1,0 +1,439 @@
+"""What the terminal shows of a run: the verdict, and the numbers that carry it; of a table also one
+pair of people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from fairprobe.present.repair_page import changed, headline
+from fairprobe.present.sentences import scores as themis_scores
+
+if TYPE_CHECKING:
+    from fairprobe.datasets import Entry
+
+ORACLES = {"gt": "ground truth", "exclusion": "lost", "inclusion": "added"}
+
+
+def summary(body: dict[str, Any]) -> RenderableType:
+    """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
+    cropped.
+    """
+    return {"images": _of_images, "scenes": _of_scenes}.get(body.get("kind", ""), _of_table)(body)
+
+
+def _of_table(body: dict[str, Any]) -> RenderableType:
+    parts: list[RenderableType] = [
+        Panel(
+            Text(body["verdict"]),
+            title=Text(f"{body['data']['title']}, by {' and '.join(body['sensitive'])}"),
+            title_align="left",
+        ),
+        _numbers(body),
+    ]
+    if body["repair"]:
+        parts = [_banner(body), _before_and_after(body["repair"]), *parts]
+    if body["people"]["groups"]:
+        parts.append(_groups(body))
+    if body["pairs"]:
+        parts.append(_pair(body["pairs"][0]))
+    return Group(*parts)
+
+
+def datasets_table(entries: Sequence[Entry]) -> RenderableType:
+    """What data sets there are: a table, and below it where each comes from."""
+    table = Table(title="Data sets", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("name", "rows", "attributes", "sensitive ones", "here"):
+        table.add_column(name, justify="right" if name in ("rows", "attributes") else "left")
+    origins = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for entry in entries:
+        here = (
+            "packaged"
+            if entry.packaged
+            else "fetched"
+            if entry.available
+            else f"fairprobe datasets fetch {entry.name}"
+        )
+        cells = (
+            entry.name,
+            f"{entry.rows:,}",
+            str(entry.attributes),
+            ", ".join(entry.protected),
+            here,
+        )
+        table.add_row(*(Text(cell) for cell in cells))
+        origins.add_row(
+            Text(entry.name, style="bold"),
+            Text(f"{entry.title}. From {entry.source}. Licence: {entry.licence}."),
+        )
+    return Group(table, Text(), origins)
+
+
+def experiments_table(entries: Sequence[dict[str, str]]) -> RenderableType:
+    """The experiments that can be run again."""
+    table = Table(title="Experiments", title_justify="left", box=None, padding=(0, 2, 1, 0))
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it does")
+    for entry in entries:
+        table.add_row(
+            Text(entry["name"], style="bold"),
+            Text(f"{entry['title']}.\n{entry['about']} Quick: {entry['quick']}"),
+        )
+    return Group(
+        table,
+        Text(
+            "Run one with: fairprobe experiment NAME [--scale quick|full] [--workers N | --cluster"
+            " ADDRESS]"
+        ),
+    )
+
+
+def _numbers(body: dict[str, Any]) -> Table:
+    model, found, common = body["model"], body["generation"], body["dm_rs"]
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    variant = f", variant {found['variant']}" if found["variant"] else ""
+    rows_of_accuracy = "held-out data" if model["trained_here"] else "a fifth of the data"
+    phases = (
+        ""
+        if found["method"] == "themis"
+        else f" ({found['global_idis']:,} global, {found['local_idis']:,} local)"
+    )
+    rows = {
+        "People in the data affected": (
+            f"{body['people']['hits']:,} of {body['people']['samples']:,} "
+            f" {_interval(body['people'])}"
+        ),
+        "Possible people affected (DM-RS)": (
+            f"{common['hits']:,} of {common['samples']:,} sampled  {_interval(common)}"
+        ),
+        "Cases found by the search": (
+            f"{found['idis']:,} different{phases}; success rate {found['gsr']:.1%}, which is no"
+            " population rate"
+        ),
+        **_scores(body),
+        **_inside(body["interpretation"]),
+        **_held_out(body["fairness"]),
+        f"Accuracy on {rows_of_accuracy}": (
+            f"{model['accuracy']:.1%} of {model['accuracy_rows']:,} rows (commonest answer: "
+            f"{model['majority']:.1%})"
+        ),
+        "Time of the search": (
+            f"{found['wall_seconds']:.1f} s with {found['method']}{variant}, seed {body['seed']}"
+        ),
+    }
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def _inside(inside: dict[str, Any] | None) -> dict[str, str]:
+    if inside is None:
+        return {"Inside the model": "cannot be seen: a black box can only be asked"}
+    layer = next(layer for layer in inside["layers"] if layer["name"] == inside["most_biased"])
+    return {
+        "Most biased layer": (
+            f"{layer['name']}: AUC {layer['auc']:.3f}, {layer['biased']} of {layer['neurons']}"
+            " neurons biased"
+        ),
+        "Silencing these neurons": (
+            f"DM-RS {inside['ablation']['before']:.2%} → {inside['ablation']['biased_zeroed']:.2%} "
+            f"(as many random ones: {inside['ablation']['random_zeroed']:.2%})"
+        ),
+    }
+
+
+def _scores(body: dict[str, Any]) -> dict[str, str]:
+    """What Themis measured: the share of possible people once more, and the widest difference
+    between groups.
+    """
+    scores = themis_scores(body)
+    if scores is None:
+        return {}
+    told = {
+        name: (
+            f"{scores[name]:.2%} ({100 * scores['confidence']:g} % interval"
+            f" {scores[f'{name}_low']:.2%} to {scores[f'{name}_high']:.2%})"
+        )
+        for name in ("causal", "group")
+    }
+    return {
+        "Causal score of Themis": (
+            f"{told['causal']}, {scores['draws']:,} draws; the share of possible people, measured"
+            " anew"
+        ),
+        "Group score of Themis": f"{told['group']}; the widest difference between groups",
+    }
+
+
+def _held_out(fairness: dict[str, Any]) -> dict[str, str]:
+    """The individual fairness rates, and how often groups are selected."""
+    rates, group = fairness["individual"], fairness["group"]
+    said = {
+        "Same decision as a counterpart": f"IFR_b {_of_pairs(rates['b'])}",
+        "and nearly the same probabilities": f"IFR_p {_of_pairs(rates['p'])}",
+    }
+    if group is not None:
+        table = group["tables"][-1]
+        said[f"Selected, by {table['attribute']}"] = (
+            f"{_extremes(table)}; everybody {group['selected']['estimate']:.1%}"
+        )
+    return said
+
+
+def _of_pairs(rate: dict[str, Any]) -> str:
+    return (
+        "is not defined: there are no pairs"
+        if rate["estimate"] is None
+        else f"{_interval(rate)}, {rate['pairs']:,} pairs"
+    )
+
+
+def _extremes(table: dict[str, Any]) -> str:
+    """The group that is selected least and the one that is selected most, small ones aside."""
+    rows = sorted(
+        (row for row in table["rows"] if not row["is_empty"] and not row["is_small"]),
+        key=lambda row: float(row["estimate"]),
+    )
+    if not rows:
+        return "only small groups"
+    told = " to ".join(f"{row['estimate']:.1%} ({row['name']})" for row in rows[:1] + rows[1:][-1:])
+    impact = rows[0]["impact_ratio"]["estimate"]
+    return told if impact is None else f"{told}, lowest impact ratio {impact:.2f}"
+
+
+def _banner(body: dict[str, Any]) -> Panel:
+    """Whether the repair was accepted, and what it changed."""
+    repair = body["repair"]
+    reasons = repair["reasons"] if len(repair["reasons"]) > 1 else []
+    return Panel(
+        Text("\n".join([*reasons, *changed(body)])),
+        title=Text(headline(repair)),
+        title_align="left",
+    )
+
+
+def _before_and_after(repair: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "before", "after"):
+        table.add_column(name, justify="right" if name else "left", style="" if name else "bold")
+    for label, name in {
+        "Accuracy": "accuracy",
+        "DM-RS": "dm_rs",
+        "IFR_b": "ifr_b",
+        "IFR_p": "ifr_p",
+    }.items():
+        table.add_row(label, *(Text(_share(repair[side][name])) for side in ("before", "after")))
+    return table
+
+
+def _share(measure: dict[str, Any]) -> str:
+    return (
+        "not defined"
+        if measure["estimate"] is None
+        else f"{measure['estimate']:.1%} ({measure['low']:.1%} to {measure['high']:.1%})"
+    )
+
+
+def _interval(rate: dict[str, Any]) -> str:
+    return f"= {rate['estimate']:.2%} (95 % interval {rate['low']:.2%} to {rate['high']:.2%})"
+
+
+def _groups(body: dict[str, Any]) -> Table:
+    table = Table(
+        title="Most affected groups in the data",
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    for name in ("group", "people", "affected", "interval"):
+        table.add_column(name, justify="left" if name == "group" else "right")
+    for group in body["people"]["groups"][:5]:
+        interval = f"{group['low']:.1%} to {group['high']:.1%}"
+        table.add_row(
+            Text(f"{group['attribute']}: {group['value']}"),
+            f"{group['samples']:,}",
+            f"{group['estimate']:.1%}",
+            interval,
+        )
+    return table
+
+
+def _pair(pair: dict[str, Any]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "one", "the other"):
+        table.add_column(name, style="bold" if not name else "")
+    for name, (mine, other) in pair["sensitive"].items():
+        table.add_row(Text(name), Text(mine), Text(other))
+    decisions = [
+        f"{pair['label']} ({pair['probability']:.0%})",
+        f"{pair['label_other']} ({pair['probability_other']:.0%})",
+    ]
+    table.add_row("decision", *(Text(decision) for decision in decisions))
+    shared = ", ".join(f"{name} {value}" for name, value in pair["shared"].items())
+    return Group(
+        Text("Two people who differ in nothing else", style="italic"),
+        table,
+        Text.assemble(("Both: ", "bold"), shared),
+    )
+
+
+# -- images and scenes -----------------------------------------------------------------------------
+
+
+def survey_table(body: dict[str, Any]) -> Table:
+    """Mean ratings from 0 to 10, of real and mutated pictures and by mutation; the last row in per
+    cent of the real ones.
+    """
+    columns = list(body["rows"][0]["realism"])
+    rows = []
+    for row in body["rows"]:
+        for question in ("realism", "likelihood"):
+            means = (row[question].get(column, {}).get("mean") for column in columns)
+            rows.append(
+                (row["name"], question, *("–" if mean is None else f"{mean:.2f}" for mean in means))
+            )
+    return _cells(("pictures", "question", *columns), rows, unbroken=2)
+
+
+def _of_images(body: dict[str, Any]) -> RenderableType:
+    parts: list[RenderableType] = [
+        _sentence(text) for text in (body["verdict"], *body["sentences"])
+    ]
+    if body["generation"]:
+        parts += [Text(), _searches(body)]
+    if body["repair"] is not None:
+        parts += [Text(), _detectors(body["repair"])]
+    return Group(*parts)
+
+
+def _searches(body: dict[str, Any]) -> Table:
+    """What each method found, and the same with other changes in the place of the attribute's."""
+    controls = [
+        control
+        for control in body["controls"]
+        if control["key"] in ("random_signs", "shuffled_labels")
+    ]
+    rows = []
+    for method in body["generation"]:
+        others = (method["controls"].get(control["key"]) for control in controls)
+        l2 = "–" if method["l2"] is None else f"{method['l2']['mean']:.2f}"
+        own = (
+            _percent(method["success"]),
+            f"{method['at_seed']:,}",
+            f"{method['gsr']:.3f}",
+            l2,
+            f"{method['ms_an_image']:.0f}",
+        )
+        rows.append(
+            (
+                method["title"],
+                *own,
+                *("–" if other is None else _percent(other["success"]) for other in others),
+            )
+        )
+    return _cells(
+        (
+            "search",
+            "differing",
+            "at seed",
+            "GSR",
+            "L2",
+            "ms",
+            *(control["name"] for control in controls),
+        ),
+        rows,
+    )
+
+
+def _detectors(repair: dict[str, Any]) -> Table:
+    """The detector before and after the repair, and after the same fine-tuning without IDIs."""
+    columns = {
+        "before": repair["before"],
+        "without IDIs": repair["without_idis"],
+        "repaired": repair["after"],
+    }
+    states = {name: state for name, state in columns.items() if state is not None}
+    shares = {
+        "accuracy": "accuracy",
+        "detection rate": "detection_rate",
+        "pairs that differ": "differing",
+    }
+    rows = [
+        (name, *(_percent(state[key]) for state in states.values())) for name, key in shares.items()
+    ]
+    needed = [state["attack"]["l2"] for state in states.values()]
+    rows.append(
+        (
+            "L2 a new attack needs",
+            *("–" if l2 is None else f"{l2['estimate']:.2f}" for l2 in needed),
+        )
+    )
+    rows.append(("AUC", *(f"{state['auc']:.3f}" for state in states.values())))
+    return _cells(("held out", *states), rows)
+
+
+def _of_scenes(body: dict[str, Any]) -> RenderableType:
+    return Group(
+        *map(_sentence, (body["verdict"], *body["details"])), Text(), class_tables(body["results"])
+    )
+
+
+def class_tables(results: Sequence[dict[str, Any]]) -> RenderableType:
+    """How many classes of a scene lie above the mean, and which are shown to: a table a recogniser,
+    so narrow that 80 columns hold it.
+    """
+    unusual = [one for one in results if one["kind"] == "ood"]
+    names = dict.fromkeys(one["detector"] for one in unusual)
+    return Group(
+        *(
+            part
+            for name in names
+            for part in _of_recogniser(name, [one for one in unusual if one["detector"] == name])
+        )
+    )
+
+
+def _of_recogniser(name: str, own: Sequence[dict[str, Any]]) -> tuple[RenderableType, ...]:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("mutation", "errors"):
+        table.add_column(head, no_wrap=True)
+    for head in ("classes", "above\nthe mean", "error\nrate", "images"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("shown to fail more", overflow="fold")
+    for one in own:
+        numbers = (
+            str(len(one["classes"])),
+            str(len(one["violations"])),
+            f"{one['error_rate']:.1%}",
+            f"{one['tests']:,}",
+        )
+        table.add_row(
+            one["operator"], ORACLES[one["oracle"]], *numbers, Text(", ".join(one["unfair"]) or "–")
+        )
+    return Text(name, style="bold"), table, Text()
+
+
+def _sentence(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def _cells(head: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: int = 1) -> Table:
+    """A plain table; so many of its first columns are never broken."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for at, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if at == 0 else "right", no_wrap=at < unbroken)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _percent(rate: dict[str, Any]) -> str:
+    return f"{rate['estimate']:.1%}"

@@ -1,0 +1,147 @@
+"""The pytest plugin: a fixture `fairness` and a mark of the same name. Nothing heavy is imported
+before a test asserts something.
+
+def test_sex_does_not_decide(fairness):
+    fairness.assert_individual(model, data, sensitive="sex", max_rate=0.01)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairprobe.audits import Audit
+    from fairprobe.datasets import Dataset
+    from fairprobe.gate import Policy, Verdict
+    from fairprobe.gate.policy import Uncertain
+
+GROUPS = 5  # named in a message
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known, so that --strict-markers accepts it."""
+    config.addinivalue_line(
+        "markers", "fairness: a test of how a model treats people (select with -m fairness)"
+    )
+
+
+@pytest.fixture(scope="session")
+def fairness() -> Fairness:
+    """Asserts how a model treats people; every assertion is a ruling of fairprobe's gate."""
+    return Fairness()
+
+
+class Fairness:
+    """Assertions about a model. `model` and `data` are what `fairprobe.audit` takes."""
+
+    def assert_individual(
+        self,
+        model: Any,
+        data: Dataset,
+        sensitive: str | tuple[str, ...] | list[str],
+        *,
+        max_rate: float = 0.01,
+        samples: int = 50_000,
+        seed: int = 0,
+        uncertain: Uncertain = "fail",
+    ) -> None:
+        """At most this share of all possible people get another answer when only the sensitive
+        attributes change (DM-RS).
+        """
+        __tracebackhide__ = True
+        from fairprobe.gate import Policy, check, sampler
+        from fairprobe.gate.measuring import possible_people, prepared
+
+        policy = Policy(limits={"dm_rs": max_rate}, uncertain=uncertain)
+        data, model = prepared(data, model, sensitive)
+        body = possible_people(data, model, samples=samples, seed=seed)
+        _assert(check(body, policy, more=sampler(data, model, seed)))
+
+    def assert_people(
+        self,
+        model: Any,
+        data: Dataset,
+        sensitive: str | tuple[str, ...] | list[str],
+        *,
+        max_rate: float = 0.05,
+        uncertain: Uncertain = "fail",
+    ) -> None:
+        """At most this share of the people in the data would get another answer. The message names
+        groups, never a person in the data.
+        """
+        __tracebackhide__ = True
+        from fairprobe.gate import Policy, check
+        from fairprobe.gate.measuring import people_in_data, prepared
+
+        policy = Policy(limits={"people": max_rate}, uncertain=uncertain)
+        body = people_in_data(*prepared(data, model, sensitive))
+        _assert(check(body, policy), _affected(body["people"]["groups"]))
+
+    def assert_groups(
+        self,
+        model: Any,
+        data: Dataset,
+        sensitive: str | tuple[str, ...] | list[str],
+        *,
+        min_impact_ratio: float | None = 0.8,
+        max_demographic_parity: float | None = None,
+        seed: int = 0,
+        uncertain: Uncertain = "fail",
+    ) -> None:
+        """No group of the people held out is given the favourable answer much more rarely than
+        another.
+        """
+        __tracebackhide__ = True
+        from fairprobe.gate import Policy, check
+        from fairprobe.gate.measuring import groups_held_out, prepared
+
+        given = {"impact_ratio": min_impact_ratio, "demographic_parity": max_demographic_parity}
+        policy = Policy(
+            limits={name: limit for name, limit in given.items() if limit is not None},
+            uncertain=uncertain,
+        )
+        _assert(check(groups_held_out(*prepared(data, model, sensitive), seed=seed), policy))
+
+    def assert_policy(
+        self,
+        run: Audit | Path | str,
+        policy: Policy | Path | str,
+        *,
+        baseline: Audit | Path | str | None = None,
+    ) -> None:
+        """The run keeps to the policy, as `fairprobe check` decides."""
+        __tracebackhide__ = True
+        from fairprobe.gate import check
+
+        _assert(check(run, policy, baseline=baseline))
+
+
+def _assert(verdict: Verdict, more: str = "") -> None:
+    __tracebackhide__ = True
+    if verdict.passed:
+        return
+    from fairprobe.gate.words import difference, shared
+    from fairprobe.present.formats import listed
+
+    lines = [
+        f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {listed(verdict.sensitive)})"
+    ]
+    lines += [ruling.why for ruling in verdict.failed]
+    lines += [f"{difference(pair)}\n    Both: {shared(pair)}." for pair in verdict.pairs]
+    raise AssertionError("\n".join([*lines, more] if more else lines))
+
+
+def _affected(groups: list[dict[str, Any]]) -> str:
+    """The groups with most people affected."""
+    worst = sorted((group for group in groups if group["hits"]), key=lambda group: -group["low"])[
+        :GROUPS
+    ]
+    return "\n".join(
+        f"{group['hits']:,} of {group['samples']:,} with {group['attribute']} {group['value']} are"
+        " affected."
+        for group in worst
+    )

@@ -1,0 +1,182 @@
+"""What a repair is: settings that turn a network and its data into a network that treats people
+more alike.
+
+Every repair trains a network of the same shape, from scratch or on from where it is, with the one
+training loop. Most add a penalty to the loss; `Retrain` adds examples; `Blind` takes something
+away. Papers and symbols stand in each file.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairprobe.arrays import Floats
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.models import Model, TorchModel
+from fairprobe.networks import Examples, Penalty, Training, is_constant, train
+
+OnEpoch: TypeAlias = Callable[[int, int], None]
+ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair(ABC):
+    """The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from
+    those the network has.
+    """
+
+    start: Literal["scratch", "fine-tune"] = "scratch"
+    training: Training = field(default_factory=Training)
+    dial: ClassVar[str] = (
+        "strength"  # the setting that trades accuracy for fairness, which the trade-off curve turns
+    )
+    dial_means: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.start not in ("scratch", "fine-tune"):
+            raise SettingError(
+                "A repair starts from 'scratch' or from the network as it is ('fine-tune'); got"
+                f" '{self.start}'."
+            )
+        if not (np.isfinite(self.dial_at) and self.dial_at >= 0):
+            raise SettingError(
+                f"The {self.dial} of the repair '{self.name}' must be a number of 0 or more; got"
+                f" {self.dial_at}."
+            )
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As the command line calls it."""
+
+    @property
+    def dial_at(self) -> float:
+        return float(getattr(self, self.dial))
+
+    def at(self, setting: float) -> Self:
+        """The same repair with its dial turned there."""
+        changed: dict[str, Any] = {self.dial: setting}
+        return replace(self, **changed)
+
+    def dial_grid(self) -> tuple[float, ...]:
+        """The settings that a trade-off curve shows, 0 (no repair) and its own among them."""
+        return tuple(
+            dict.fromkeys(self.dial_at * factor for factor in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0))
+        )
+
+    def __call__(
+        self, model: Model, data: Dataset, *, seed: int = 0, progress: OnEpoch | None = None
+    ) -> TorchModel:
+        """A repaired network; the given one is left as it is. The data is split by `seed`, and its
+        test part is not looked at.
+        """
+        given = network_of(model)
+        data.domain.require_sensitive()
+        return alive(
+            given,
+            self.start,
+            data,
+            seed,
+            lambda network: self.train(network, given, data, seed=seed, progress=progress),
+        )
+
+    @abstractmethod
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
+        """Trains `network`, which begins as `start` says, in the place of `given`."""
+
+
+def learn(
+    repair: Repair,
+    network: nn.Module,
+    given: TorchModel,
+    data: Dataset,
+    *,
+    seed: int,
+    progress: OnEpoch | None,
+    penalties: tuple[Penalty, ...] = (),
+    more: Examples | None = None,
+    class_weights: Floats | None = None,
+) -> TorchModel:
+    """The training loop with a repair's settings."""
+    return train(
+        network,
+        data,
+        seed=seed,
+        training=repair.training,
+        penalties=penalties,
+        more=more,
+        class_weights=class_weights,
+        outputs=given.outputs(data.x),
+        progress=progress,
+    )
+
+
+def alive(
+    given: TorchModel,
+    start: str,
+    data: Dataset,
+    seed: int,
+    teach: Callable[[nn.Module], TorchModel],
+    attempts: int = ATTEMPTS,
+) -> TorchModel:
+    """The first network that does not die in training, or the last: a deep narrow one ends with
+    some first weights at a single answer.
+
+    A network that is not begun afresh has no other weights to try.
+    """
+    learnt = data.x[data.split(seed).train]
+    # Never the given network's own seed: training again without any change would give back the same
+    # network.
+    for attempt in range(1, (attempts if start == "scratch" else 1) + 1):
+        model = teach(begun(given, start, seed + attempt))
+        if not is_constant(model, learnt):
+            break
+    return model
+
+
+def network_of(model: Model) -> TorchModel:
+    """The network inside, or an error: a black box can be asked, but not taught."""
+    if not isinstance(model, TorchModel):
+        raise ModelError(
+            "Only a network can be repaired, because its weights change; a black box can only be"
+            " audited. Give a TorchModel."
+        )
+    return model
+
+
+def begun(model: TorchModel, start: str, seed: int) -> nn.Module:
+    """A copy of the network, with fresh weights if it starts from scratch. The seed touches no
+    other random number.
+    """
+    network = copy.deepcopy(model.module)
+    if start == "fine-tune":
+        return network
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for part in network.modules():
+            reset = getattr(part, "reset_parameters", None)
+            if callable(reset):
+                reset()
+            elif next(part.parameters(recurse=False), None) is not None:
+                raise ModelError(
+                    f"A layer of the type {type(part).__name__} does not know how to begin afresh"
+                    " (it has no reset_parameters). Repair the network with start='fine-tune'."
+                )
+    return network

@@ -1,0 +1,61 @@
+"""The blind model: the sensitive columns are taken away. Perfect by every individual measure, and
+the control of every other repair.
+
+It says nothing about attributes that stand for the sensitive one (a husband is a man), which is why
+it is rarely the end of the matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from fairprobe.datasets.base import Dataset
+from fairprobe.models import Encoder, Scale, TorchModel
+from fairprobe.networks import DenseNetwork
+from fairprobe.repairs.base import OnEpoch, Repair, learn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blind(Repair):
+    """Trains the network with the sensitive columns held at one value. It has no dial."""
+
+    strength: float = 1.0
+    dial_means: ClassVar[str] = "nothing: the network sees the sensitive attributes or it does not"
+
+    @property
+    def name(self) -> str:
+        return "blind"
+
+    def dial_grid(self) -> tuple[float, ...]:
+        return (self.strength,)
+
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
+        return learn(self, blindfolded(network, data), given, data, seed=seed, progress=progress)
+
+
+def blindfolded(network: nn.Module, data: Dataset) -> nn.Module:
+    """The network behind a scale that turns the sensitive columns into 0; one of ours has such a
+    scale already.
+    """
+    encoder = Encoder(data.domain)
+    seen = torch.ones(encoder.width)
+    for column in data.domain.sensitive_columns:
+        start, width = encoder.spans[int(column)]
+        seen[start : start + width] = 0
+    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    if isinstance(network, DenseNetwork) and isinstance(network[0], Scale):
+        network[0].factor.mul_(seen.to(device))
+        return network
+    return nn.Sequential(Scale(torch.zeros(encoder.width, device=device), seen.to(device)), network)

@@ -1,0 +1,130 @@
+"""Counterfactual pairs: whoever differs only in the sensitive attributes shall get the same answer.
+Our recommended repair.
+
+    Loss = CE + λ · mean of JS(f(x), f(x')) over all people x of a batch and their counterparts x'
+
+It is the penalty of IIFR with a person's own counterparts in the place of the nearest neighbour, so
+that it asks for exactly what the individual fairness rates measure. The mean (IIFR has a sum) keeps
+λ independent of the size of a batch.
+
+The penalty needs no label, so it can also be asked of people who are not in the data: `possible` of
+them, drawn from anywhere in the domain, join each person of a batch. Without them real people are
+treated alike while possible ones hardly fare better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import SettingError
+from fairprobe.models import TorchModel
+from fairprobe.networks import Batch, Penalty
+from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.divergence import js_of_logits
+from fairprobe.schema.domain import Domain
+
+POOL = 50_000  # possible people, drawn once
+PARTNERS = (
+    8  # counterparts of a person in one step; where there are more, they are drawn anew in each
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counterfactual(Repair):
+    """λ is `strength`; half of it asks for real people, half for possible ones, if there are
+    any.
+    """
+
+    strength: float = 20.0
+    possible: float = 1.0
+    dial_means: ClassVar[str] = (
+        "λ, the weight of the difference between a person and their counterparts"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.possible) and self.possible >= 0):
+            raise SettingError(
+                "The possible people for each real one must be a number of 0 or more; got"
+                f" {self.possible}."
+            )
+
+    @property
+    def name(self) -> str:
+        return "counterfactual"
+
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
+        pairs = CounterfactualPenalty(data.domain, self.strength, possible=self.possible, seed=seed)
+        return learn(self, network, given, data, seed=seed, progress=progress, penalties=(pairs,))
+
+
+class CounterfactualPenalty(Penalty):
+    """λ · the mean divergence between a person's answer and those of their counterparts that may
+    exist.
+    """
+
+    def __init__(
+        self, domain: Domain, strength: float, *, possible: float = 0.0, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.domain, self.strength, self.possible = domain, strength, possible
+        self._rng = np.random.default_rng(seed)
+        self._pool: Rows = np.empty((0, len(domain)), dtype=np.float32)
+
+    def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
+        del data, first, z
+        if self.possible > 0 and self.strength > 0:
+            self._pool = self.domain.sample(POOL, rng=self._rng)
+
+    def forward(self, batch: Batch) -> Tensor:
+        if self.strength == 0:
+            return batch.logits.new_zeros(())
+        real = self._difference(batch.x.cpu().numpy(), batch.logits, batch)
+        if len(self._pool) == 0:
+            return self.strength * real
+        x = self._pool[
+            self._rng.integers(len(self._pool), size=max(1, round(self.possible * len(batch.x))))
+        ]
+        anybody = self._difference(x, batch.ask(torch.from_numpy(x).to(batch.x.device)), batch)
+        return self.strength * (real + anybody) / 2
+
+    def _difference(self, x: Rows, logits: Tensor, batch: Batch) -> Tensor:
+        """The mean divergence between these people, answered so, and their counterparts."""
+        rows, others = self._partners(x, np.flatnonzero(self.domain.comparable(x)))
+        if len(rows) == 0:
+            return logits.new_zeros(())
+        theirs = batch.ask(torch.from_numpy(others).to(batch.x.device))
+        return js_of_logits(logits[torch.from_numpy(rows).to(logits.device)], theirs).mean()
+
+    def _partners(self, x: Rows, known: Ints) -> tuple[Ints, Rows]:
+        """Row numbers and a counterpart for each: everybody's others, or some of them."""
+        every = self.domain.counterparts(x[known])  # (n, V, A)
+        n, v, _ = every.shape
+        own = self.domain.own_value(x[known])
+        shifts = (
+            np.arange(1, v)
+            if v - 1 <= PARTNERS
+            else 1 + self._rng.choice(v - 1, PARTNERS, replace=False)
+        )
+        values = (own[:, None] + shifts) % v
+        others = every[np.arange(n)[:, None], values].reshape(-1, x.shape[1])
+        rows = np.repeat(known, len(shifts))
+        if self.domain.constraints:
+            allowed = self.domain.satisfies(others)
+            rows, others = rows[allowed], others[allowed]
+        return rows, others

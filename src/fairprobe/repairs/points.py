@@ -1,0 +1,39 @@
+"""Examples to learn from beside the data: people with every sensitive value and one label, and
+random ones as a control.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.judgement import judge
+from fairprobe.models import Model, one_thread
+from fairprobe.networks import Examples
+from fairprobe.schema.domain import Domain
+
+DRAWS = 20  # rounds of drawing until a network is taken to discriminate against nearly everybody
+
+
+def with_copies(domain: Domain, x: Rows, label: Ints) -> Examples:
+    """Each person with every sensitive value that they may have, under the same label."""
+    copies, labels = (
+        domain.counterparts(x).reshape(-1, len(domain)),
+        np.repeat(label, domain.value_count),
+    )
+    allowed = domain.satisfies(copies)
+    return Examples(copies[allowed], labels[allowed])
+
+
+def random_points(domain: Domain, model: Model, rows: int, *, rng: np.random.Generator) -> Examples:
+    """About so many rows of possible people who are not discriminated against: for them the model
+    has one label.
+    """
+    wanted = max(1, rows // domain.value_count)
+    x = domain.sample(0, rng=rng)
+    with one_thread():
+        for _ in range(DRAWS):
+            if len(x) < wanted:
+                drawn = domain.sample(wanted, rng=rng)
+                x = np.concatenate([x, drawn[~judge(domain, model, drawn).is_discriminatory]])
+        return with_copies(domain, x[:wanted], model.labels(x[:wanted]))

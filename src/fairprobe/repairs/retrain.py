@@ -1,0 +1,215 @@
+"""Retraining with the discriminatory instances (IDIs) that a search finds: they join the training
+data, labelled alike for all.
+
+Papers: NeuronFair (table 7: a tenth of a method's IDIs, five draws), EIDIG (labels by vote).
+
+Resolved here, because it decides whether it works:
+
+- *labels*. `soft`: the class with the highest mean probability over the sensitive values. `vote`:
+  what five classifiers that do not see the sensitive attributes say together. `seed`: the label of
+  the person that the search started from. (The majority over the values of a binary attribute is
+  always a tie, and no rule.)
+- *copies*. Each IDI joins with every sensitive value and the same label; single copies teach far
+  less.
+- *where from*. `real`: the share that comes from around real people, those first who are themselves
+  affected; the rest from anywhere in the domain. With none from real people the rate in the domain
+  falls while real people fare no better.
+- *rounds*. Each searches the network that the last one repaired, and adds what it finds.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Ints, Rows
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import SettingError
+from fairprobe.interpret import neuron_bias
+from fairprobe.judgement import judge
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.networks import Examples
+from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.points import with_copies
+from fairprobe.repairs.vote import vote
+from fairprobe.schema.domain import Domain
+from fairprobe.search import Budget, choose_seeds, search
+from fairprobe.search.catalogue import check_method, method_named
+
+Labels = Literal["soft", "vote", "seed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrain(Repair):
+    """`share` of the IDIs that a search finds join the training data, with `most` rows at most,
+    copies counted.
+
+    The search goes out from many people and not far, because different IDIs teach more than many
+    that are alike.
+    """
+
+    share: float = 0.1
+    most: int = 30_000
+    labels: Labels = "soft"
+    copies: bool = True
+    real: float = 0.5
+    rounds: int = 1
+    method: str = "neuronfair"
+    variant: str | None = None
+    budget: Budget = field(default_factory=lambda: Budget(seeds=5000, local_iterations=100))
+    dial: ClassVar[str] = "share"
+    dial_means: ClassVar[str] = "the share of the IDIs found that join the training data"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_method(self.method, self.variant)
+        if self.labels not in ("soft", "vote", "seed"):
+            raise SettingError(
+                f"The labels of IDIs come from 'soft', 'vote' or 'seed'; got '{self.labels}'."
+            )
+        if not (0 <= self.share <= 1 and 0 <= self.real <= 1):
+            raise SettingError(
+                "The share of IDIs and the share from real people lie between 0 and 1; got"
+                f" {self.share} and {self.real}."
+            )
+        if min(self.most, self.rounds) < 1:
+            raise SettingError(
+                f"Retraining needs at least one row and one round; got {self.most} and"
+                f" {self.rounds}."
+            )
+
+    @property
+    def name(self) -> str:
+        return "retrain"
+
+    def dial_grid(self) -> tuple[float, ...]:
+        """Downwards from its own, because more than `most` rows are never added."""
+        return tuple(
+            dict.fromkeys(self.share * factor for factor in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0))
+        )
+
+    def train(
+        self,
+        network: nn.Module,
+        given: TorchModel,
+        data: Dataset,
+        *,
+        seed: int,
+        progress: OnEpoch | None,
+    ) -> TorchModel:
+        rngs = np.random.default_rng(seed).spawn(self.rounds)
+        fresh = copy.deepcopy(
+            network
+            # every round from scratch begins where the first did, and so differs by its examples
+            # alone
+        )
+        model, parts = given, []
+        for number, rng in enumerate(rngs):
+            parts.append(self.examples(model, data, seed=seed, rng=rng))
+            more = Examples(
+                np.concatenate([part.x for part in parts]),
+                np.concatenate([part.y for part in parts]),
+            )
+            begin = copy.deepcopy(fresh if number == 0 or self.start == "scratch" else model.module)
+            model = learn(self, begin, given, data, seed=seed, progress=progress, more=more)
+        return model
+
+    def examples(
+        self, model: TorchModel, data: Dataset, *, seed: int, rng: np.random.Generator
+    ) -> Examples:
+        """The IDIs that join the training data, with their labels; the test people of the split by
+        `seed` are not looked at.
+        """
+        domain = data.domain
+        part = data.split(seed).train
+        people = self._around_people(model, data, part, rng)
+        anybody = self._searched(
+            model, data, part, domain.sample(self.budget.seeds, rng=rng), rng
+        ).without(people, domain)
+        room = self.most // (domain.value_count if self.copies else 1)
+        wanted = min(room, round(self.share * (len(people.x) + len(anybody.x))))
+        from_people = min(len(people.x), max(round(self.real * wanted), wanted - len(anybody.x)))
+        chosen = people.first(from_people).joined(anybody.first(wanted - from_people))
+        label = self._labels_of(chosen, model, data, part, rng)
+        return with_copies(domain, chosen.x, label) if self.copies else Examples(chosen.x, label)
+
+    def _around_people(
+        self, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator
+    ) -> _Found:
+        """The real people who are affected, in any order, and then what the search finds around
+        real people.
+        """
+        domain = data.domain
+        inside = domain.clip(data.x[part])
+        kept = domain.satisfies(inside)
+        inside, truth = inside[kept], data.y[part][kept]
+        order = rng.permutation(np.flatnonzero(judge(domain, model, inside).is_discriminatory))
+        seeds = choose_seeds(domain, data.x[part], self.budget.seeds, rng=rng)
+        return (
+            _Found(inside[order], truth[order])
+            .joined(self._searched(model, data, part, seeds, rng))
+            .unique(domain)
+        )
+
+    def _searched(
+        self, model: TorchModel, data: Dataset, part: Ints, seeds: Rows, rng: np.random.Generator
+    ) -> _Found:
+        domain, x = data.domain, data.x[part]
+        with one_thread():
+            bias = (
+                neuron_bias(domain, model, x[domain.comparable(x)])
+                if self.method == "neuronfair"
+                else None
+            )
+            method = method_named(self.method, self.variant, bias=bias, x=domain.clip(x))
+            found = search(domain, model, method, seeds, self.budget, rng=rng)
+            if (
+                found.generation.stopped == "interrupted"
+            ):  # whoever stops a repair wants no network that was half repaired
+                raise KeyboardInterrupt
+            origin = found.to_pandas()["origin"].to_numpy()
+            order = rng.permutation(len(found))
+            return _Found(found.x[order], model.labels(seeds)[origin[order] % len(seeds)])
+
+    def _labels_of(
+        self, chosen: _Found, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator
+    ) -> Ints:
+        if self.labels == "seed":
+            return chosen.seed_label
+        if self.labels == "vote":
+            return vote(data, part, chosen.x, rng=rng)
+        domain = data.domain
+        p = model.probabilities(domain.counterparts(chosen.x).reshape(-1, len(domain)))
+        mean: Ints = (
+            p.reshape(len(chosen.x), domain.value_count, len(data.classes))
+            .mean(axis=1)
+            .argmax(axis=1)
+        )
+        return mean
+
+
+@dataclass(frozen=True)
+class _Found:
+    x: Rows
+    seed_label: Ints
+
+    def first(self, n: int) -> _Found:
+        return _Found(self.x[:n], self.seed_label[:n])
+
+    def joined(self, other: _Found) -> _Found:
+        return _Found(
+            np.concatenate([self.x, other.x]), np.concatenate([self.seed_label, other.seed_label])
+        )
+
+    def unique(self, domain: Domain) -> _Found:
+        _, first = np.unique(domain.key(self.x), return_index=True)
+        first.sort()
+        return _Found(self.x[first], self.seed_label[first])
+
+    def without(self, other: _Found, domain: Domain) -> _Found:
+        new = ~np.isin(domain.key(self.x), domain.key(other.x))
+        return _Found(self.x[new], self.seed_label[new])

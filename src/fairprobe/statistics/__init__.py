@@ -1,0 +1,17 @@
+"""Rates, intervals, resampling, ranks and repeats: all statistics in one place."""
+
+from fairprobe.statistics.ranks import RankTest, rank_test, spearman
+from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.statistics.repeats import Repeats, t_test
+from fairprobe.statistics.resampling import Estimate
+
+__all__ = [
+    "CONFIDENCE",
+    "Estimate",
+    "RankTest",
+    "Rate",
+    "Repeats",
+    "rank_test",
+    "spearman",
+    "t_test",
+]

@@ -1,0 +1,761 @@
+"""The image audit: complete and honest about its controls, nothing where there is nothing, and
+nothing lost when it is interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest
+from torch import Tensor, nn
+
+import fairprobe as fp
+from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
+from fairprobe.errors import DataError, ModelError, SettingError, StorageError
+from fairprobe.images import evidence
+from fairprobe.images.attribute import attribute_head
+from fairprobe.images.change import Change
+from fairprobe.images.controls import CONTROLS
+from fairprobe.images.detector import Detector
+from fairprobe.images.measure import as_numbers, quality
+from fairprobe.images.repair import fine_tuned, idi_pictures
+from fairprobe.images.search import ImageFindings
+from fairprobe.images.words import sentences, verdict
+from fairprobe.models import one_thread
+from fairprobe.networks import Training
+from fairprobe.networks.vision_training import labels_of
+from fairprobe.present.images_page import render_images
+
+SIDE, TIMES = 12, 128
+SQUARE, RED = (
+    130 / 255,
+    125 / 255,
+)  # between the brightness of faces and others, and between the red of the two genders
+PARTS = {
+    "data",
+    "detector",
+    "attribute",
+    "change",
+    "interpretation",
+    "generation",
+    "repair",
+    "controls",
+    "pairs",
+    "sentences",
+    "verdict",
+}
+FACTS = {
+    "kind",
+    "format",
+    "created",
+    "command",
+    "versions",
+    "seed",
+    "sensitive",
+    "partial",
+    "stopped",
+    "messages",
+    "seconds",
+    "settings",
+}
+
+
+def pictures(count: int = 120, seed: int = 0) -> ImageSet:
+    """Noise; every other picture has a bright square, the face, and every other face is a little
+    redder.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.arange(count, dtype=np.int64) % 2
+    codes = np.where(y == 1, np.arange(count) // 2 % 2, -1)
+    images = rng.integers(60, 160, size=(count, 3, SIDE, SIDE))
+    images[y == 1, :, 3:9, 3:9] += 40
+    images[codes == 1, 0] += 10
+    attributes = {"gender": ImageAttribute(("Female", "Male"), codes)}
+    return ImageSet(
+        "tiny",
+        np.clip(images, 0, 255).astype(np.uint8),
+        y,
+        FACE_CLASSES,
+        attributes,
+        rng.random(count) < 0.3,
+    )
+
+
+class Square(nn.Module):
+    """Knows what the pictures are made of: how bright the square is, and how red all of it; each as
+    what lies above and below the middle.
+
+    It says so many times over, because few features would make a narrow head, which learns slowly.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        seen = torch.stack(
+            [images[:, :, 3:9, 3:9].mean(dim=(1, 2, 3)), images[:, 0].mean(dim=(1, 2))], dim=1
+        )
+        away = 30 * (seen - torch.tensor([SQUARE, RED]))
+        return torch.relu(torch.cat([away, -away], dim=1)).repeat(1, TIMES)
+
+
+def judging_by(square: float, red: float, always: float = 0.0) -> Detector:
+    """A detector whose head weighs those two; a face where the sum is positive."""
+    head = nn.Linear(4 * TIMES, 2)
+    with torch.no_grad():
+        weights = torch.tensor([square, red, -square, -red]).repeat(TIMES) / TIMES
+        head.weight.copy_(torch.stack([-weights, weights]))
+        head.bias.copy_(torch.tensor([-always, always]))
+    return Detector(Square(), head).eval()
+
+
+def honest() -> Detector:
+    return judging_by(1.0, 0.0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole() -> fp.images.ImageAudit:
+    """An audit with everything: a detector trained here, all controls, the repair."""
+    return fp.images.audit(pictures(), sensitive="gender", faces=12, iterations=6)
+
+
+@pytest.fixture(scope="module")
+def body(whole: fp.images.ImageAudit) -> dict[str, Any]:
+    return whole.to_dict()
+
+
+# -- complete --------------------------------------------------------------------------------------
+
+
+def test_the_document_is_complete_and_is_json(body: dict[str, Any]) -> None:
+    assert set(body) == PARTS | FACTS
+    assert json.loads(json.dumps(body, allow_nan=False)) == body
+    assert body["data"] | {"values": 0} == {
+        "name": "tiny",
+        "images": 120,
+        "faces": 60,
+        "others": 60,
+        "height": SIDE,
+        "width": SIDE,
+        "classes": list(FACE_CLASSES),
+        "learnt_from": 120 - body["data"]["held_out"],
+        "held_out": int(pictures().held_out.sum()),
+        "values": 0,
+    }
+    assert (body["partial"], body["stopped"]) == (False, None)
+
+
+def test_the_five_controls_run_by_default_and_stand_beside_every_figure(
+    body: dict[str, Any],
+) -> None:
+    both = {"random_signs", "shuffled_labels"}
+    assert [control["key"] for control in body["controls"]] == list(CONTROLS)
+    assert set(body["change"]["controls"]) == both
+    assert all(set(layer["controls"]) == both for layer in body["interpretation"]["layers"])
+    assert [(method["method"], method["is_control"]) for method in body["generation"]] == [
+        ("neuronfair", False),
+        ("adf", False),
+        ("eidig", False),
+        ("random", True),
+    ]
+    assert all(
+        set(method["controls"]) == both for method in body["generation"] if not method["is_control"]
+    )
+    assert body["attribute"]["independent"] is not None
+    assert body["repair"]["without_idis"] is not None
+
+
+def test_rates_are_exact_and_those_at_the_seed_are_counted_apart(
+    whole: fp.images.ImageAudit, body: dict[str, Any]
+) -> None:
+    for method in body["generation"]:
+        found, rate = whole.findings[method["method"]], method["success"]
+        assert method["idis"] == method["at_seed"] + method["moved"] == len(found) == rate["hits"]
+        exact = binomtest(rate["hits"], rate["samples"]).proportion_ci(method="exact")
+        assert (rate["low"], rate["high"]) == pytest.approx((exact.low, exact.high))
+        assert method["at_seed"] == (np.abs(found.delta).max(axis=(1, 2, 3), initial=0) == 0).sum()
+
+
+def test_every_finding_is_a_pair_that_the_detector_judges_differently(
+    whole: fp.images.ImageAudit,
+) -> None:
+    found = 0
+    for which, by_change in [
+        (which, method) for method in whole.found.values() for which in method
+    ]:
+        one, change = by_change[which], whole.change_of_seeds(which)
+        without = np.clip(as_numbers(whole.data.images[whole.seeds[one.rows]]) + one.delta, 0, 1)
+        changed = np.clip(without + change.delta[one.rows], 0, 1)
+        assert (labels_of(whole.detector, without) != labels_of(whole.detector, changed)).all()
+        found += len(one)
+    assert found > 0
+
+
+def test_the_head_is_asked_again_where_the_search_led(
+    whole: fp.images.ImageAudit, body: dict[str, Any]
+) -> None:
+    data, attribute = whole.data, whole.data.attributes["gender"]
+    learnt = np.flatnonzero((data.y == 1) & (attribute.codes >= 0) & ~data.held_out)
+    with one_thread():
+        head = attribute_head(
+            whole.detector, data.images[learnt], attribute.codes[learnt], 2, seed=whole.seed
+        )
+        for method in body["generation"]:
+            found = whole.findings[method["method"]]
+            x = np.clip(as_numbers(data.images[whole.seeds[found.rows]]) + found.delta, 0, 1)
+            other = np.clip(x + whole.change_of_seeds().delta[found.rows], 0, 1)
+            changed = int((labels_of(head, x) != labels_of(head, other)).sum())
+            told = method["seen_by_head"]
+            assert (None if told is None else (told["hits"], told["samples"])) == (
+                (changed, len(found)) if len(found) else None
+            )
+    assert any(
+        "the head itself still sees gender change" in sentence for sentence in body["sentences"]
+    )
+
+
+def test_seeds_are_faces_to_learn_from_and_the_repair_is_measured_on_others(
+    whole: fp.images.ImageAudit, body: dict[str, Any]
+) -> None:
+    assert (whole.data.y[whole.rows] == 1).all()
+    assert not whole.data.held_out[whole.rows].any()
+    held_out = int((whole.data.held_out & (whole.data.y == 1)).sum())
+    assert body["repair"]["before"]["detection_rate"]["samples"] == held_out
+    assert body["repair"]["after"]["flips"]["samples"] == min(12, held_out)
+    ratio = body["repair"]["compared"]["auc_ratio"]
+    assert ratio == pytest.approx(
+        body["repair"]["after"]["auc"] / body["repair"]["without_idis"]["auc"]
+    )
+
+
+def test_pairs_show_what_was_added_and_what_the_detector_says(
+    whole: fp.images.ImageAudit, body: dict[str, Any]
+) -> None:
+    assert 0 < len(body["pairs"]) <= 6
+    for pair, told in zip(whole.pairs, body["pairs"], strict=True):
+        assert set(told["pictures"]) == {"original", "bias", "without", "change", "with"}
+        assert told["verdicts"]["without"]["label"] != told["verdicts"]["with"]["label"]
+        asked = labels_of(whole.detector, np.stack([pair.original, pair.without, pair.changed]))
+        assert [FACE_CLASSES[label] for label in asked] == [
+            verdict["label"] for verdict in told["verdicts"].values()
+        ]
+        assert told["l2_bias"] == pytest.approx(
+            float(np.sqrt((pair.bias.astype(np.float64) ** 2).sum()))
+        )
+
+
+def test_the_run_folder_holds_numbers_report_and_findings(
+    whole: fp.images.ImageAudit, tmp_path: Path
+) -> None:
+    whole.save(tmp_path / "run")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "audit.json",
+        "report.html",
+        "findings.npz",
+    }
+    assert (
+        json.loads((tmp_path / "run" / "audit.json").read_text(encoding="utf-8"))["kind"]
+        == "images"
+    )
+    assert "data:image/png;base64," in (tmp_path / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
+    with np.load(tmp_path / "run" / "findings.npz", allow_pickle=False) as arrays:
+        assert set(whole.data.y[arrays["adf_rows"]]) <= {1}
+        assert arrays["adf_delta"].shape == (len(whole.findings["adf"]), 3, SIDE, SIDE)
+        assert arrays["change"].shape == (len(whole.seeds), 3, SIDE, SIDE)
+    assert whole.report(tmp_path / "alone.html").stat().st_size > 10_000
+
+
+def test_a_full_disk_costs_nothing(
+    whole: fp.images.ImageAudit, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def once(body: dict[str, Any]) -> str:
+        calls.append(body)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return render_images(body)
+
+    monkeypatch.setattr(evidence, "render_images", once)
+    with pytest.raises(StorageError, match="No space left on device") as told:
+        whole.save(tmp_path / "run")
+    (rescued,) = temporary.iterdir()
+    assert str(told.value).endswith(f"Nothing is lost: the whole run is in {rescued}.")
+    assert f"Cannot write {tmp_path / 'run'}: " in str(told.value)
+    assert {path.name for path in rescued.iterdir()} == {
+        "audit.json",
+        "findings.npz",
+        "report.html",
+    }
+    assert list(tmp_path.iterdir()) == [temporary]
+
+
+def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path: Path) -> None:
+    def save(name: str, *, overwrite: bool = False) -> None:
+        with fp.images.new_run(tmp_path / name, overwrite=overwrite) as staged:
+            (staged / "audit.json").write_text('{"kind": "images"}')
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    for overwrite, words in ((False, "not empty"), (True, "is not replaced")):
+        with pytest.raises(SettingError, match=words):
+            save("mine", overwrite=overwrite)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="is a file"):
+        save("file")
+    with pytest.raises(StorageError, match="Cannot write"):
+        save("file/below")
+    save("run")
+    save("run", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine", "run"]
+
+
+# -- detectors whose answer is known ---------------------------------------------------------------
+
+
+def test_a_detector_that_ignores_every_change_has_no_findings() -> None:
+    audited = fp.images.audit(
+        pictures(), judging_by(0.0, 0.0, always=1.0), "gender", controls=False
+    )
+    told = audited.to_dict()
+    assert [method["idis"] for method in told["generation"]] == [0, 0, 0]
+    assert told["generation"][0]["seeds"] == len(audited.seeds) > 0
+    assert told["verdict"].startswith("No differing pair was found")
+    assert (told["repair"], told["pairs"]) == (None, [])
+    assert told["detector"]["detection_rate"]["estimate"] == 1
+
+
+def test_a_detector_that_judges_by_the_attribute_differs_at_the_seed() -> None:
+    told = fp.images.audit(
+        pictures(), judging_by(0.0, 1.0), "gender", controls=False, repair=False
+    ).to_dict()
+    by_value = {
+        group["name"]: group["detection_rate"]["estimate"] for group in told["detector"]["by_value"]
+    }
+    assert by_value == {"Female": 0, "Male": 1}
+    assert (
+        told["sentences"][0]
+        == "Held-out faces are not found equally often: Female 0.0%, Male 100.0%."
+    )
+    assert told["generation"][0]["at_seed"] > 0.9 * told["generation"][0]["seeds"]
+
+
+def test_the_same_seed_gives_the_same_audit() -> None:
+    def told(seed: int) -> dict[str, Any]:
+        some = fp.images.audit(
+            pictures(),
+            honest(),
+            "gender",
+            faces=8,
+            methods=["neuronfair"],
+            controls=False,
+            repair=False,
+            seed=seed,
+        )
+        body = some.to_dict()
+        body["generation"][0].pop("ms_an_image")
+        return {name: part for name, part in body.items() if name not in ("created", "seconds")}
+
+    assert told(3) == told(3)
+    assert told(3) != told(4)
+
+
+def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
+    mine = nn.Sequential()
+    mine.add_module("body", Square())
+    mine.add_module("top", honest().head)
+    audited = fp.images.audit(
+        pictures(), mine, "gender", trunk="body", head="top", faces=4, controls=False, repair=False
+    )
+    assert (audited.name, audited.trained_here) == ("Sequential", False)
+    assert audited.quality == quality(honest(), pictures(), "gender")
+    with pytest.raises(
+        ModelError, match="Which part of Sequential is its trunk and which its head"
+    ):
+        fp.images.audit(pictures(), mine, "gender")
+    with pytest.raises(ModelError, match="cannot take pictures of 12 × 12 pixels"):
+        fp.images.audit(pictures(), Detector(nn.Linear(5, 5), nn.Linear(5, 2)), "gender")
+    with pytest.raises(ModelError, match=r"answers with \(2, 3\) to two pictures"):
+        fp.images.audit(pictures(), Detector(Square(), nn.Linear(4 * TIMES, 3)), "gender")
+
+
+def test_where_no_face_can_be_flipped_the_audit_says_so_and_does_not_call_itself_interrupted(
+    tmp_path: Path,
+) -> None:
+    nothing = fp.images.audit(
+        pictures(40), honest(), "gender", faces=4, epsilon=1e-7, cap=2e-7, controls=False
+    )
+    told = nothing.to_dict()
+    assert told["verdict"].startswith(
+        "The attribute head's opinion on gender could not be flipped in any face by a change of"
+        " 2e-07"
+    )
+    assert (told["partial"], told["generation"]) == (False, [])
+    assert "by a change of 2e-07: nothing to search" in told["messages"][0]
+    assert "Nothing to search: no face’s gender could be flipped" in nothing.report(
+        tmp_path / "r.html"
+    ).read_text(encoding="utf-8")
+
+
+def test_a_change_may_grow_up_to_a_cap() -> None:
+    given: dict[str, Any] = {
+        "faces": 8,
+        "epsilon": 0.001,
+        "methods": ["adf"],
+        "controls": False,
+        "repair": False,
+    }
+    small, grown = (
+        fp.images.audit(pictures(), honest(), "gender", cap=cap, **given) for cap in (None, 0.1)
+    )
+    assert len(small.seeds) < len(grown.seeds)
+    assert grown.to_dict()["change"]["cap"] == 0.1
+    assert 0.001 < grown.changes["own"].epsilon.max() <= 0.1
+
+
+def test_a_detector_that_was_frozen_for_use_is_retrained_as_a_copy_that_learns() -> None:
+    frozen = judging_by(1.0, 0.0).requires_grad_(False)
+    repaired = fp.images.audit(
+        pictures(60), frozen, "gender", faces=6, methods=["adf"], controls=False
+    ).repaired
+    assert repaired is not None
+    assert repaired.after is not None
+    assert not torch.equal(repaired.detector.head.weight, frozen.head.weight)  # type: ignore[arg-type]
+    assert not any(weight.requires_grad for weight in frozen.parameters())
+
+
+def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
+    class Brightness(nn.Module):
+        def forward(self, features: Tensor) -> Tensor:
+            return torch.stack([features[:, 2], features[:, 0]], dim=1)
+
+    told = fp.images.audit(
+        pictures(60),
+        Detector(Square(), Brightness()),
+        "gender",
+        faces=6,
+        methods=["adf"],
+        controls=False,
+    ).to_dict()
+    assert told["generation"][0]["idis"] > 0
+    assert told["messages"] == [
+        "The detector could not be retrained. It has no weights that could learn."
+    ]
+
+
+def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_is_told() -> None:
+    some: dict[str, Any] = {
+        "faces": 4,
+        "iterations": 1,
+        "methods": ["adf"],
+        "controls": False,
+        "repair": False,
+    }
+    same, reverse = (
+        fp.images.audit(pictures(), one, "gender", **some).to_dict()
+        for one in (judging_by(0, 0, 1), judging_by(-1, 0))
+    )
+    assert (
+        same["sentences"][0]
+        == "The detector gives all held-out pictures the same answer, so it detects nothing."
+    )
+    assert reverse["sentences"][0].endswith(
+        "fewer than by chance. Are its classes in this order: not a face, face?"
+    )
+
+
+def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
+    data = pictures(60)
+    codes = data.attributes["gender"].codes.copy()
+    learnt = np.flatnonzero((codes >= 0) & ~data.held_out)
+    codes[learnt[0]] = 2
+    codes[np.flatnonzero((codes >= 0) & data.held_out)[0]] = 3
+    data = replace(
+        data, attributes={"gender": ImageAttribute(("Female", "Male", "Other", "Unsaid"), codes)}
+    )
+    told = fp.images.audit(
+        data,
+        honest(),
+        "gender",
+        faces=4,
+        iterations=1,
+        methods=["adf"],
+        controls=False,
+        repair=False,
+    ).to_dict()
+    assert told["attribute"]["values"] == ["Female", "Male"]
+    assert told["messages"] == [
+        "The gender 'Other' is left out: one face to learn it from.",
+        "The gender 'Unsaid' is left out: no face to learn it from.",
+    ]
+
+
+def test_a_repair_after_which_nothing_can_be_compared_praises_nothing(body: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(body))
+    changed["repair"]["after"]["differing"] |= {"hits": 0, "samples": 0, "estimate": 0.0}
+    assert any("no held-out pair is left" in sentence for sentence in sentences(changed))
+    assert not any("still differ" in sentence for sentence in sentences(changed))
+
+
+# -- interrupts ------------------------------------------------------------------------------------
+
+
+def stopping(
+    at: str, after: int = 0, error: BaseException | None = None
+) -> Callable[[str, int, int, str], None]:
+    """A progress that is interrupted at this stage, or fails."""
+
+    def tell(stage: str, done: int, total: int, note: str) -> None:
+        if stage == at and done >= after:
+            raise error or KeyboardInterrupt
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    ("stage", "after", "methods"),
+    [
+        ("Interpreting the network", 0, []),
+        ("Searching with neuronfair", 1, ["neuronfair"]),
+        ("Searching with adf", 0, ["neuronfair"]),
+        ("Measuring before the repair", 1, ["neuronfair", "adf", "eidig"]),
+        ("Retraining with IDIs", 0, ["neuronfair", "adf", "eidig"]),
+    ],
+)
+def test_an_interrupt_keeps_what_was_found(
+    stage: str, after: int, methods: list[str], tmp_path: Path
+) -> None:
+    data = pictures(60)
+    some = fp.images.audit(
+        data,
+        honest(),
+        "gender",
+        faces=8,
+        iterations=3,
+        controls=False,
+        progress=stopping(stage, after),
+    )
+    told = some.to_dict()
+    assert told["partial"]
+    assert told["stopped"].startswith(f"Interrupted while {stage[0].lower()}{stage[1:]}")
+    assert told["sentences"][0] == told["stopped"]
+    assert [method["method"] for method in told["generation"]] == methods
+    some.save(tmp_path / "run")
+    assert "Interrupted while" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_interrupt_before_anything_is_known_is_passed_on() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fp.images.audit(pictures(), progress=stopping("Training the detector"))
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_error_on_the_way_keeps_what_was_found(after: int, tmp_path: Path) -> None:
+    failing = stopping("Searching with adf", after, ModelError("The network went away."))
+    some = fp.images.audit(
+        pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=failing
+    )
+    told = some.to_dict()
+    assert some.failed
+    assert told["partial"]
+    assert told["stopped"].startswith(
+        "The audit failed while searching with adf: The network went away. What was found until"
+        " then is kept"
+    )
+    assert [method["method"] for method in told["generation"]] == ["neuronfair", "adf"][: 1 + after]
+    assert told["generation"][0]["idis"] > 0
+    assert "The network went away." in (some.save(tmp_path / "run") / "report.html").read_text(
+        encoding="utf-8"
+    )
+    nothing = stopping("Interpreting the network", 0, ModelError("The network went away."))
+    with pytest.raises(ModelError, match="went away"):
+        fp.images.audit(
+            pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=nothing
+        )
+
+
+# -- mistakes --------------------------------------------------------------------------------------
+
+
+def with_codes(change: Callable[[Any], Any]) -> ImageSet:
+    data = pictures(40)
+    attribute = data.attributes["gender"]
+    return replace(
+        data, attributes={"gender": replace(attribute, codes=change(attribute.codes.copy()))}
+    )
+
+
+def test_data_that_cannot_be_audited_are_refused_in_a_sentence() -> None:
+    data = pictures(40)
+    cases: list[tuple[ImageSet, str, type[Exception], str]] = [
+        (
+            data,
+            "gendr",
+            SettingError,
+            "There is no attribute 'gendr' in 'tiny'. Did you mean 'gender'?",
+        ),
+        (
+            replace(data, attributes={}),
+            "gender",
+            DataError,
+            "Nothing is known of the people in 'tiny'",
+        ),
+        (replace(data, y=np.zeros(40, dtype=np.int64)), "gender", DataError, "'tiny' has no faces"),
+        (data.take(data.y == 1), "gender", DataError, "All pictures of 'tiny' are faces"),
+        (
+            with_codes(lambda codes: np.where(codes == 1, 0, codes)),
+            "gender",
+            DataError,
+            "All faces to learn from have the gender 'Female'",
+        ),
+        (
+            replace(data, held_out=np.zeros(40, dtype=bool)),
+            "gender",
+            DataError,
+            "There are too few faces in 'tiny'",
+        ),
+    ]
+    for given, sensitive, kind, words in cases:
+        with pytest.raises(kind, match="^" + words.replace("?", r"\?").split(".")[0]):
+            fp.images.audit(given, sensitive=sensitive)
+
+
+def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        (
+            {"methods": ["neuronfare"]},
+            "There is no method 'neuronfare' for images. Did you mean 'neuronfair'",
+        ),
+        ({"methods": []}, "at least one method"),
+        ({"faces": 0}, "1 face or more"),
+        ({"epsilon": 0.0}, "size of a change"),
+        ({"step": -1.0}, "step must be positive"),
+        ({"step": float("nan")}, "step must be positive"),
+        ({"cap": 0.01}, "cap of a change"),
+        ({"outputs": "odds"}, "logits or probabilities"),
+        ({"iterations": 0}, "1 step or more"),
+        ({"by": "pixel"}, "position or a channel"),
+        ({"seed": -1}, "The seed must be"),
+        ({"model": "vgg17"}, "There is no detector 'vgg17'. Did you mean 'vgg16'"),
+        ({"trunk": "body"}, "goes with a detector of your own"),
+        ({"weights": "w.safetensors"}, "Weights go with a trunk"),
+    ]
+    for given, words in cases:
+        with pytest.raises(SettingError, match=words):
+            fp.images.audit("nowhere.npz", **given)
+    with pytest.raises(StorageError, match=r"There is no nowhere.npz"):
+        fp.images.audit("nowhere.npz")
+
+
+def test_a_detector_of_ones_own_needs_no_other_pictures_but_is_not_retrained_without() -> None:
+    data = pictures()
+    told = fp.images.audit(
+        data.take(data.y == 1), honest(), "gender", faces=8, controls=False
+    ).to_dict()
+    assert told["detector"]["false_alarms"] is None
+    assert told["repair"] is None
+    assert "not retrained" in told["messages"][0]
+
+
+# -- the repair's parts ----------------------------------------------------------------------------
+
+
+def test_both_pictures_of_a_pair_are_learnt() -> None:
+    images = np.full((2, 3, 1, 1), 100, dtype=np.uint8)
+    change = Change(
+        np.full((2, 3, 1, 1), 20 / 255, dtype=np.float32), np.ones(2, dtype=bool), np.full(2, 0.1)
+    )
+    delta = np.full((1, 3, 1, 1), 5 / 255, dtype=np.float32)
+    found = ImageFindings(
+        "adf", np.array([1]), delta, np.array([1]), np.array([False]), 2, 2, 0.0, "complete"
+    )
+    assert idi_pictures(images, change, found)[:, 0, 0, 0].tolist() == [105, 125]
+
+
+def test_fine_tuning_leaves_the_detector_as_it_was() -> None:
+    data, detector = pictures(40), honest()
+    before = {name: value.clone() for name, value in detector.state_dict().items()}
+    new = fine_tuned(
+        detector,
+        data,
+        data.images[:4],
+        data.y[:4],
+        seed=0,
+        training=Training(batch=8, epochs=1, patience=None, learning_rate=0.1),
+    )
+    assert all(torch.equal(before[name], value) for name, value in detector.state_dict().items())
+    assert any(not torch.equal(before[name], value) for name, value in new.state_dict().items())
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def rate(hits: int, samples: int) -> dict[str, float]:
+    interval = binomtest(hits, samples).proportion_ci(method="exact")
+    return {
+        "estimate": hits / samples,
+        "low": interval.low,
+        "high": interval.high,
+        "hits": hits,
+        "samples": samples,
+    }
+
+
+def told_of(found: int, blind: int | None, seen: int | None) -> str:
+    controls = {} if blind is None else {"shuffled_labels": {"success": rate(blind, 200)}}
+    method = {
+        "title": "NeuronFair",
+        "is_control": False,
+        "seeds": 200,
+        "idis": found,
+        "success": rate(found, 200),
+        "seen_by_independent": None if seen is None else rate(seen, 100),
+        "controls": controls,
+    }
+    return verdict({"sensitive": "gender", "generation": [method]})
+
+
+def test_the_verdict_never_says_more_than_the_controls_allow() -> None:
+    boundary = "An image IDI is mostly near the decision boundary"
+    assert boundary in told_of(170, 180, 11)
+    assert boundary in told_of(
+        170, 180, 90
+    )  # others see the attribute change, but any change would do
+    assert boundary in told_of(
+        170, 60, 11
+    )  # only this change does it, but nobody else sees the attribute change
+    assert "more than nearness to the decision boundary" in told_of(170, 60, 90)
+    assert "Without all controls this cannot be told from" in told_of(170, None, None)
+    assert told_of(0, 0, None).startswith("No differing pair was found")
+    assert "interrupted before a search" in verdict(
+        {"sensitive": "gender", "generation": [], "partial": True}
+    )
+
+
+def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any]) -> None:
+    def told(auc: float, noise: float) -> str:
+        changed = json.loads(json.dumps(body))
+        changed["repair"]["without_idis"] |= {"auc": 0.4, "auc_random_signs": 0.2}
+        changed["repair"]["after"] |= {"auc": auc, "auc_random_signs": noise}
+        return " ".join(sentences(changed))
+
+    unspecific = "The AUC fell no further than for noise"
+    assert "AUC 0.300 instead of 0.400 (for noise of the same size 0.100 instead of 0.200)" in told(
+        0.3, 0.1
+    )
+    assert unspecific in told(0.3, 0.1)  # a quarter less, noise a half
+    assert unspecific in told(0.3, 0.15)  # both a quarter
+    assert unspecific not in told(0.2, 0.19)
+    assert unspecific not in told(0.5, 0.1)  # it did not fall at all

@@ -1,0 +1,71 @@
+"""`fairprobe card`: Markdown on standard output or in a file, and words for every mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairprobe.audits import read_document
+from fairprobe.present.markdown import audit_table, model_card
+from tests.cli.test_cli import ask, files_in
+from tests.present.test_report_documents import document, repaired
+
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run folder, as far as the command looks into it."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "audit.json").write_text(json.dumps(document()), encoding="utf-8")
+    return folder
+
+
+def test_the_card_is_printed_and_nothing_else(run: Path) -> None:
+    answer = ask("card", run)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == model_card(read_document(run))
+    assert files_in(run) == {"audit.json"}
+
+
+def test_the_table_of_a_bias_audit_is_printed_on_demand(run: Path) -> None:
+    assert ask("card", run, "--table").out == audit_table(read_document(run))
+
+
+def test_a_file_is_written_whole_or_not_at_all(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "CARD.md"
+    target.write_text("old", encoding="utf-8")
+    answer = ask("card", run, "--out", target)
+    assert (answer.code, answer.out, answer.said) == (0, "", f"Written to {target}.")
+    assert target.read_text(encoding="utf-8") == model_card(document())
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "CARD.md"}
+    nowhere = ask("card", run, "--out", tmp_path / "missing" / "CARD.md")
+    assert nowhere.code == 2
+    assert "Cannot write" in nowhere.said
+
+
+def test_a_repair_is_in_the_card(run: Path) -> None:
+    (run / "audit.json").write_text(json.dumps(repaired()), encoding="utf-8")
+    assert "### The repair, before and after" in ask("card", run).out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "is no run folder"), ("{", "cannot be read"), ("{}", "was written by another version")],
+)
+def test_what_is_no_run_is_told_in_a_sentence(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "audit.json").write_text(text)
+    answer = ask("card", tmp_path)
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.said
+    assert "Traceback" not in answer.err
+
+
+def test_help_names_the_command() -> None:
+    answer = ask("--help")
+    assert "card" in answer.out
+    assert "bias audit" in ask("card", "--help").out

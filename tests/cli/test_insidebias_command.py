@@ -1,0 +1,529 @@
+"""`fairprobe insidebias`: networks from code and files, folders of images with everything wrong in
+them, and words for every mistake.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from fairprobe.datasets.image_folders import read_groups
+from fairprobe.errors import DataError, StorageError
+from fairprobe.interpret import insidebias
+from fairprobe.networks.vision import vgg
+from fairprobe.present.insidebias_page import render_insidebias
+from tests.cli.test_cli import ask
+from tests.model_files import (
+    dense,
+    keras_on_torch,
+    save_keras,
+    write_export,
+    write_graph,
+    write_onnx,
+)
+
+SIDE = 12
+CODE = """
+import torch
+from torch import nn
+from fairprobe.networks.vision import vgg
+
+def sees_red():
+    layer = nn.Conv2d(3, 2, 1, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0.2, 0.2], [0.1, 0.1, 0.1]])[:, :, None, None])
+    return nn.Sequential(layer, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 2))
+
+def sees_dark():
+    layer = nn.Conv2d(3, 1, 1)
+    with torch.no_grad():
+        layer.weight.fill_(-1 / 3)
+        layer.bias.fill_(1.0)
+    return nn.Sequential(layer, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 2))
+
+def sees_grey():
+    return nn.Sequential(nn.Conv2d(1, 1, 1), nn.Sigmoid(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+    nn.Linear(1, 2))
+
+def digits():
+    return vgg((3, 12, 12), 10, seed=0)
+
+def linear():
+    return nn.Sequential(nn.Flatten(), nn.Linear(432, 2))
+
+def function(x):
+    return x
+"""
+
+
+def picture(
+    rng: np.random.Generator, channel: int | None = None, side: int = SIDE
+) -> npt.NDArray[np.uint8]:
+    image = rng.integers(100, 200, size=(side, side, 3)).astype(np.uint8)
+    if channel is not None:
+        image[..., [other for other in range(3) if other != channel]] = 0
+    return image
+
+
+@pytest.fixture
+def faces(tmp_path: Path) -> Path:
+    """Ten red and ten blue images."""
+    rng = np.random.default_rng(0)
+    for name, channel in (("red", 0), ("blue", 2)):
+        folder = tmp_path / "faces" / name
+        folder.mkdir(parents=True)
+        for at in range(10):
+            Image.fromarray(picture(rng, channel)).save(folder / f"{at}.png")
+    return tmp_path / "faces"
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> str:
+    (tmp_path / "own_vision.py").write_text(CODE)
+    return str(tmp_path / "own_vision.py")
+
+
+def as_numbers(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    return (images / np.float32(255)).astype(np.float32)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_a_biased_network_of_own_code_is_found_out(faces: Path, code: str, tmp_path: Path) -> None:
+    answer = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--out",
+        tmp_path / "bias.json",
+        "--json",
+    )
+    assert answer.code == 0
+    body = json.loads(answer.out)
+    assert body == json.loads((tmp_path / "bias.json").read_text())
+    assert body["verdict"] == "biased"
+    assert body["ratio"] == pytest.approx(0.2, abs=0.01)
+    assert (body["highest"], body["lowest"], body["messages"]) == ("red", "blue", [])
+
+
+def test_the_terminal_shows_a_sentence_and_every_layer(faces: Path, code: str) -> None:
+    answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces)
+    assert answer.code == 0
+    assert answer.out.startswith("Biased. Λ = 0.20 in layer '1'")
+    assert "below τ = 0.8" in answer.out
+    assert "λ blue (10)" in answer.out
+    assert ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--quiet").out == ""
+
+
+@pytest.mark.parametrize(
+    ("network", "lowest", "told"),
+    [
+        ("digits", "dark", "The images of 'dark' are darker (0.29) than those of 'bright' (0.59)"),
+        (
+            "sees_dark",
+            "bright",
+            "The images of 'bright' are brighter (0.59) than those of 'dark' (0.29)",
+        ),
+    ],
+)
+def test_what_is_only_about_brightness_is_told(
+    tmp_path: Path, code: str, network: str, lowest: str, told: str
+) -> None:
+    """Neither was ever trained, and neither knows a group. One reacts less to dark images, the
+    other more.
+    """
+    rng = np.random.default_rng(0)
+    for name, share in (("dark", 0.5), ("bright", 1.0)):
+        (tmp_path / "groups" / name).mkdir(parents=True)
+        for at in range(12):
+            Image.fromarray((share * picture(rng)).astype(np.uint8)).save(
+                tmp_path / "groups" / name / f"{at}.png"
+            )
+    answer = ask(
+        "insidebias", "--model", f"{code}:{network}", "--groups", tmp_path / "groups", "--json"
+    )
+    body = json.loads(answer.out)
+    assert (body["verdict"], body["lowest"]) == ("biased", lowest)
+    assert body["ratio"] == pytest.approx(0.5 if lowest == "dark" else 0.414 / 0.707, abs=0.05)
+    assert body["brightness"] == {
+        "bright": pytest.approx(0.586, abs=0.01),
+        "dark": pytest.approx(0.293, abs=0.01),
+    }
+    assert body["even_brightness"]["verdict"] == "unbiased"
+    assert body["even_brightness"]["ratio"] > 0.9
+    assert "Control: with all images made equally bright Λ is " in body["sentence"]
+    assert told in body["sentence"]
+
+
+def test_the_report_shows_what_was_found_and_trusts_no_name(
+    faces: Path, code: str, tmp_path: Path
+) -> None:
+    (faces / "blue").rename(faces / "<script>alert(1)</script>".replace("/", "∕"))
+    answer = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--report",
+        tmp_path / "bias.html",
+    )
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1] == f"Report: {tmp_path / 'bias.html'}"
+    html = (tmp_path / "bias.html").read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "The network knows “&lt;script&gt;" in html
+    assert html.count('<svg class="plot"') == 2
+    assert "Control: with all images made equally bright Λ is 0.20" in html
+    assert "default-src 'none'" in html
+    lost = ask(
+        "insidebias",
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--report",
+        tmp_path / "nowhere" / "bias.html",
+    )
+    assert lost.code == 2
+    assert "Cannot write" in lost.said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "control", "headline"),
+    [
+        ("biased", "biased", "The network knows “b” less than “a”"),
+        ("biased", "unbiased", "it may be the brightness"),
+        ("biased", None, "The network knows “b” less than “a”"),
+        ("unbiased", "unbiased", "All groups excite the network alike"),
+        ("not distinguishable", "biased", "These images cannot tell"),
+    ],
+)
+def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
+    verdict: str, control: str | None, headline: str
+) -> None:
+    found = {
+        "ratio": 0.7,
+        "low": 0.6,
+        "high": 0.75,
+        "p_value": 0.01,
+        "by_chance": 0.95,
+        "verdict": verdict,
+        "highest": "a",
+        "lowest": "b",
+    }
+    layer = {
+        "name": "relu",
+        "activation": {"a": 1.0, "b": 0.7},
+        **{key: found[key] for key in ("ratio", "low", "high", "by_chance")},
+    }
+    dead = {**layer, "name": "dead", "activation": {"a": 1.0, "b": 0.0}, "ratio": None}
+    html = render_insidebias(
+        found
+        | {
+            "created": "2026-01-02T03:04:05+00:00",
+            "versions": {},
+            "seed": 0,
+            "model": {"name": "mine"},
+            "sentence": "So it is.",
+        }
+        | {
+            "groups": [{"name": "a", "images": 5}, {"name": "b", "images": 5}],
+            "decisive": "relu",
+            "tau": 0.8,
+            "confidence": 0.95,
+        }
+        | {
+            "layers": [dead, layer],
+            "curves": {"a": [1.0, 1.0], "b": [0.0, 1.0]},
+            "resamples": 1000,
+            "messages": ["b/1.png is grey."],
+        }
+        | {
+            "brightness": {"a": 0.5, "b": 0.4},
+            "even_brightness": None if control is None else found | {"verdict": control},
+        }
+    )
+    assert headline in html
+    assert ('class="verdict found"' in html) == (verdict == "biased" and control != "unbiased")
+    assert ("(control)" in html) == (control is not None)
+    assert "b/1.png is grey." in html
+
+
+def test_threshold_and_layer_can_be_chosen(faces: Path, code: str) -> None:
+    words: list[str | Path] = [
+        "insidebias",
+        "--model",
+        f"{code}:digits",
+        "--groups",
+        faces,
+        "--json",
+    ]
+    whole = json.loads(ask(*words).out)
+    assert whole["decisive"] == "relu8"
+    first = json.loads(ask(*words, "--layer", "relu1").out)
+    assert [layer["name"] for layer in first["layers"]] == ["relu1"]
+    assert first["ratio"] == whole["layers"][0]["ratio"]
+    assert (
+        json.loads(
+            ask(
+                "insidebias",
+                "--model",
+                f"{code}:sees_red",
+                "--groups",
+                faces,
+                "--json",
+                "--tau",
+                "0.1",
+            ).out
+        )["verdict"]
+        == "unbiased"
+    )
+
+
+def test_weights_go_into_the_network(faces: Path, code: str, tmp_path: Path) -> None:
+    trained = vgg((3, SIDE, SIDE), 10, seed=5)
+    save_file(
+        {name: value.contiguous() for name, value in trained.state_dict().items()},
+        tmp_path / "w.safetensors",
+    )
+    body = json.loads(
+        ask(
+            "insidebias",
+            "--model",
+            f"{code}:digits",
+            "--weights",
+            tmp_path / "w.safetensors",
+            "--groups",
+            faces,
+            "--json",
+        ).out
+    )
+    images = {name: as_numbers(group) for name, group in read_groups(faces).images.items()}
+    assert body["ratio"] == pytest.approx(insidebias(trained, images).ratio, rel=1e-5)
+
+
+def check_activations(body: dict[str, Any], faces: Path, weight: npt.NDArray[np.float32]) -> None:
+    """λ of a layer of 3 × 3 convolutions (maps, channels, height, width) with ReLU, as torch works
+    it out.
+    """
+    (layer,) = body["layers"]
+    assert (layer["maps"], layer["is_convolution"]) == (len(weight), True)
+    for name, images in read_groups(faces).images.items():
+        maps = torch.relu(
+            torch.nn.functional.conv2d(
+                torch.from_numpy(as_numbers(images)), torch.from_numpy(weight)
+            )
+        ).mean(dim=(2, 3))
+        assert layer["activation"][name] == pytest.approx(float(maps.amax(dim=1).mean()), rel=1e-4)
+
+
+def test_an_onnx_network_for_images_is_looked_into(faces: Path, tmp_path: Path) -> None:
+    from onnx.helper import make_node
+
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        make_node("Conv", ["x", "weight"], ["c"]),
+        make_node("Relu", ["c"], ["r"]),
+        make_node("GlobalAveragePool", ["r"], ["p"]),
+        make_node("Flatten", ["p"], ["f"]),
+        make_node("Gemm", ["f", "last"], ["y"], transB=1),
+    ]
+    constants = {"weight": weight, "last": rng.normal(size=(2, 4)).astype(np.float32)}
+    path = write_graph(
+        nodes,
+        tmp_path / "m.onnx",
+        constants,
+        inputs={"x": ["n", 3, SIDE, SIDE]},
+        outputs={"y": ["n", 2]},
+    )
+    check_activations(
+        json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out),
+        faces,
+        weight,
+    )
+
+
+def test_an_exported_network_for_images_is_looked_into(faces: Path, tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    layer = torch.nn.Conv2d(3, 4, 3, bias=False)
+    layer.weight = torch.nn.Parameter(torch.from_numpy(weight))
+    network = torch.nn.Sequential(
+        layer,
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4, 2),
+    ).eval()
+    path = write_export(network, tmp_path / "m.pt2", example=torch.rand(5, 3, SIDE, SIDE))
+    check_activations(
+        json.loads(ask("insidebias", "--model", path, "--groups", faces, "--json").out),
+        faces,
+        weight,
+    )
+
+
+def test_a_keras_network_has_its_channels_last(faces: Path, tmp_path: Path) -> None:
+    keras = keras_on_torch()
+    model = keras.Sequential(
+        [keras.Input((SIDE, SIDE, 3)), keras.layers.Conv2D(4, 3, activation="relu", use_bias=False)]
+    )
+    weight = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    model.layers[0].set_weights([weight.transpose(2, 3, 1, 0)])
+    model.add(keras.layers.GlobalAveragePooling2D())
+    model.add(keras.layers.Dense(2))
+    save_keras(model, tmp_path / "m.keras")
+    answer = ask("insidebias", "--model", tmp_path / "m.keras", "--groups", faces, "--json")
+    check_activations(json.loads(answer.out), faces, weight)
+
+
+def test_a_network_of_one_channel_gets_grey_images(faces: Path, code: str) -> None:
+    answer = ask("insidebias", "--model", f"{code}:sees_grey", "--groups", faces, "--quiet")
+    assert answer.code == 0
+    assert "20 images: each has colours and is made grey" in answer.said
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "an unknown layer": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--layer", "relu88"],
+        "no layer 'relu88'. Did you mean 'relu8'?",
+    ),
+    "no such folder": (
+        ["--model", "{code}:digits", "--groups", "{faces}/none"],
+        "There is no folder",
+    ),
+    "no groups": (["--model", "{code}:digits", "--groups", "{faces}/red"], "has no folders"),
+    "a wrong τ": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--tau", "2"],
+        "τ lies above 0",
+    ),
+    "no activations": (["--model", "{code}:linear", "--groups", "{faces}"], "no hidden layer"),
+    "a function": (["--model", "{code}:function", "--groups", "{faces}"], "cannot be looked into"),
+    "no model": (["--model", "none.onnx", "--groups", "{faces}"], "There is no model at none.onnx"),
+    "no place for the result": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--out", "{faces}/no/x.json"],
+        "Cannot write",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_told_in_a_sentence(
+    faces: Path, code: str, words: list[str], told: str
+) -> None:
+    answer = ask("insidebias", *(word.format(code=code, faces=faces) for word in words))
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.said
+
+
+# -- folders of images -----------------------------------------------------------------------------
+
+
+def test_whatever_is_wrong_with_an_image_is_named_and_the_rest_goes_on(
+    faces: Path, code: str
+) -> None:
+    rng = np.random.default_rng(1)
+    (faces / "red" / "broken.png").write_bytes(b"no image")
+    (faces / "red" / "half.png").write_bytes((faces / "red" / "0.png").read_bytes()[:200])
+    Image.fromarray(picture(rng)[..., 0]).save(faces / "blue" / "grey.png")
+    Image.fromarray(np.dstack([picture(rng), np.full((SIDE, SIDE), 90, dtype=np.uint8)])).save(
+        faces / "blue" / "alpha.png"
+    )
+    Image.fromarray(picture(rng, side=20)).save(faces / "blue" / "large.png")
+    Image.fromarray(rng.integers(0, 60_000, size=(SIDE, SIDE)).astype(np.uint16)).save(
+        faces / "blue" / "deep.png"
+    )
+    (faces / "empty").mkdir()
+    (faces / "single").mkdir()
+    Image.fromarray(picture(rng)).save(faces / "single" / "one.jpg")
+    (faces / "red" / ".hidden").write_text("")
+    answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--json")
+    assert answer.code == 0
+    body: dict[str, Any] = json.loads(answer.out)
+    assert body["groups"] == [{"name": "blue", "images": 12}, {"name": "red", "images": 10}]
+    assert body["messages"] == [
+        "2 images: each cannot be read as an image and is left out (red/broken.png, red/half.png).",
+        "blue/deep.png has more than 8 bits a channel and is left out.",
+        "blue/large.png is not 12 × 12 pixels as most are and is left out.",
+        "blue/alpha.png has an alpha channel, which is dropped.",
+        "blue/grey.png is grey and gets three equal channels.",
+        "Group 'empty' has no image that can be used, and is left out.",
+        "Group 'single' has one image that can be used, and is left out.",
+    ]
+    assert all(message in answer.said for message in body["messages"])
+
+
+def test_pixels_are_read_as_they_are(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    colour, grey = picture(rng), picture(rng)[..., 0]
+    for group in ("a", "b"):
+        (tmp_path / group).mkdir()
+        Image.fromarray(colour).save(tmp_path / group / "0.png")
+        Image.fromarray(grey).save(tmp_path / group / "1.png")
+        Image.fromarray(np.dstack([colour, grey])).save(tmp_path / group / "2.png")
+    images = read_groups(tmp_path).images["a"]
+    assert np.array_equal(images[0], colour.transpose(2, 0, 1))
+    assert np.array_equal(images[1], np.stack([grey] * 3))
+    assert np.array_equal(images[2], images[0])
+    assert read_groups(tmp_path, channels=1).images["a"].shape == (3, 1, SIDE, SIDE)
+    assert np.array_equal(read_groups(tmp_path, channels=1).images["a"][1, 0], grey)
+
+
+def test_many_names_are_not_all_listed(faces: Path) -> None:
+    for at in range(8):
+        (faces / "red" / f"broken{at}.png").write_bytes(b"")
+    (message,) = read_groups(faces).messages
+    assert message.startswith("8 images: each cannot be read")
+    assert message.endswith("red/broken4.png and 3 more).")
+
+
+def test_folders_without_any_image_are_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="There is no folder"):
+        read_groups(tmp_path / "none")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "notes.txt").write_text("none")
+    with pytest.raises(DataError, match=r"No image could be read.*a/notes.txt cannot be read"):
+        read_groups(tmp_path)
+
+
+def test_one_group_that_is_left_is_not_compared(faces: Path, code: str) -> None:
+    for path in (faces / "blue").iterdir():
+        path.unlink()
+    answer = ask("insidebias", "--model", f"{code}:digits", "--groups", faces)
+    assert answer.code == 2
+    assert "1 of them can be used. Group 'blue' has no image" in answer.said
+
+
+def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_path: Path) -> None:
+    answer = ask(
+        "insidebias",
+        "--model",
+        write_onnx(dense(100, 8, 2), tmp_path / "m.onnx"),
+        "--groups",
+        faces,
+    )
+    assert answer.code == 2
+    assert "takes 100 numbers; an image of 12 × 12 pixels has 144, or 432 in colour" in answer.said
+    assert (
+        ask(
+            "insidebias",
+            "--model",
+            write_onnx(dense(144, 8, 2), tmp_path / "g.onnx"),
+            "--groups",
+            faces,
+            "--quiet",
+        ).code
+        == 0
+    )

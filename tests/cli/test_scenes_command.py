@@ -1,0 +1,339 @@
+"""`fairprobe scenes` as it is called: what it prints, how it ends, and what it says when nothing
+could be judged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+import fairprobe as fp
+from fairprobe.cli import app
+from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.present.scenes_page import render_scenes
+from fairprobe.present.terminal import class_tables
+from fairprobe.scenes.cutouts import cutouts_in
+from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.scene import Picture
+from fairprobe.scenes.study import MEASURING
+from tests.toy_scenes import fair, toy_scenes
+
+pytest.importorskip("cv2")
+
+CLI = CliRunner()
+NUMBERS = {"road": 1, "sky": 2, "person": 3, "car": 4, "bicycle": 5}
+FAST: dict[str, Any] = {"inpainting": "ns"}
+DETECTORS = """
+from tests.toy_scenes import fair
+
+def blind(image):
+    return []
+
+def tires(image, asked=[]):
+    asked.append(1)
+    if len(asked) > 2:
+        raise RuntimeError("tired")
+    return fair(image)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two toy streets with class masks, and recognisers in a file."""
+    folder = tmp_path_factory.mktemp("toys")
+    for name in ("pictures", "masks"):
+        (folder / name).mkdir()
+    for scene in toy_scenes(2):
+        mask = np.where(scene.stuff == 1, NUMBERS["road"], NUMBERS["sky"]).astype(np.uint8)
+        for one in scene.instances:
+            left, top, right, bottom = one.box
+            mask[top:bottom, left:right][one.mask] = NUMBERS[one.label]
+        Image.fromarray(scene.image).save(folder / "pictures" / f"{scene.name}.png")
+        Image.fromarray(mask).save(folder / "masks" / f"{scene.name}.png")
+    (folder / "names.json").write_text(
+        json.dumps({str(number): name for name, number in NUMBERS.items()})
+    )
+    (folder / "toys.py").write_text(DETECTORS)
+    return folder
+
+
+def called(folder: Path, out: Path, *words: str) -> Result:
+    given = [
+        "--annotations",
+        str(folder / "masks"),
+        "--names",
+        str(folder / "names.json"),
+        "--out",
+        str(out),
+    ]
+    usual = ["--mutations", "delete", "--classes", "car", "--inpainting", "ns"]
+    return CLI.invoke(app, ["scenes", str(folder / "pictures"), *given, *usual, *words])
+
+
+@pytest.mark.parametrize(
+    ("detector", "reason"),
+    [
+        ("blind", "no class that was not mutated has 10 objects or more"),
+        ("tires", "no mutated picture was made and answered"),
+    ],
+)
+def test_a_run_that_could_judge_nothing_ends_with_exit_code_3_and_says_that_nothing_was_shown(
+    detector: str, reason: str, folder: Path, tmp_path: Path
+) -> None:
+    detector = f"{folder / 'toys.py'}:{detector}"
+    done = called(folder, tmp_path, "--detector", detector)
+    assert done.exit_code == 3, done.output
+    told = " ".join(done.output.split())
+    assert f"Nothing could be judged: {reason}." in told
+    assert (
+        "So nothing was shown, neither that classes are treated alike nor that they are not."
+        in told
+    )
+    body = json.loads((tmp_path / "audit.json").read_text())
+    assert body["judged"] is False
+    page = (tmp_path / "report.html").read_text()
+    assert "Nothing could be judged" in page
+    assert "So nothing was shown" in page
+    assert "It is evidence, not a certificate" not in page
+    assert "No class was shown to fail" not in page
+    # It is no finished run, so the same command goes on; without a summary it says why it ends.
+    again = called(folder, tmp_path, "--detector", detector, "--quiet")
+    assert (again.exit_code, again.stdout) == (3, "")
+    assert reason in again.stderr
+    as_json = called(folder, tmp_path, "--detector", detector, "--json")
+    assert as_json.exit_code == 3
+    assert json.loads(as_json.stdout)["judged"] is False
+
+
+def test_a_run_that_judged_something_ends_with_exit_code_0(folder: Path, tmp_path: Path) -> None:
+    (folder / "good.py").write_text(DETECTORS)
+    done = called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair", "--fewest", "1")
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "audit.json").read_text())["judged"] is True
+    assert (
+        called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair").exit_code == 2
+    )  # it is finished
+
+
+def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_was(
+    tmp_path: Path,
+) -> None:
+    asked: list[int] = []
+
+    def tires(image: Picture) -> list[Detection]:
+        asked.append(1)
+        if len(asked) > 3:
+            raise RuntimeError("tired")
+        return fair(image)
+
+    done = fp.scenes.audit(
+        toy_scenes(3),
+        [fair, tires],
+        classes=["car"],
+        mutations=["delete"],
+        fewest=1,
+        folder=tmp_path,
+        **FAST,
+    )
+    assert done.document["judged"] is True
+    assert done.document["details"][-1] == "Of tires nothing could be judged, so nothing is shown."
+    assert "Nothing could be judged, so nothing is shown." in render_scenes(done.document)
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_verdict(
+    tmp_path: Path,
+) -> None:
+    told: list[tuple[int, int, str]] = []
+
+    def audit(*, stop: bool) -> dict[str, Any]:
+        def tell(stage: str, done: int, total: int, note: str) -> None:
+            if stage == MEASURING:
+                told.append((done, total, note))
+                if stop:
+                    raise KeyboardInterrupt
+
+        done = fp.scenes.audit(
+            toy_scenes(3),
+            fair,
+            classes=["car"],
+            mutations=["delete"],
+            fewest=1,
+            folder=tmp_path,
+            progress=tell,
+            **FAST,
+        )
+        return done.document
+
+    stopped = audit(stop=True)
+    assert (told, stopped["partial"], stopped["judged"]) == ([(1, 3, "1 of 3")], True, True)
+    assert stopped["comparisons"]["quality"]["pictures"] == 0
+    assert "Image quality was not measured" in render_scenes(stopped)
+    told.clear()
+    assert audit(stop=False)["comparisons"]["quality"]["pictures"] == 3
+    assert told == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
+
+
+# -- given cut-outs --------------------------------------------------------------------------------
+
+
+def given(folder: Path, *names: str) -> Path:
+    """A folder of cut-outs with one PNG of each name."""
+    pixels = np.zeros((40, 30, 4), np.uint8)
+    pixels[5:35, 5:25] = (220, 20, 20, 255)
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        Image.fromarray(pixels).save(folder / name / "one.PNG")
+    return folder
+
+
+def never(image: Picture) -> list[Detection]:
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "told"),
+    [
+        (
+            ("persons", "dog"),
+            ["person", "car"],
+            r"no cut-outs of these classes: person, car\. It has folders for: dog, persons\. Did"
+            r" you write 'persons' for 'person'\? "
+            r"Expected a folder for each of them, such as .*person, of PNGs",
+        ),
+        (
+            ("person",),
+            ["person", "car"],
+            r"no cut-outs of the class: car\. It has folders for: person\. Expected",
+        ),
+        (
+            ("tree", "trucks"),
+            None,
+            (
+                r"these classes: .*car.*It has folders for: tree, trucks\. Did you write 'trucks'"
+                r" for 'truck'\? .* one of them or more"
+            ),
+        ),
+        ((), ["car"], r"It has no folders at all\."),
+    ],
+)
+def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
+    names: tuple[str, ...], classes: list[str] | None, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cut").mkdir()
+    with pytest.raises(DataError, match=told):
+        fp.scenes.audit(
+            toy_scenes(1),
+            never,
+            classes=classes,
+            cutouts=given(tmp_path / "cut", *names),
+            folder=tmp_path / "run",
+        )
+    (tmp_path / "cut" / "car").mkdir()
+    with pytest.raises(DataError, match=r"car \(no PNG in it\)"):
+        fp.scenes.audit(
+            toy_scenes(1), never, classes=["car"], cutouts=tmp_path / "cut", folder=tmp_path / "run"
+        )
+    with pytest.raises(SettingError, match=r"There is no folder .*gone"):
+        fp.scenes.audit(toy_scenes(1), never, cutouts=tmp_path / "gone", folder=tmp_path / "run")
+
+
+def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_told(
+    tmp_path: Path,
+) -> None:
+    done = fp.scenes.audit(
+        toy_scenes(2),
+        fair,
+        mutations=["insert"],
+        repeats=1,
+        cutouts=given(tmp_path / "cut", "Pedestrian", "zebra"),
+        folder=tmp_path,
+        **FAST,
+    )
+    assert {label: len(several) for label, several in done.evidence.cutouts.items()} == {
+        "person": 1
+    }
+    assert {test.label for test in done.tests} == {"person"}
+    assert any(
+        "named after no class that is inserted: zebra. To insert them" in message
+        for message in done.document["messages"]
+    )
+    assert any("there are no cut-outs of them" in message for message in done.document["messages"])
+
+
+def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = given(tmp_path / "cut", "person")
+    done = fp.scenes.audit(
+        toy_scenes(2),
+        fair,
+        mutations=["delete"],
+        repeats=1,
+        cutouts=cut,
+        folder=tmp_path / "run",
+        **FAST,
+    )
+    assert (
+        f"The cut-outs of {cut} are not used: 'insert' is not among the mutations."
+        in done.document["messages"]
+    )
+
+    def refused(folder: Path) -> NoReturn:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(StorageError, match=f"{cut} cannot be read: Permission denied"):
+        cutouts_in(cut, ["person"])
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width: int) -> None:
+    names = ("coco_ssd_lite_mobilenet_v2", "path/to/[bold]my_code.py:detect")
+    unfair = ["traffic light", "motorcycle", "bicycle"]
+    common: dict[str, Any] = {
+        "classes": [{}] * 80,
+        "violations": ["car"] * 39,
+        "error_rate": 1.0,
+        "tests": 123_456,
+    }
+    results = [
+        {
+            "detector": name,
+            "operator": operator,
+            "oracle": oracle,
+            "kind": kind,
+            "unfair": unfair if oracle == "gt" else [],
+            **common,
+        }
+        for name in names
+        for kind in ("ood", "control")
+        for operator in ("insert", "delete", "rotate", "all")
+        for oracle in ("gt", "exclusion", "inclusion")
+    ]
+    terminal = Console(width=width, record=True, file=StringIO())
+    terminal.print(class_tables(results))
+    lines = [line.rstrip() for line in terminal.export_text().splitlines()]
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+    assert [line for line in lines if line in names] == list(names)
+    row = (
+        r"(insert|delete|rotate|all) +(ground truth|lost|added) +80 +39 +100\.0% +123,456  (traffic"
+        r" light|–)"
+    )
+    assert sum(re.match(row, line) is not None for line in lines) == 2 * 4 * 3
+    assert " ".join(lines).count("motorcycle") == " ".join(lines).count("bicycle") == 2 * 4

@@ -1,0 +1,484 @@
+"""Detectors for images, and what their trunks know of an attribute."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from sklearn.metrics import balanced_accuracy_score
+from torch import Tensor, nn
+
+from fairprobe.arrays import Ints
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
+from fairprobe.images.attribute import attribute_head, attribute_network, balanced_accuracy
+from fairprobe.images.change import Change
+from fairprobe.images.detector import (
+    Detector,
+    Mirror,
+    dense_head,
+    keras_detector,
+    own_detector,
+    small_detector,
+    train_detector,
+)
+from fairprobe.images.interpret import image_bias
+from fairprobe.images.models import Given
+from fairprobe.models.trace import layer_names
+from fairprobe.networks import Training
+from fairprobe.networks.vision_training import labels_of
+from tests.model_files import keras_on_torch
+
+SHAPE = (3, 16, 16)
+FEW = Training(batch=32, epochs=5, patience=None)
+Bytes = npt.NDArray[np.uint8]
+
+
+def pictures(count: int = 160, *, seed: int = 0) -> tuple[Bytes, Ints, Ints]:
+    """Dark noise; a bright square in the middle of every second one is its class, a bright bar
+    above or below is its value.
+    """
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 90, size=(count, *SHAPE)).astype(np.uint8)
+    y, codes = np.arange(count, dtype=np.int64) % 2, rng.integers(0, 2, size=count)
+    images[y == 1, :, 5:11, 5:11] += 110
+    images[codes == 0, :, 1:3] += 100
+    images[codes == 1, :, 13:15] += 100
+    return images, y, codes
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    images, y, _ = pictures()
+    return train_detector(small_detector(SHAPE), images, y, training=FEW)
+
+
+def widths(head: nn.Module) -> list[int]:
+    return [part.out_features for part in head.modules() if isinstance(part, nn.Linear)]
+
+
+# -- building --------------------------------------------------------------------------------------
+
+
+def test_the_small_detector_has_six_convolutions_and_five_hidden_dense_layers() -> None:
+    network = small_detector((3, 32, 32))
+    assert sum(isinstance(part, nn.Conv2d) for part in network.trunk.modules()) == 6
+    names, ends_in_probabilities = layer_names(network.eval(), torch.zeros(1, 3, 32, 32))
+    assert names == [f"trunk.relu{number}" for number in range(1, 7)] + [
+        f"head.relu{number}" for number in range(1, 6)
+    ]
+    assert not ends_in_probabilities
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 33, 47), (3, 64, 64)])
+def test_a_detector_takes_images_of_any_size(shape: tuple[int, int, int]) -> None:
+    assert small_detector(shape, 3).eval()(torch.zeros(2, *shape)).shape == (2, 3)
+
+
+def test_the_head_is_as_wide_as_the_papers_or_in_proportion_to_its_features() -> None:
+    assert widths(dense_head(2048, 2)) == [512, 256, 128, 64, 16, 2]
+    assert widths(dense_head(8192, 2)) == [512, 256, 128, 64, 16, 2]
+    assert widths(dense_head(1024, 7)) == [256, 128, 64, 32, 16, 7]
+    assert widths(dense_head(64, 2)) == [16, 16, 16, 16, 16, 2]
+
+
+def test_bytes_and_numbers_from_0_to_1_are_the_same_picture() -> None:
+    network = small_detector(SHAPE).eval()
+    images = torch.from_numpy(pictures(6)[0])
+    assert torch.equal(network(images), network(images.float() / 255))
+    assert torch.equal(network(images), network.head(network.features(images)))
+
+
+def test_the_seed_decides_the_weights_and_touches_no_other_random_number() -> None:
+    state = torch.get_rng_state()
+    one, same, other = (
+        small_detector(SHAPE, seed=3),
+        small_detector(SHAPE, seed=3),
+        small_detector(SHAPE, seed=4),
+    )
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+    assert not all(
+        torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True)
+    )
+
+
+def test_pictures_are_mirrored_only_while_a_network_learns() -> None:
+    images = torch.from_numpy(pictures(40)[0])
+    mirror = Mirror()
+    assert torch.equal(mirror.eval()(images), images)
+    shown = mirror.train()(images)
+    turned = [bool((a == b.flip(-1)).all()) for a, b in zip(shown, images, strict=True)]
+    kept = [bool((a == b).all()) for a, b in zip(shown, images, strict=True)]
+    assert all(a != b for a, b in zip(turned, kept, strict=True))
+    assert 5 < sum(turned) < 35
+
+
+def test_a_detector_learns_and_the_same_seed_gives_the_same_one(detector: Detector) -> None:
+    images, y, _ = pictures(seed=1)
+    assert (labels_of(detector, images) == y).mean() > 0.95
+    few = Training(batch=32, epochs=1, patience=None)
+    one, same = (
+        train_detector(small_detector(SHAPE), images[:64], y[:64], seed=5, training=few)
+        for _ in range(2)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: small_detector((3, 4, 16)), "8 pixels"),
+        (lambda: small_detector(SHAPE, 1), "two classes"),
+        (lambda: keras_detector("vgg19", (3, 32, 32)), "vgg16"),  # type: ignore[arg-type]
+        (lambda: keras_detector("vgg16", (3, 31, 32)), "32 pixels"),
+        (lambda: keras_detector("vgg16", (1, 32, 32)), "3 colours"),
+        (
+            lambda: own_detector(nn.Sequential(), trunk="a", head="b", outputs="auto"),
+            "logits or probabilities",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_words(make: Any, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        make()
+
+
+# -- Keras -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def vgg() -> Detector:
+    return keras_detector("vgg16", (3, 32, 32), seed=1)
+
+
+def test_vgg16_of_keras_is_a_trunk_that_torch_can_look_into(vgg: Detector) -> None:
+    keras = keras_on_torch()
+    assert keras.config.image_data_format() == "channels_last"  # put back
+    images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert len(layer_names(vgg.eval(), images)[0]) == 13 + 5
+    assert vgg.features(images).shape == (2, 512, 1, 1)
+    assert widths(vgg.head) == [128, 64, 32, 16, 16, 2]
+    images.requires_grad_()
+    (gradient,) = torch.autograd.grad(vgg(images)[:, 0].sum(), images)
+    assert bool((gradient.flatten(1).abs().amax(dim=1) > 0).all())
+
+
+def test_a_copy_of_a_keras_detector_is_one_of_its_own(vgg: Detector) -> None:
+    images = torch.rand(2, 3, 32, 32)
+    before = vgg.eval()(images)
+    other = copy.deepcopy(vgg).eval()
+    assert torch.equal(other(images), before)
+    with torch.no_grad():
+        for value in other.trunk.parameters():
+            value.zero_()
+    assert torch.equal(vgg(images), before)
+    assert not torch.equal(other(images), before)
+
+
+def test_a_resnet50_learns_its_batch_norms_only_in_training() -> None:
+    network = keras_detector("resnet50", (3, 32, 32), 2, seed=2)
+    images = pictures(4)[0].repeat(2, axis=2).repeat(2, axis=3)
+    assert len(layer_names(network.eval(), torch.from_numpy(images[:1]))[0]) == 49 + 5
+    moving = {
+        name: value.clone()
+        for name, value in network.trunk.named_parameters()
+        if name.endswith("moving_mean")
+    }
+    assert moving
+    network(torch.from_numpy(images))
+    now = dict(network.trunk.named_parameters())
+    assert all(torch.equal(now[name], value) for name, value in moving.items())
+    train_detector(
+        network, images, pictures(4)[1], training=Training(batch=4, epochs=1, patience=None)
+    )
+    now = dict(network.trunk.named_parameters())
+    assert not any(torch.equal(now[name], value) for name, value in moving.items())
+
+
+def test_given_weights_see_pictures_as_imagenets_were_prepared(tmp_path: Path) -> None:
+    keras = keras_on_torch()
+    original = keras.applications.VGG16(weights=None, include_top=False, input_shape=(32, 32, 3))
+    file = tmp_path / "vgg16.weights.h5"
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="__array__ implementation", category=DeprecationWarning
+        )  # Keras's own
+        original.save_weights(file)
+    images = pictures(3)[0].repeat(2, axis=2).repeat(2, axis=3)
+    prepared = keras.applications.vgg16.preprocess_input(
+        images.transpose(0, 2, 3, 1).astype(np.float32)
+    )
+    with torch.no_grad():
+        expected = original(torch.from_numpy(np.ascontiguousarray(prepared))).permute(0, 3, 1, 2)
+        seen = (
+            keras_detector("vgg16", (3, 32, 32), weights=file)
+            .eval()
+            .features(torch.from_numpy(images))
+        )
+    assert float(expected.abs().max()) > 0
+    torch.testing.assert_close(seen, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max()))
+
+
+def test_weights_that_are_missing_or_damaged_are_refused_with_their_name(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"nowhere\.h5"):
+        keras_detector("vgg16", (3, 32, 32), weights=tmp_path / "nowhere.h5")
+    bad = tmp_path / "bad.weights.h5"
+    bad.write_bytes(b"no weights at all")
+    with pytest.raises(ModelError, match=r"bad\.weights\.h5"):
+        keras_detector("vgg16", (3, 32, 32), weights=bad)
+
+
+def test_weights_that_cannot_be_fetched_say_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keras_on_torch()
+    from keras.src.utils import file_utils
+
+    monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
+    with pytest.raises(ModelError, match="connected machine"):
+        keras_detector("vgg16", (3, 32, 32), weights="imagenet")
+
+
+# -- a network of the user's own -------------------------------------------------------------------
+
+
+class Own(nn.Module):
+    """Something happens between trunk and head that neither of them does."""
+
+    def __init__(self, outputs: int, *, final: nn.Module | None = None, skip: bool = False) -> None:
+        super().__init__()
+        self.eyes = nn.Sequential(OrderedDict(conv=nn.Conv2d(3, 4, 3), relu=nn.ReLU()))
+        self.mind = nn.Linear(4, outputs)
+        self.final, self.skip = final, skip
+
+    def forward(self, images: Tensor) -> Tensor:
+        seen: Tensor = self.eyes((images - 0.5) * 2).mean(dim=(2, 3))
+        answer: Tensor = seen if self.skip else self.mind(seen)
+        return answer if self.final is None else self.final(answer)
+
+
+def test_an_own_network_runs_as_its_author_wrote_it() -> None:
+    module = Own(3)
+    network = own_detector(module, trunk="eyes", head="mind")
+    images = torch.rand(4, *SHAPE)
+    assert torch.equal(network(images), module(images))
+    assert network.trunk is module.eyes
+    assert network.head is module.mind
+    torch.testing.assert_close(network.head(network.features(images)), module(images))
+    assert len(network.state_dict()) == len(module.state_dict())  # no weight is there twice
+    other = copy.deepcopy(network)
+    assert other.head is not module.mind
+    assert torch.equal(other(images), network(images))
+
+
+def test_one_logit_and_probabilities_become_logits_of_two_classes() -> None:
+    images = torch.rand(4, *SHAPE)
+    one = Own(1)
+    torch.testing.assert_close(
+        own_detector(one, trunk="eyes", head="mind")(images).softmax(dim=1)[:, 1],
+        one(images)[:, 0].sigmoid(),
+    )
+    sure = Own(1, final=nn.Sigmoid())
+    answer = own_detector(sure, trunk="eyes", head="mind", outputs="probabilities")(images)
+    torch.testing.assert_close(answer.softmax(dim=1)[:, 1], sure(images)[:, 0])
+
+
+def test_an_own_network_with_a_wrong_name_or_a_head_that_is_never_called_is_refused() -> None:
+    with pytest.raises(ModelError, match="Did you mean 'mind'"):
+        own_detector(Own(2), trunk="eyes", head="mindd")
+    with pytest.raises(ModelError, match="never called its head"):
+        own_detector(Own(2, skip=True), trunk="eyes", head="mind").features(torch.rand(1, *SHAPE))
+
+
+class Odd(Own):
+    """An own network with something wrong."""
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__(2)
+        self.wrong = wrong
+
+    def forward(self, images: Tensor) -> Any:
+        if self.wrong == "fails":
+            raise KeyError
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.wrong != "no gradient"):
+            answer = super().forward(images)
+        broken = answer.index_fill(0, torch.tensor([0]), torch.nan)
+        kinds = {
+            "a tuple": (answer, images),
+            "maps": images,
+            "not finite": broken,
+            "large": answer + 9,
+            "shares": answer.softmax(dim=1),
+        }
+        return kinds.get(self.wrong, answer)
+
+
+@pytest.mark.parametrize(
+    ("network", "settings", "told"),
+    [
+        (
+            Odd("fails"),
+            {},
+            (
+                r"cannot take 2 pictures of 8 × 8 pixels, as float32 from 0 to 1 \(KeyError;"
+                r" .*test_images_detector.py:"
+            ),
+        ),
+        (Odd("a tuple"), {}, "answers 2 pictures with a tuple; expected a tensor"),
+        (Odd("maps"), {}, r"answers 2 pictures with numbers \(2, 3, 8, 8\)"),
+        (Odd("no gradient"), {}, "No gradient comes from the network's answers"),
+        (Odd("not finite"), {}, "answers 1 of 2 pictures with numbers that are not finite"),
+        (Odd("shares"), {}, "answers with probabilities, and logits were expected"),
+        (Own(1, final=nn.Sigmoid()), {}, "answers with probabilities, and logits were expected"),
+        (Odd("large"), {"outputs": "probabilities"}, "which are no probabilities"),
+        (Own(2), {"trunk": "mind", "head": "eyes"}, "Are the two names exchanged"),
+        (Own(2), {"trunk": "eyes", "head": "eyes"}, "is named as the trunk and as the head"),
+        (
+            nn.Sequential(OrderedDict(eyes=nn.Flatten(), mind=nn.Linear(192, 2))),
+            {},
+            "no hidden layer with an activation function",
+        ),
+    ],
+)
+def test_an_own_network_that_is_not_what_was_said_of_it_is_refused_at_once(
+    network: nn.Module, settings: Any, told: str
+) -> None:
+    with pytest.raises(ModelError, match=told):
+        Given(model=network, **{"trunk": "eyes", "head": "mind"} | settings).open(
+            (3, 8, 8), 2, seed=0
+        )
+
+
+def test_a_head_may_be_given_its_features_by_name() -> None:
+    class Named(Own):
+        def forward(self, images: Tensor) -> Tensor:
+            answer: Tensor = self.mind(input=self.eyes(images).mean(dim=(2, 3)))
+            return answer
+
+    network = Given(model=Named(2), trunk="eyes", head="mind").open(SHAPE, 2, seed=0)
+    assert network.features(torch.rand(5, *SHAPE)).shape == (5, 4)
+
+
+def test_a_final_sigmoid_is_no_hidden_layer_of_an_own_network_and_its_layers_keep_their_names() -> (
+    None
+):
+    images = np.random.default_rng(0).random((6, *SHAPE), dtype=np.float32)
+    network = own_detector(
+        Own(1, final=nn.Sigmoid()), trunk="eyes", head="mind", outputs="probabilities"
+    )
+    change = Change(np.zeros_like(images), np.ones(6, dtype=bool), np.zeros(6))
+    assert [layer.name for layer in image_bias(network, images, change).layers] == ["eyes.relu"]
+
+
+def test_a_new_head_fits_an_own_trunk() -> None:
+    images, _, codes = pictures(60)
+    network = own_detector(Own(2), trunk="eyes", head="mind")
+    head = attribute_head(network, images, codes, 2, training=Training(epochs=1, patience=None))
+    assert head(torch.from_numpy(images)).shape == (60, 2)
+
+
+# -- the attribute ---------------------------------------------------------------------------------
+
+
+def test_a_head_on_the_frozen_trunk_learns_the_attribute_and_leaves_the_detector_alone(
+    detector: Detector,
+) -> None:
+    images, _, codes = pictures(seed=2)
+    others, _, other_codes = pictures(seed=3)
+    before = copy.deepcopy(detector.state_dict())
+    seen: list[tuple[int, int]] = []
+    training = Training(batch=32, epochs=10, patience=None)
+    head = attribute_head(
+        detector, images, codes, 2, training=training, progress=lambda *done: seen.append(done)
+    )
+    assert balanced_accuracy(head, others, other_codes) > 0.9
+    assert all(torch.equal(value, before[name]) for name, value in detector.state_dict().items())
+    assert all(value.requires_grad for value in detector.parameters())
+    assert seen == [(epoch, 10) for epoch in range(1, 11)]
+    for a, b in zip(head.detector.parameters(), detector.parameters(), strict=True):
+        assert a is not b
+        assert torch.equal(a, b)
+
+
+def test_the_shuffled_control_learns_the_same_labels_in_another_order(detector: Detector) -> None:
+    images, _, codes = pictures(40, seed=2)
+    short = Training(batch=20, epochs=1, patience=None)
+    control = attribute_head(detector, images, codes, 2, seed=4, shuffled=True, training=short)
+    mixed = np.random.default_rng(4).permutation(codes)
+    assert (mixed != codes).any()
+    expected = attribute_head(detector, images, mixed, 2, seed=4, training=short)
+    assert all(
+        torch.equal(a, b) for a, b in zip(control.parameters(), expected.parameters(), strict=True)
+    )
+
+
+def test_a_rare_value_counts_as_much_as_a_common_one(detector: Detector) -> None:
+    """Nine of ten equal pictures have the common value: whoever counts heads says 9 to 1, whoever
+    weights the values 1 to 1.
+    """
+    images = pictures(1)[0].repeat(80, axis=0)
+    codes = (np.arange(80) % 10 == 0).astype(np.int64)
+    head = attribute_head(
+        detector, images, codes, 2, training=Training(epochs=60, batch=160, patience=None)
+    )
+    with torch.no_grad():
+        chance = float(head(torch.from_numpy(images[:1])).softmax(dim=1)[0, 1])
+    assert chance == pytest.approx(0.5, abs=0.05)
+
+
+def test_an_independent_network_learns_the_attribute() -> None:
+    images, _, codes = pictures(seed=2)
+    others, _, other_codes = pictures(seed=3)
+    training = Training(learning_rate=3e-3, batch=32, epochs=8, patience=None)
+    assert (
+        balanced_accuracy(
+            attribute_network(images, codes, 2, seed=1, training=training), others, other_codes
+        )
+        > 0.9
+    )
+    short = Training(batch=20, epochs=1, patience=None)
+    one, same = (
+        attribute_network(images[:40], codes[:40], 2, seed=1, training=short) for _ in range(2)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+
+
+def test_balanced_accuracy_is_that_of_scikit_learn(detector: Detector) -> None:
+    images, _, codes = pictures(31, seed=5)
+    expected = balanced_accuracy_score(codes, labels_of(detector, images))
+    assert balanced_accuracy(detector, images, codes) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("images", "codes", "values", "words"),
+    [
+        (pictures(6)[0], np.array([0, 1, 0, 1, 0, -1]), 2, "Leave out"),
+        (pictures(6)[0], np.array([0, 1, 0, 1, 0, 2]), 2, "between 0 and 1"),
+        (pictures(6)[0], np.zeros(6, dtype=np.int64), 2, "same value"),
+        (pictures(6)[0], np.zeros(5, dtype=np.int64), 2, "a code for each"),
+        (pictures(6)[0][0], np.zeros(3, dtype=np.int64), 2, "two or more images"),
+    ],
+)
+def test_codes_that_cannot_be_learnt_are_refused(
+    images: Bytes, codes: Ints, values: int, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        attribute_network(images, codes, values)
+    with pytest.raises(DataError, match=words):
+        attribute_head(small_detector(SHAPE), images, codes, values)
+
+
+def test_a_training_that_diverges_is_told_of() -> None:
+    images, _, codes = pictures(40)
+    with pytest.raises(FairprobeError, match="diverged"):
+        attribute_network(
+            images, codes, 2, training=Training(learning_rate=1e30, epochs=3, patience=None)
+        )

@@ -1,0 +1,523 @@
+"""InsideBias: λ and Λ by hand, networks with and without a planted bias, what chance does, and the
+experiment with coloured digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import Tensor, nn
+
+from fairprobe.arrays import Floats
+from fairprobe.errors import DataError, InputError, ModelError, SettingError
+from fairprobe.interpret import InsideBias, even_brightness, insidebias
+from fairprobe.interpret.excitement import Excitement, excitement
+from fairprobe.interpret.insidebias import compare
+from fairprobe.papers import insidebias_work
+from fairprobe.papers.base import Plan
+from fairprobe.papers.insidebias import COLOURS, ColoredMNIST
+from fairprobe.papers.jobs import Outcome
+from fairprobe.papers.tables import markdown
+from tests.helpers import linear
+
+Groups = dict[str, npt.NDArray[np.float32]]
+
+
+def convolution(*maps: tuple[list[float], float]) -> nn.Conv2d:
+    """A 1 × 1 convolution: of each map the weight of every channel, and the shift."""
+    layer = nn.Conv2d(len(maps[0][0]), len(maps), 1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([weights for weights, _ in maps])[:, :, None, None])
+        layer.bias.copy_(torch.tensor([shift for _, shift in maps]))  # type: ignore[union-attr]
+    return layer
+
+
+# Two maps: the pixel itself, and twice the pixel less four.
+TWO_MAPS = nn.Sequential(
+    convolution(([1.0], 0.0), ([2.0], -4.0)), nn.ReLU(), nn.Flatten(), nn.LazyLinear(2)
+)
+STEPS: Groups = {
+    # means of the maps: (2.5, 1.5) and (2, 3)
+    "a": np.array([[[[1, 2], [3, 4]]], [[[0, 0], [0, 8]]]], dtype=np.float32),
+    # (1, 0) and (1, 0)
+    "b": np.ones((2, 1, 2, 2), dtype=np.float32),
+}
+
+
+def seeing(*weights: float) -> nn.Sequential:
+    """A network that sees the three channels so strongly; the dense layer after it sees nothing."""
+    return nn.Sequential(
+        convolution((list(weights), 0.0)),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(1, 2),
+        nn.ReLU(),
+    )
+
+
+def lights(count: int, seed: int, *, spread: float = 0.5) -> Groups:
+    """Images of one channel each, whose brightness varies from image to image."""
+    rng = np.random.default_rng(seed)
+    groups = {}
+    for at, name in enumerate(COLOURS):
+        images = np.zeros((count, 3, 4, 4), dtype=np.float32)
+        images[:, at] = rng.gamma(1 / spread**2, spread**2, size=(count, 1, 1)) * rng.uniform(
+            0.9, 1.1, size=(count, 4, 4)
+        )
+        groups[name] = images
+    return groups
+
+
+def drawn(*means: float, count: int, rng: np.random.Generator) -> Excitement:
+    """Groups of one layer with these true λ."""
+    values: tuple[Floats, ...] = tuple(rng.gamma(4, mean / 4, size=(count, 1)) for mean in means)
+    return Excitement(
+        tuple("abcdefgh"[: len(means)]), ("layer",), (1,), (True,), (values,), "image"
+    )
+
+
+# -- by hand ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("order", "expected"), [("image", (2.75, 1.0)), ("group", (2.25, 1.0))])
+def test_the_strongest_map_is_taken_for_each_image_or_of_the_groups_mean(
+    order: Any, expected: tuple[float, float]
+) -> None:
+    found = insidebias(TWO_MAPS, STEPS, order=order)
+    assert found.decisive.activation == pytest.approx(expected)
+    assert found.ratio == pytest.approx(expected[1] / expected[0])
+    assert (found.highest, found.lowest) == ("a", "b")
+    assert (found.decisive.name, found.decisive.maps, found.images) == ("1", 2, (2, 2))
+
+
+def test_a_neuron_of_a_dense_layer_is_a_map_of_one_pixel() -> None:
+    network = nn.Sequential(
+        linear(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.zeros(2)),
+        nn.ReLU(),
+        linear(torch.tensor([[1.0, 1.0]]), torch.zeros(1)),
+        nn.ReLU(),
+    )
+    network.append(nn.Linear(1, 2))
+    rows = {
+        "a": np.array([[1, 1], [3, 1]], dtype=np.float32),
+        "b": np.array([[1, 0], [1, 0]], dtype=np.float32),
+    }
+    found = insidebias(network, rows)
+    first, second = found.layers
+    assert first.activation == pytest.approx(
+        ((2 + 3) / 2, 1)
+    )  # the stronger of (1, 2), then of (3, 2)
+    assert second.activation == pytest.approx(((3 + 5) / 2, 1))
+    assert found.decisive is second  # without convolutions, the last hidden layer
+    assert found.ratio == pytest.approx(0.25)
+    assert found.curves == {"a": pytest.approx((2.5 / 4, 1)), "b": pytest.approx((1, 1))}
+
+
+def test_the_last_convolution_decides_however_many_dense_layers_follow() -> None:
+    network = nn.Sequential(
+        convolution(([1.0], 0.0)), nn.ReLU(), convolution(([2.0], 0.0)), nn.ReLU(), nn.Flatten()
+    )
+    network.extend([nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)])
+    found = insidebias(network, STEPS)
+    assert [layer.is_convolution for layer in found.layers] == [True, True, False]
+    assert found.decisive.name == "3"
+    assert found.decisive.activation == pytest.approx((2 * (2.5 + 2) / 2, 2))
+
+
+class Functional(nn.Module):
+    """Activations in place and as functions, one of them changed afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = convolution(([1.0], 0.0), ([2.0], -4.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.convolution(x)
+        F.relu_(h)
+        h *= 100  # no longer what the activation function gave
+        return h.flatten(1) + 0
+
+
+def test_functions_that_work_in_place_are_seen_at_their_moment() -> None:
+    assert insidebias(Functional(), STEPS).decisive.activation == pytest.approx((2.75, 1.0))
+
+
+def test_maps_may_have_their_channels_last() -> None:
+    class Last(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            maps = TWO_MAPS[0](x).permute(0, 2, 3, 1)
+            return F.relu(maps).flatten(1) * 1
+
+    assert insidebias(Last(), STEPS, channels_last=True).decisive.activation == pytest.approx(
+        (2.75, 1.0)
+    )
+
+
+def test_only_the_layers_that_are_named_are_looked_at() -> None:
+    network = nn.Sequential(
+        convolution(([1.0], 0.0)), nn.ReLU(), convolution(([2.0], 0.0)), nn.ReLU(), nn.Flatten()
+    )
+    network.append(nn.Linear(4, 2))
+    found = insidebias(network, STEPS, layers=["1"])
+    assert [layer.name for layer in found.layers] == ["1"]
+    with pytest.raises(SettingError, match="no layer 'relu7'"):
+        insidebias(network, STEPS, layers=["relu7"])
+
+
+def test_the_result_is_plain_data() -> None:
+    found = insidebias(seeing(1.0, 1.0, 1.0), lights(10, 0))
+    body = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert body["groups"] == [{"name": name, "images": 10} for name in COLOURS]
+    assert body["ratio"] == found.ratio
+    assert body["layers"][0]["activation"]["red"] == found.layers[0].activation[0]
+    assert body["verdict"] == found.verdict
+    assert max(body["curves"]["red"]) == 1
+
+
+def test_the_network_is_left_as_it_was_and_dropout_does_not_act() -> None:
+    network = nn.Sequential(nn.Dropout(0.5), *seeing(1.0, 1.0, 1.0))
+    network[5].eval()
+    before = [part.training for part in network.modules()]
+    first, second = (insidebias(network, lights(10, 0)) for _ in range(2))
+    assert first == second
+    assert [part.training for part in network.modules()] == before
+
+
+def test_batches_and_tensors_change_nothing() -> None:
+    groups = lights(23, 1)
+    whole = insidebias(seeing(1.0, 0.7, 0.4), groups, batch=100)
+    steps: list[tuple[int, int]] = []
+    parts = insidebias(
+        seeing(1.0, 0.7, 0.4),
+        {k: torch.from_numpy(v) for k, v in groups.items()},
+        batch=5,
+        progress=lambda *at: steps.append(at),
+    )
+    assert parts.decisive.activation == pytest.approx(whole.decisive.activation)
+    assert parts.verdict == whole.verdict
+    assert steps[-1] == (69, 69)
+
+
+# -- bias and chance -------------------------------------------------------------------------------
+
+
+def test_a_planted_bias_is_found_and_its_group_named() -> None:
+    found = insidebias(seeing(0.3, 1.0, 0.6), lights(100, 2))
+    assert found.verdict == "biased"
+    assert (found.highest, found.lowest) == ("green", "red")
+    assert found.decisive.low is not None
+    assert found.decisive.high is not None
+    assert found.decisive.low < 0.3 < found.decisive.high < 0.8
+
+
+def test_five_images_a_group_show_a_strong_bias() -> None:
+    assert insidebias(seeing(0.1, 1.0, 1.0), lights(5, 3)).verdict == "biased"
+
+
+def test_a_network_that_sees_all_alike_is_unbiased_with_many_images_only() -> None:
+    fair = seeing(1.0, 1.0, 1.0)
+    assert insidebias(fair, lights(300, 4)).verdict == "unbiased"
+    few = insidebias(fair, lights(5, 6))
+    assert few.is_below  # the paper's rule would raise an alarm
+    assert few.verdict == "not distinguishable"
+
+
+def test_chance_seldom_raises_an_alarm_where_the_threshold_alone_often_does() -> None:
+    rng = np.random.default_rng(0)
+    said = [compare(drawn(1, 1, 1, count=5, rng=rng), resamples=200, seed=at) for at in range(300)]
+    assert np.mean([one.is_below for one in said]) > 0.5
+    assert np.mean([one.verdict == "biased" for one in said]) <= 0.10
+
+
+@pytest.mark.parametrize("means", [(1, 1, 1), (1, 0.95, 0.9), (1, 0.6, 0.5)])
+@pytest.mark.parametrize("count", [5, 30])
+def test_the_interval_holds_the_true_ratio_nearly_as_often_as_it_says(
+    means: tuple[float, ...], count: int
+) -> None:
+    rng = np.random.default_rng(1)
+    found = [
+        compare(drawn(*means, count=count, rng=rng), resamples=200, seed=at).decisive
+        for at in range(150)
+    ]
+    assert np.mean([(one.low or 0) <= min(means) <= (one.high or 0) for one in found]) >= 0.85
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    groups = lights(20, 7)
+    one, same, other = (insidebias(seeing(1.0, 0.8, 0.9), groups, seed=seed) for seed in (0, 0, 1))
+    assert one == same
+    assert one.ratio == other.ratio
+    assert one.decisive.low != other.decisive.low
+
+
+def test_the_p_value_is_that_of_all_exchanges_when_they_can_be_counted() -> None:
+    # Two groups of two: of the six ways to deal them, two (the groups and their mirror) are as far
+    # apart as 1, 1 against 4, 4.
+    values = (np.array([[1.0], [1.0]]), np.array([[4.0], [4.0]]))
+    found = compare(
+        Excitement(("a", "b"), ("layer",), (1,), (True,), (values,), "image"), resamples=20_000
+    )
+    assert found.decisive.p_value == pytest.approx(1 / 3, abs=0.01)
+    assert found.decisive.by_chance == 1.0
+    assert found.verdict == "not distinguishable"
+
+
+def test_a_group_that_some_resamples_show_as_silent_has_a_wide_interval() -> None:
+    values = (np.array([[0.0], [0.0], [0.0], [4.0]]), np.full((4, 1), 4.0))
+    found = compare(Excitement(("a", "b"), ("layer",), (1,), (True,), (values,), "image"))
+    assert found.decisive.low == pytest.approx(0)
+    assert found.decisive.high == 1
+
+
+def test_samples_are_drawn_from_each_group() -> None:
+    excited = excitement(seeing(1.0, 1.0, 1.0), lights(30, 8))
+    few = excited.sample(5, np.random.default_rng(0))
+    assert [len(part) for part in few.values[0]] == [5, 5, 5]
+    assert all(
+        np.isin(some, every).all()
+        for some, every in zip(few.values[0], excited.values[0], strict=True)
+    )
+    for wrong in (1, 31):
+        with pytest.raises(SettingError, match="2 images of each group or more, and 30 at most"):
+            excited.sample(wrong, np.random.default_rng(0))
+
+
+def test_of_large_images_only_one_number_a_layer_is_kept() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)
+    )
+    groups = {name: torch.rand(6, 1, 64, 64) for name in "ab"}
+    assert [part.shape for part in excitement(network, groups).values[0]] == [(6, 1), (6, 1)]
+    assert [part.shape for part in excitement(network, groups, order="group").values[0]] == [
+        (6, 8),
+        (6, 8),
+    ]
+
+
+# -- mistakes --------------------------------------------------------------------------------------
+
+
+def nan(groups: Groups) -> Groups:
+    groups["green"][0, 0, 0, 0] = np.nan
+    return groups
+
+
+MISTAKES: dict[str, tuple[Callable[[Groups], dict[str, Any]], type[InputError], str]] = {
+    "one group": (lambda groups: {"red": groups["red"]}, DataError, "two or more; got 1"),
+    "a group without images": (
+        lambda groups: {**groups, "none": np.zeros((0, 3, 4, 4))},
+        DataError,
+        "Group 'none' has no image",
+    ),
+    "a group of one image": (
+        lambda groups: {**groups, "one": np.zeros((1, 3, 4, 4))},
+        DataError,
+        "Group 'one' has one image only",
+    ),
+    "another size": (
+        lambda groups: {**groups, "large": np.zeros((5, 3, 8, 8))},
+        DataError,
+        "Images of group 'large' are 3 × 8 × 8, those of group 'red' 3 × 4 × 4",
+    ),
+    "no images at all": (
+        lambda groups: {**groups, "flat": np.zeros(7)},
+        DataError,
+        r"Group 'flat' has the shape \(7,\)",
+    ),
+    "not a number": (nan, DataError, "Group 'green' has pixels that are not finite"),
+    "wrong channels": (
+        lambda groups: {name: images[:, :1] for name, images in groups.items()},
+        ModelError,
+        r"does not take images of shape \(1, 4, 4\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "kind", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_wrong_groups_are_told_in_a_sentence(
+    change: Callable[[Groups], dict[str, Any]], kind: type[InputError], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        insidebias(seeing(1.0, 1.0, 1.0), change(lights(5, 0)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tau": 0}, "τ lies above 0"),
+        ({"tau": 1.5}, "got 1.5"),
+        ({"resamples": 10}, "100 resamples or more"),
+        ({"batch": 0}, "1 image or more"),
+        ({"order": "layer"}, "got 'layer'"),
+        ({"seed": -1}, "whole number from 0; got -1"),
+    ],
+)
+def test_wrong_settings_are_told_in_a_sentence(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        insidebias(seeing(1.0, 1.0, 1.0), lights(5, 0), **settings)
+
+
+class Failing(nn.Module):
+    """Takes one image, or so many at a time, and raises without a word otherwise."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > self.most:
+            raise AssertionError
+        return 2 * torch.relu(images.mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("most", "words"), [(0, "does not take images of shape"), (1, "failed on images of group '")]
+)
+def test_whatever_a_network_raises_is_told_with_its_place(most: int, words: str) -> None:
+    with pytest.raises(
+        ModelError, match=words + r".*\(AssertionError; .*test_insidebias\.py:\d+\)"
+    ):
+        insidebias(Failing(most), lights(5, 0))
+
+
+def test_a_network_without_activations_is_refused() -> None:
+    with pytest.raises(ModelError, match="no hidden layer with an activation function"):
+        insidebias(nn.Sequential(nn.Flatten(), nn.Linear(48, 2)), lights(5, 0))
+
+
+def test_a_ratio_of_nothing_or_of_negative_values_is_refused() -> None:
+    with pytest.raises(ModelError, match="some group's λ is not above 0"):
+        insidebias(seeing(-1.0, 1.0, 1.0), lights(5, 0))
+    negative = nn.Sequential(
+        convolution(([-1.0, -1.0, -1.0], 0.0)), nn.Tanh(), nn.Flatten(), nn.Linear(16, 2)
+    )
+    with pytest.raises(ModelError, match="negative values"):
+        insidebias(negative, lights(5, 0))
+
+
+def test_a_dead_layer_that_does_not_decide_has_no_ratio_and_does_no_harm() -> None:
+    network = nn.Sequential(
+        *list(seeing(1.0, 1.0, 1.0))[:4],
+        linear(torch.tensor([[-1.0]]), torch.zeros(1)),
+        nn.ReLU(),
+        nn.Linear(1, 2),
+    )
+    found = insidebias(network, lights(5, 0))
+    assert found.layers[1].ratio is None
+    assert found.to_dict()["layers"][1]["low"] is None
+    assert [curve[1] for curve in found.curves.values()] == [0, 0, 0]
+
+
+def test_values_that_are_not_finite_inside_the_network_are_told() -> None:
+    with pytest.raises(ModelError, match="not finite for images of group 'red'"):
+        insidebias(seeing(float("inf"), 1.0, 1.0), lights(5, 0))
+
+
+# -- the experiment --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder with a hundred and twenty made-up digits."""
+    rng = np.random.default_rng(0)
+    x, y = (
+        rng.integers(0, 255, size=(120, 28, 28)).astype(np.uint8),
+        np.arange(120, dtype=np.uint8) % 10,
+    )
+    np.savez(tmp_path / "mnist.npz", x_train=x[:60], y_train=y[:60], x_test=x[60:], y_test=y[60:])
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("few_digits")
+def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> None:
+    chosen, plan = ColoredMNIST(), Plan()
+    jobs = [job for stage in chosen.stages(plan) for job in stage]
+    small = {"images": 40, "epochs": 1, "counts": [5, 8], "draws": 2, "resamples": 100}
+    results = {}
+    for job in jobs:
+        result = insidebias_work.look({**job.settings, **small}, {})
+        result["samples"]["100"] = result["samples"]["8"]
+        results[job.id] = json.loads(json.dumps(result, allow_nan=False))
+    assert [result["learnt"] for result in results.values()] == [40] * 4
+    table = chosen.table(plan, Outcome(results, {}, {}))
+    ratios = {cell.method: cell.values for cell in table.cells if cell.measure == "ratio"}
+    assert {kind: len(values) for kind, values in ratios.items()} == {
+        "red": 1,
+        "green": 1,
+        "blue": 1,
+        "unbiased": 1,
+    }
+    assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
+    text = markdown(table.to_document())
+    assert "Figure 3" in text
+    assert text.count("Figure 4, coloured digits") == 4
+    assert "Digits from mnist.npz." in text
+
+
+def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased() -> None:
+    for repeats, unbiased in ((1, 3), (5, 5)):
+        ids = [
+            job.id
+            for stage in ColoredMNIST().stages(Plan(scale="full", repeats=repeats))
+            for job in stage
+        ]
+        assert sum("unbiased" in name for name in ids) == unbiased
+        assert len(ids) == 30 + unbiased
+
+
+def test_the_public_name_is_the_function() -> None:
+    assert isinstance(insidebias(seeing(1.0, 1.0, 1.0), lights(5, 0)), InsideBias)
+
+
+# -- the control of brightness ---------------------------------------------------------------------
+
+
+def test_images_are_made_as_bright_as_all_are_on_average() -> None:
+    groups = {
+        "dark": np.full((2, 3, 4, 4), 50, dtype=np.uint8),
+        "bright": np.full((1, 3, 4, 4), 200, dtype=np.uint8),
+    }
+    even = even_brightness(groups)
+    assert {name: (images.dtype, images.shape) for name, images in even.items()} == {
+        name: (images.dtype, images.shape) for name, images in groups.items()
+    }
+    assert all((images == 100).all() for images in even.values())  # (50 + 50 + 200) / 3
+    numbers = even_brightness(
+        {name: (images / 255).astype(np.float32) for name, images in groups.items()}
+    )
+    assert all(np.allclose(images, 100 / 255) for images in numbers.values())
+    black = even_brightness(
+        {
+            "black": np.zeros((1, 3, 2, 2), dtype=np.uint8),
+            "white": np.full((1, 3, 2, 2), 255, dtype=np.uint8),
+        }
+    )
+    assert (black["black"] == 0).all()  # no factor makes it bright
+    assert (black["white"] == 128).all()
+
+
+@given(
+    arrays(np.uint8, (4, 3, 3, 3), elements=st.integers(0, 255)),
+    arrays(np.uint8, (3, 3, 3, 3), elements=st.integers(0, 255)),
+)
+def test_even_images_are_images_and_order_of_pixels_stays(
+    first: npt.NDArray[np.uint8], second: npt.NDArray[np.uint8]
+) -> None:
+    groups = {"first": first, "second": second}
+    for name, images in even_brightness(groups).items():
+        assert images.dtype == np.uint8
+        for before, after in zip(groups[name], images, strict=True):
+            in_order = np.argsort(before.ravel(), kind="stable")
+            assert (np.diff(after.ravel()[in_order].astype(int)) >= 0).all()

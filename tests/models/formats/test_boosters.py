@@ -1,0 +1,343 @@
+"""Model files of XGBoost and LightGBM: the same probabilities as the classifier that wrote them,
+and no crash on a damaged file.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.models.formats.booster_text import from_ubjson
+from fairprobe.models.formats.boosters import open_lightgbm, open_xgboost
+
+RNG = np.random.default_rng(5)
+N = 200
+WORDS = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 80, N).astype(float),
+        "sex": RNG.choice(["female", "male"], N),
+        "grade": RNG.choice([3, 5, 9], N),
+        "hours": RNG.normal(40, 10, N),
+    }
+)
+CATEGORICAL = WORDS.astype({"sex": "category", "grade": "category"})
+NUMBERS = WORDS[["age", "hours"]]
+ARRAY = NUMBERS.to_numpy()
+BINARY = (
+    (WORDS["age"] + 20 * (WORDS["sex"] == "male") + 4 * WORDS["grade"] > 80).astype(int).to_numpy()
+)
+THREE = np.digitize(WORDS["age"], [35, 60])
+
+
+def xgb(**settings: Any) -> xgboost.XGBClassifier:
+    return xgboost.XGBClassifier(n_estimators=4, max_depth=3, n_jobs=1, **settings)
+
+
+def lgbm(**settings: Any) -> Any:
+    return lightgbm.LGBMClassifier(
+        n_estimators=4, min_child_samples=5, verbose=-1, n_jobs=1, **settings
+    )
+
+
+def softmax(scores: Any) -> Any:
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+# -- the same answers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+@pytest.mark.parametrize("labels", [BINARY, THREE], ids=["binary", "three classes"])
+def test_an_xgboost_file_answers_as_its_classifier(
+    suffix: str, labels: Any, tmp_path: Path
+) -> None:
+    model = xgb().fit(NUMBERS, labels)
+    model.save_model(tmp_path / f"model.{suffix}")
+    opened = open_xgboost(tmp_path / f"model.{suffix}")
+    assert (opened.takes, opened.width, opened.columns, opened.outputs) == (
+        "numbers",
+        2,
+        ("age", "hours"),
+        "probabilities",
+    )
+    assert opened.network is None
+    assert "trees" in opened.why
+    theirs, ours = model.predict_proba(NUMBERS), opened.ask(ARRAY)
+    np.testing.assert_allclose(ours, theirs[:, 1] if ours.ndim == 1 else theirs, atol=1e-6)
+
+
+def test_xgboost_objectives_that_answer_scores_or_classes_are_asked_for_scores(
+    tmp_path: Path,
+) -> None:
+    data = xgboost.DMatrix(ARRAY, label=BINARY)
+    xgboost.train({"objective": "binary:logitraw", "nthread": 1}, data, 4).save_model(
+        tmp_path / "raw.json"
+    )
+    opened = open_xgboost(tmp_path / "raw.json")
+    assert (opened.outputs, opened.columns) == ("logits", None)
+    labelled = xgboost.train(
+        {"objective": "multi:softmax", "num_class": 3, "nthread": 1},
+        xgboost.DMatrix(ARRAY, label=THREE),
+        4,
+    )
+    labelled.save_model(tmp_path / "classes.json")
+    opened = open_xgboost(tmp_path / "classes.json")
+    assert opened.outputs == "logits"
+    np.testing.assert_array_equal(
+        softmax(opened.ask(ARRAY)).argmax(axis=1), labelled.predict(xgboost.DMatrix(ARRAY))
+    )
+
+
+def test_xgboost_with_early_stopping_answers_up_to_the_best_round(tmp_path: Path) -> None:
+    noise = RNG.integers(0, 2, N)
+    model = xgboost.XGBClassifier(n_estimators=40, early_stopping_rounds=2, n_jobs=1)
+    model.fit(ARRAY[:100], noise[:100], eval_set=[(ARRAY[100:], noise[100:])], verbose=False)
+    model.save_model(tmp_path / "stopped.json")
+    np.testing.assert_allclose(
+        open_xgboost(tmp_path / "stopped.json").ask(ARRAY),
+        model.predict_proba(ARRAY)[:, 1],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_an_xgboost_file_that_knows_categories_takes_words(suffix: str, tmp_path: Path) -> None:
+    model = xgb(enable_categorical=True).fit(CATEGORICAL, BINARY)
+    model.save_model(tmp_path / f"model.{suffix}")
+    opened = open_xgboost(tmp_path / f"model.{suffix}")
+    assert opened.takes == "words"
+    np.testing.assert_allclose(
+        opened.ask(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-6
+    )
+    with pytest.raises(ModelError, match="column sex"):
+        opened.ask(WORDS.drop(columns="sex"))
+
+
+@pytest.mark.parametrize("booster", ["dart", "gblinear"])
+def test_other_boosters_of_xgboost_are_read(booster: str, tmp_path: Path) -> None:
+    model = (
+        xgb(booster=booster)
+        if booster == "dart"
+        else xgboost.XGBClassifier(booster=booster, n_estimators=4, n_jobs=1)
+    )
+    model.fit(ARRAY, BINARY).save_model(tmp_path / "model.ubj")
+    np.testing.assert_allclose(
+        open_xgboost(tmp_path / "model.ubj").ask(ARRAY), model.predict_proba(ARRAY)[:, 1], atol=1e-6
+    )
+
+
+def test_the_binary_form_says_the_same_as_json(tmp_path: Path) -> None:
+    model = xgb(enable_categorical=True).fit(CATEGORICAL, BINARY)
+    for suffix in ("json", "ubj"):
+        model.save_model(tmp_path / f"model.{suffix}")
+    ours = from_ubjson((tmp_path / "model.ubj").read_bytes())
+    theirs = json.loads((tmp_path / "model.json").read_text())
+    assert ours["learner"]["objective"] == theirs["learner"]["objective"]
+    first, second = (
+        told["learner"]["gradient_booster"]["model"]["trees"][0] for told in (ours, theirs)
+    )
+    np.testing.assert_allclose(
+        first["split_conditions"], second["split_conditions"], rtol=1e-6, atol=1e-30
+    )
+    assert first["left_children"] == second["left_children"]
+
+
+@pytest.mark.parametrize("labels", [BINARY, THREE], ids=["binary", "three classes"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_lightgbm_file_answers_as_its_classifier(
+    labels: Any, named: bool, tmp_path: Path
+) -> None:
+    table = NUMBERS if named else ARRAY
+    model = lgbm().fit(table, labels)
+    model.booster_.save_model(tmp_path / "model.txt")
+    opened = open_lightgbm(tmp_path / "model.txt")
+    assert (opened.takes, opened.width, opened.columns) == (
+        "numbers",
+        2,
+        ("age", "hours") if named else None,
+    )
+    theirs, ours = model.predict_proba(table), opened.ask(ARRAY)
+    np.testing.assert_allclose(ours, theirs[:, 1] if ours.ndim == 1 else theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rf", "dart", "goss"])
+def test_other_kinds_of_lightgbm_are_read(kind: str, tmp_path: Path) -> None:
+    bagging = {"subsample": 0.7, "subsample_freq": 1} if kind == "rf" else {}
+    model = lgbm(boosting_type=kind, **bagging).fit(ARRAY, BINARY)
+    model.booster_.save_model(tmp_path / "model.txt")
+    np.testing.assert_allclose(
+        open_lightgbm(tmp_path / "model.txt").ask(ARRAY),
+        model.predict_proba(ARRAY)[:, 1],
+        atol=1e-9,
+    )
+
+
+def test_a_lightgbm_file_that_knows_categories_takes_words(tmp_path: Path) -> None:
+    model = lgbm().fit(CATEGORICAL, BINARY)
+    model.booster_.save_model(tmp_path / "model.txt")
+    opened = open_lightgbm(tmp_path / "model.txt")
+    assert opened.takes == "words"
+    np.testing.assert_allclose(
+        opened.ask(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-9
+    )
+
+
+def test_trees_of_a_single_leaf_are_read(tmp_path: Path) -> None:
+    model = lgbm().set_params(min_child_samples=N).fit(ARRAY, BINARY)
+    model.booster_.save_model(tmp_path / "model.txt")
+    np.testing.assert_allclose(
+        open_lightgbm(tmp_path / "model.txt").ask(ARRAY), model.predict_proba(ARRAY)[:, 1]
+    )
+
+
+# -- files that are no model -----------------------------------------------------------------------
+
+
+class Evil:
+    """Pickles to a command that writes a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return exec, (f"open({str(self.marker)!r}, 'w').close()",)
+
+
+@pytest.mark.parametrize(
+    ("name", "opener"),
+    [("m.json", open_xgboost), ("m.ubj", open_xgboost), ("m.txt", open_lightgbm)],
+)
+def test_a_pickle_in_disguise_is_never_run(
+    name: str, opener: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(pickle.dumps(Evil(tmp_path / "marker")))
+    with pytest.raises(ModelError, match="is no"):
+        opener(tmp_path / name)
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("opener", [open_xgboost, open_lightgbm])
+def test_a_missing_file_a_folder_and_an_empty_file_are_told_apart(
+    opener: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").touch()
+    for path, told in (
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "empty", "is empty"),
+    ):
+        with pytest.raises(FairprobeError, match=told):
+            opener(path)
+
+
+def test_regressors_are_refused_with_advice(tmp_path: Path) -> None:
+    xgboost.XGBRegressor(n_estimators=2, n_jobs=1).fit(ARRAY, BINARY).save_model(
+        tmp_path / "model.json"
+    )
+    with pytest.raises(ModelError, match="'reg:squarederror', which gives no class probabilities"):
+        open_xgboost(tmp_path / "model.json")
+    lightgbm.LGBMRegressor(n_estimators=2, verbose=-1, n_jobs=1).fit(
+        ARRAY, BINARY
+    ).booster_.save_model(tmp_path / "model.txt")
+    with pytest.raises(ModelError, match="'regression', which gives no class probabilities"):
+        open_lightgbm(tmp_path / "model.txt")
+
+
+def test_json_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    for text in (
+        "{}",
+        '{"learner": {}}',
+        '{"learner": [1]}',
+        '{"learner"',
+        "[]",
+        '{"a": 1}',
+        "{" * 5000,
+    ):
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises(ModelError) as caught:
+            open_xgboost(tmp_path / "model.json")
+        assert "\n" not in str(caught.value)
+
+
+TREE_DAMAGE: list[tuple[str, int, int]] = [
+    ("left_children", 0, 10**6),
+    ("right_children", 0, -7),
+    ("parents", 1, 5),
+    ("split_indices", 0, 99),
+    ("left_children", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("field", "at", "value"), TREE_DAMAGE)
+def test_xgboost_trees_that_lead_nowhere_are_refused(
+    field: str, at: int, value: int, tmp_path: Path
+) -> None:
+    told = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    told["learner"]["gradient_booster"]["model"]["trees"][0][field][at] = value
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError, match="tree 0 has nodes that lead nowhere"):
+        open_xgboost(tmp_path / "model.json")
+
+
+TEXT_DAMAGE: list[tuple[str, str, str]] = [
+    ("left_child=", "left_child=999", "lead nowhere"),
+    ("split_feature=", "split_feature=9 ", "expected"),
+    ("num_leaves=", "num_leaves=9", "expected"),
+    ("max_feature_idx=3", "max_feature_idx=7", "does not describe 8 columns"),
+    ("leaf_value=", "leaf_value=x", "could not convert"),
+    ("num_tree_per_iteration=1", "num_tree_per_iteration=3", "not so many for each round"),
+    ("cat_boundaries=0", "cat_boundaries=5", "categories that are not there"),
+    ("end of trees", "end", "ends too early"),
+    ("threshold=", "shreshold=", "'threshold' is missing"),
+    ("objective=binary", "objective=%n%n", "objective cannot be read"),
+    ("tree\n", "bush\n", "first line is not 'tree'"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), TEXT_DAMAGE)
+def test_damaged_lightgbm_files_are_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
+    text = lgbm().fit(CATEGORICAL, BINARY).booster_.model_to_string()
+    assert old in text
+    (tmp_path / "model.txt").write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match=told):
+        open_lightgbm(tmp_path / "model.txt")
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj", "txt"])
+def test_a_file_cut_short_anywhere_or_with_wrong_bytes_never_ends_the_program(
+    suffix: str, tmp_path: Path
+) -> None:
+    """The libraries' own readers crash on a good part of these."""
+    path = tmp_path / f"model.{suffix}"
+    if suffix == "txt":
+        lgbm().fit(ARRAY, BINARY).booster_.save_model(path)
+    else:
+        xgb().fit(ARRAY, BINARY).save_model(path)
+    opener = open_lightgbm if suffix == "txt" else open_xgboost
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    end = whole.index(b"end of parameters") if suffix == "txt" else len(whole)
+    for share in np.linspace(0.01, 0.99, 25):
+        path.write_bytes(whole[: int(end * share)])
+        with pytest.raises(ModelError) as caught:
+            opener(path)
+        assert "\n" not in str(caught.value)
+    for _ in range(40):
+        damaged = bytearray(whole)
+        damaged[rng.integers(0, end)] = rng.integers(0, 256)
+        path.write_bytes(damaged)
+        try:
+            answer = opener(path).ask(ARRAY)
+        except ModelError:
+            continue
+        assert len(answer) == N

@@ -1,0 +1,448 @@
+"""Keras files: the network inside, and files that are refused with nothing of theirs run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fairprobe.arrays import Rows
+from fairprobe.errors import FairprobeError, ModelError, StorageError
+from fairprobe.models import TorchModel
+from fairprobe.models.formats.keras_file import open_keras
+from fairprobe.models.formats.onnx_file import open_onnx
+from fairprobe.models.formats.torch_file import open_torch
+from tests.model_files import WRITERS, dense, keras_on_torch, save_keras, write_keras
+
+keras = keras_on_torch()
+layers = keras.layers
+
+
+def rows(count: int = 40, width: int = 12) -> Rows:
+    return np.random.default_rng(1).normal(scale=2, size=(count, width)).astype(np.float32)
+
+
+def saved(model: Any, path: Path) -> Path:
+    save_keras(model, path)
+    return path
+
+
+def keras_answers(model: Any, x: Any) -> Rows:
+    with torch.no_grad():
+        answer: Rows = model(x, training=False).numpy()
+    return answer
+
+
+# -- the same network ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "final", [None, nn.Softmax(dim=1), nn.Sigmoid()], ids=["logits", "softmax", "sigmoid"]
+)
+def test_a_dense_network_is_read_back_bit_for_bit(tmp_path: Path, final: nn.Module | None) -> None:
+    network = dense(13, 64, 32, 16, 8, 4, 1 if isinstance(final, nn.Sigmoid) else 2, final=final)
+    opened = open_keras(write_keras(network, tmp_path / "net.keras"))
+    assert (opened.kind, opened.name, opened.takes, opened.width, opened.why) == (
+        "Keras file",
+        "net.keras",
+        "numbers",
+        13,
+        "",
+    )
+    assert isinstance(opened.network, nn.Sequential)
+    x = rows(width=13)
+    assert torch.equal(opened.network(torch.from_numpy(x)), network(torch.from_numpy(x)))
+    np.testing.assert_allclose(
+        opened.ask(x), network(torch.from_numpy(x)).detach(), rtol=1e-4, atol=1e-5
+    )
+    ours = TorchModel(opened.network, outputs=opened.outputs)
+    assert (
+        ours.layers(x)
+        == TorchModel(network).layers(x)
+        == {
+            "1": 64,
+            "3": 32,
+            "5": 16,
+            "7": 8,
+            "9": 4,
+        }
+    )
+    assert ours.outputs(x) == ("logits" if final is None else "probabilities")
+
+
+@pytest.mark.parametrize("final", [None, nn.Sigmoid()], ids=["logits", "sigmoid"])
+def test_one_network_is_the_same_from_every_kind_of_file(
+    tmp_path: Path, final: nn.Module | None
+) -> None:
+    network = dense(13, 64, 32, 16, 8, 4, 2 if final is None else 1, final=final)
+    read = {".onnx": open_onnx, ".keras": open_keras, ".pt": open_torch, ".pt2": open_torch}
+    assert set(read) == set(WRITERS)
+    x = rows(width=13)
+    expected, gradient = (
+        TorchModel(network).probabilities(x),
+        TorchModel(network).gradient(torch.ones_like, x, layer="5"),
+    )
+    for suffix, write in WRITERS.items():
+        opened = read[suffix](write(network, tmp_path / f"net{suffix}"))
+        assert opened.network is not None
+        model = TorchModel(opened.network, outputs=opened.outputs)
+        np.testing.assert_array_equal(model.probabilities(x), expected)
+        np.testing.assert_array_equal(model.gradient(torch.ones_like, x, layer="5"), gradient)
+
+
+def functional() -> Any:
+    start = keras.Input((12,))
+    z = layers.Dense(6, activation="tanh")(start)
+    z = layers.ReLU()(layers.Dropout(0.5)(layers.Dense(4, use_bias=False)(z)))
+    return keras.Model(start, layers.Softmax()(layers.Dense(3)(z)))
+
+
+def test_a_functional_model_of_layers_in_a_row_is_a_chain(tmp_path: Path) -> None:
+    model = functional()
+    opened = open_keras(saved(model, tmp_path / "net.keras"))
+    assert opened.network is not None
+    kinds = [nn.Linear, nn.Tanh, nn.Linear, nn.ReLU, nn.Linear, nn.Softmax]
+    assert [type(piece) for piece in opened.network] == kinds  # type: ignore[attr-defined]
+    np.testing.assert_allclose(
+        opened.network(torch.from_numpy(rows())).detach(),
+        keras_answers(model, rows()),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+def residual() -> Any:
+    start = keras.Input((12,))
+    z = layers.BatchNormalization()(layers.Dense(6, activation="relu")(start))
+    z = layers.LeakyReLU()(layers.Add()([z, layers.Dense(6, activation="gelu")(z)]))
+    return keras.Model(start, layers.Dense(3, activation="softmax")(z))
+
+
+def convolutional() -> Any:
+    pieces = [
+        keras.Input((12,)),
+        layers.Reshape((3, 4, 1)),
+        layers.Conv2D(4, 2, activation="relu", padding="same"),
+    ]
+    return keras.Sequential(
+        [
+            *pieces,
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(6, activation="silu"),
+            layers.Dense(2),
+        ]
+    )
+
+
+def images() -> Any:
+    return keras.Sequential(
+        [
+            keras.Input((3, 4)),
+            layers.Conv1D(5, 2, activation="relu"),
+            layers.Flatten(),
+            layers.Dense(2),
+        ]
+    )
+
+
+MORE = {
+    "residual": (residual, [6, 6, 6]),
+    "convolutional": (convolutional, [48, 6]),
+    "images": (images, [10]),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_any_other_model_is_a_white_box_too(tmp_path: Path, name: str) -> None:
+    keras.utils.set_random_seed(1)
+    make, neurons = MORE[name]
+    source = make()
+    opened = open_keras(saved(source, tmp_path / "net.keras"))
+    assert opened.network is not None
+    assert opened.width == 12
+    x = rows()
+    given = x.reshape(-1, 3, 4) if name == "images" else x
+    np.testing.assert_allclose(opened.ask(x), keras_answers(source, given), rtol=1e-4, atol=1e-5)
+    model = TorchModel(opened.network, outputs=opened.outputs)
+    assert list(model.layers(x).values()) == neurons
+    step = 1e-2  # the gradient against differences of the model's own answers
+    gradient = model.gradient(lambda p: torch.eye(p.shape[1])[1].expand_as(p), x[:4])
+    for column in range(3):
+        shift = np.eye(12, dtype=np.float32)[column] * step
+        slope = (
+            model.probabilities(x[:4] + shift)[:, 1] - model.probabilities(x[:4] - shift)[:, 1]
+        ) / (2 * step)
+        np.testing.assert_allclose(gradient[:, column], slope, atol=5e-3)
+    for layer in model.layers(x):
+        assert np.isfinite(model.gradient(torch.ones_like, x, layer=layer)).all()
+
+
+def test_an_input_for_each_column_takes_its_column(tmp_path: Path) -> None:
+    inputs = [keras.Input((1,), name=name) for name in ("age", "sex", "hours")]
+    model = keras.Model(inputs, layers.Dense(2, activation="softmax")(layers.Concatenate()(inputs)))
+    opened = open_keras(saved(model, tmp_path / "net.keras"))
+    assert opened.columns == ("age", "sex", "hours")
+    assert opened.width == 3
+    x = rows(width=3)
+    np.testing.assert_allclose(
+        opened.ask(x), keras_answers(model, [x[:, :1], x[:, 1:2], x[:, 2:]]), rtol=1e-5
+    )
+
+
+# -- files that are no good ------------------------------------------------------------------------
+
+
+class Evil:
+    """An object whose pickle makes a folder when it is opened."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
+class Doubled(keras.layers.Layer):  # type: ignore[misc, name-defined]
+    """A layer of somebody's own."""
+
+    def call(self, x: Any) -> Any:
+        return x * 2
+
+
+def plain(path: Path) -> Path:
+    return saved(
+        keras.Sequential([keras.Input((12,)), layers.Dense(4, activation="relu"), layers.Dense(2)]),
+        path,
+    )
+
+
+def of(*pieces: Any, size: tuple[int | None, ...] = (12,)) -> Callable[[Path], Any]:
+    return lambda path: saved(keras.Sequential([keras.Input(size), *pieces]), path)
+
+
+def two_outputs(path: Path) -> Path:
+    start = keras.Input((12,))
+    return saved(keras.Model(start, [layers.Dense(2)(start), layers.Dense(2)(start)]), path)
+
+
+def changed(part: str, change: Callable[[bytes], bytes | None]) -> Callable[[Path], None]:
+    """A whole file with one entry written anew, or left out."""
+
+    def make(path: Path) -> None:
+        plain(path)
+        with zipfile.ZipFile(path) as file:
+            entries = {name: file.read(name) for name in file.namelist()}
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in entries.items():
+                new = change(content) if name == part else content
+                if new is not None:
+                    file.writestr(name, new)
+
+    return make
+
+
+def with_layer(**changes: Any) -> Callable[[Path], None]:
+    """The configuration of the first dense layer changed."""
+
+    def change(content: bytes) -> bytes:
+        config = json.loads(content)
+        layer = next(
+            layer for layer in config["config"]["layers"] if layer["class_name"] == "Dense"
+        )
+        inner = changes.get("config", {})
+        layer.update({**changes, "config": {**layer["config"], **inner}})
+        return json.dumps(config).encode()
+
+    return changed("config.json", change)
+
+
+def cut(path: Path) -> None:
+    plain(path)
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def flipped(path: Path) -> None:
+    plain(path)
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        start = file.getinfo("model.weights.h5").header_offset
+    content[start + 3000] ^= 255
+    path.write_bytes(content)
+
+
+MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = {
+    "no file": (lambda path: None, StorageError, "No such file"),
+    "a folder": (lambda path: path.mkdir(), StorageError, "is a folder"),
+    "empty": (lambda path: path.touch(), StorageError, "is empty"),
+    "text": (
+        lambda path: path.write_text("<html>not found</html>"),
+        ModelError,
+        "no whole Keras file",
+    ),
+    "a pickle": (
+        lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"))),
+        ModelError,
+        "no whole Keras file",
+    ),
+    "the old format": (
+        lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(99)),
+        ModelError,
+        "old HDF5 format",
+    ),
+    "truncated": (cut, ModelError, "no whole Keras file"),
+    "damaged": (flipped, ModelError, "damaged|no whole"),
+    "no configuration": (
+        changed("config.json", lambda content: None),
+        ModelError,
+        "has no config.json",
+    ),
+    "half a configuration": (
+        changed("config.json", lambda content: content[:-40]),
+        ModelError,
+        "no whole Keras file",
+    ),
+    "a configuration of nothing": (
+        changed("config.json", lambda content: b"{}"),
+        ModelError,
+        "Keras cannot open",
+    ),
+    "no weights": (
+        changed("model.weights.h5", lambda content: None),
+        ModelError,
+        "has no model.weights.h5",
+    ),
+    "half the weights": (
+        changed("model.weights.h5", lambda content: content[:999]),
+        ModelError,
+        "Keras cannot open",
+    ),
+    "a Lambda layer": (
+        of(layers.Lambda(lambda x: x * 2), layers.Dense(2)),
+        ModelError,
+        "has a Lambda layer",
+    ),
+    "a Lambda inside a layer": (
+        with_layer(
+            config={"activation": {"class_name": "__lambda__", "config": {"value": "gA=="}}}
+        ),
+        ModelError,
+        "Lambda",
+    ),
+    "a layer of somebody's own": (of(Doubled(), layers.Dense(2)), ModelError, "class Doubled of"),
+    "a class of the system": (
+        with_layer(
+            config={
+                "activation": {
+                    "module": "os",
+                    "class_name": "function",
+                    "config": "mkdir",
+                    "registered_name": "mkdir",
+                }
+            }
+        ),
+        ModelError,
+        "class function of 'os'",
+    ),
+    "a function of Keras that does more": (
+        with_layer(
+            config={
+                "activation": {
+                    "module": "keras.utils",
+                    "class_name": "function",
+                    "config": "get_file",
+                    "registered_name": "x",
+                }
+            }
+        ),
+        ModelError,
+        "keras.utils.function",
+    ),
+    "a layer of torch in a pickle": (
+        with_layer(module="keras.layers", class_name="TorchModuleWrapper"),
+        ModelError,
+        "TorchModuleWrapper",
+    ),
+    "a layer that reads files": (
+        with_layer(module="keras.layers", class_name="StringLookup"),
+        ModelError,
+        "StringLookup",
+    ),
+    "a class without a module": (
+        with_layer(module=None, class_name="Dense"),
+        ModelError,
+        "class Dense of 'None'",
+    ),
+    "two outputs": (two_outputs, ModelError, "has 2 outputs"),
+    "three axes": (of(layers.Reshape((3, 4))), ModelError, r"shape \(5, 3, 4\)"),
+    "any width": (of(layers.Activation("relu"), size=(None,)), ModelError, "how many columns"),
+    "weights of another width": (with_layer(config={"units": 5}), ModelError, "Keras cannot open"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_file_that_is_no_good_is_explained_in_a_sentence(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make, kind, message = MALFORMED[name]
+    make(tmp_path / "model.keras")
+    capfd.readouterr()
+    with pytest.raises(kind, match=message) as caught:
+        open_keras(tmp_path / "model.keras")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    assert capfd.readouterr() == ("", "")
+    assert not (tmp_path / "marker").exists()
+
+
+def test_the_old_format_is_told_by_its_name_too(tmp_path: Path) -> None:
+    (tmp_path / "model.h5").write_bytes(b"anything")
+    with pytest.raises(ModelError, match=r"model\.save"):
+        open_keras(tmp_path / "model.h5")
+
+
+def test_rows_of_another_width_are_refused(tmp_path: Path) -> None:
+    opened = open_keras(plain(tmp_path / "net.keras"))
+    with pytest.raises(ModelError, match="takes rows of 12 columns; it was given 13"):
+        opened.ask(rows(width=13))
+
+
+def test_keras_on_another_back_end_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain(tmp_path / "net.keras")
+    monkeypatch.setattr(
+        keras.src.backend.config, "_BACKEND", "jax"
+    )  # what Keras says when asked; jax itself is not needed
+    with pytest.raises(
+        ModelError, match="Keras runs on jax already; set KERAS_BACKEND=torch before it is imported"
+    ):
+        open_keras(tmp_path / "net.keras")
+
+
+def test_keras_is_started_on_torch_whatever_the_shell_says(tmp_path: Path) -> None:
+    plain(tmp_path / "net.keras")
+    program = (
+        "import pathlib\nfrom fairprobe.models.formats.keras_file import"
+        " open_keras\nprint(open_keras(pathlib.Path('net.keras')).width)"
+    )
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("12\n", "")

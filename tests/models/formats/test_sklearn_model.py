@@ -1,0 +1,619 @@
+"""Classifiers of scikit-learn: the copy in torch answers as they do, words and numbers reach them,
+and files are never trusted.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+import torch
+from lightgbm import LGBMClassifier
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from xgboost import XGBClassifier
+
+from fairprobe.errors import FairprobeError, ModelError, StorageError
+from fairprobe.models import TorchModel
+from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.sklearn_model import (
+    open_encoder_object,
+    open_encoder_skops,
+    open_estimator,
+    open_skops,
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Models as small as these are slower on several."""
+    with threadpool_limits(1):
+        yield
+
+
+RNG = np.random.default_rng(3)
+N = 160
+WORDS = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 80, N).astype(float),
+        "sex": RNG.choice(["female", "male"], N),
+        "job": RNG.choice(["clerk", "cook", "nurse"], N),
+        "hours": RNG.normal(40, 10, N),
+    }
+)
+WORDS.loc[5, "age"] = np.nan
+NUMBERS = WORDS[["age", "hours"]].fillna(40)
+ARRAY = NUMBERS.to_numpy(dtype=np.float32)
+LABELS = np.where(WORDS["hours"] + 8 * (WORDS["sex"] == "male") > 44, "yes", "no")
+THREE = RNG.choice(["a", "b", "c"], N)
+
+
+def mlp(**settings: Any) -> MLPClassifier:
+    return MLPClassifier(
+        **{"hidden_layer_sizes": (8, 4), "max_iter": 15, "random_state": 0, **settings}
+    )
+
+
+def table_steps() -> ColumnTransformer:
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    return ColumnTransformer(
+        [("numbers", numbers, ["age", "hours"]), ("words", OneHotEncoder(), ["sex", "job"])]
+    )
+
+
+def fitted(model: Any, x: Any, y: Any = LABELS) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(x, y)
+
+
+def network_answers(opened: Opened, x: Any) -> Any:
+    assert opened.network is not None, opened.why
+    return TorchModel(opened.network).probabilities(np.asarray(x, dtype=np.float32))
+
+
+# -- MLPClassifier ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+@pytest.mark.parametrize("labels", [LABELS, THREE], ids=["binary", "three classes"])
+def test_an_mlp_is_a_white_box_that_answers_as_itself(activation: str, labels: Any) -> None:
+    model = fitted(mlp(activation=activation), ARRAY, labels)
+    opened = open_estimator(model)
+    assert (opened.takes, opened.width, opened.columns, opened.encode) == ("numbers", 2, None, None)
+    assert opened.classes == tuple(np.unique(labels))
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
+    )
+    np.testing.assert_array_equal(opened.ask(ARRAY), model.predict_proba(ARRAY))
+
+
+def test_the_layers_of_an_mlp_are_named_and_keep_their_width() -> None:
+    opened = open_estimator(fitted(mlp(), ARRAY))
+    assert opened.network is not None
+    assert TorchModel(opened.network).layers(ARRAY) == {"hidden1": 8, "hidden2": 4}
+
+
+def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -> None:
+    model = fitted(mlp(), NUMBERS)
+    opened = open_estimator(model)
+    assert opened.columns == ("age", "hours")
+    np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(NUMBERS), atol=1e-5
+    )
+
+
+class Stubborn(MLPClassifier):  # type: ignore[misc]
+    def predict_proba(self, x: Any) -> Any:
+        return super().predict_proba(x) ** 2
+
+
+def test_an_mlp_that_answers_otherwise_than_its_weights_is_no_white_box() -> None:
+    opened = open_estimator(fitted(Stubborn((4,), max_iter=5), ARRAY))
+    assert opened.network is None
+    assert "answers differently" in opened.why
+
+
+def test_a_search_over_settings_and_a_frozen_model_are_seen_through() -> None:
+    search = fitted(GridSearchCV(mlp(), {"alpha": [0.1, 0.01]}, cv=2), ARRAY)
+    for wrapped in (search, FrozenEstimator(search.best_estimator_)):
+        opened = open_estimator(wrapped)
+        np.testing.assert_allclose(
+            network_answers(opened, ARRAY), search.predict_proba(ARRAY), atol=1e-5
+        )
+
+
+# -- pipelines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("output", ["default", "pandas"])
+def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(
+    nested: bool, output: str
+) -> None:
+    steps = table_steps()
+    if output == "pandas":
+        steps.transformers[1][1].set_params(sparse_output=False)
+        steps.set_output(transform="pandas")
+    end: Any = make_pipeline(MinMaxScaler(), mlp()) if nested else mlp()
+    model = fitted(make_pipeline(steps, "passthrough", end), WORDS)
+    opened = open_estimator(model)
+    assert (opened.takes, opened.columns, opened.classes) == (
+        "words",
+        ("age", "sex", "job", "hours"),
+        ("no", "yes"),
+    )
+    assert opened.encode is not None
+    encoded = opened.encode(WORDS)
+    assert (encoded.dtype, encoded.shape) == (np.float32, (N, 7))
+    np.testing.assert_allclose(
+        network_answers(opened, encoded), model.predict_proba(WORDS), atol=1e-5
+    )
+    np.testing.assert_array_equal(
+        opened.ask(WORDS[["hours", "job", "sex", "age"]]), model.predict_proba(WORDS)
+    )
+
+
+def test_a_pipeline_says_which_column_is_missing() -> None:
+    opened = open_estimator(fitted(make_pipeline(table_steps(), mlp()), WORDS))
+    with pytest.raises(ModelError, match="fitted with the columns sex, job"):
+        opened.ask(WORDS[["age", "hours"]])
+
+
+SCALERS = [
+    (StandardScaler(),),
+    (StandardScaler(with_mean=False), MinMaxScaler((-1, 1))),
+    (StandardScaler(with_std=False), "passthrough"),
+    (RobustScaler(), MaxAbsScaler()),
+    (RobustScaler(with_centering=False, with_scaling=False),),
+    (make_pipeline(MaxAbsScaler(), StandardScaler()),),
+]
+
+
+@pytest.mark.parametrize(
+    "steps", SCALERS, ids=lambda steps: "+".join(str(step)[:30] for step in steps)
+)
+def test_scalers_before_an_mlp_fitted_on_arrays_become_part_of_the_network(
+    steps: tuple[Any, ...],
+) -> None:
+    model = fitted(make_pipeline(*steps, mlp()), ARRAY)
+    opened = open_estimator(model)
+    assert (opened.takes, opened.width, opened.encode) == ("numbers", 2, None)
+    np.testing.assert_allclose(
+        network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("step", [PolynomialFeatures(), MinMaxScaler(clip=True)])
+def test_a_step_that_is_no_scaling_leaves_a_black_box(step: Any) -> None:
+    model = fitted(make_pipeline(step, mlp()), ARRAY)
+    opened = open_estimator(model)
+    assert opened.network is None
+    assert type(step).__name__ in opened.why
+    np.testing.assert_array_equal(opened.ask(ARRAY), model.predict_proba(ARRAY))
+
+
+def test_a_linear_model_has_no_neurons_to_look_at() -> None:
+    for model in (LogisticRegression(), mlp(hidden_layer_sizes=())):
+        opened = open_estimator(fitted(model, ARRAY))
+        assert opened.network is None
+        assert "without a hidden layer" in opened.why
+
+
+# -- black boxes -----------------------------------------------------------------------------------
+
+BLACK_BOXES: dict[str, Callable[[], Any]] = {
+    "forest": lambda: RandomForestClassifier(5, random_state=0),
+    "gradient boosting": lambda: GradientBoostingClassifier(n_estimators=5, random_state=0),
+    "histogram boosting": lambda: HistGradientBoostingClassifier(max_iter=5),
+    "calibrated": lambda: CalibratedClassifierCV(LogisticRegression(), cv=2),
+    "voting": lambda: VotingClassifier(
+        [("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"
+    ),
+    "stacking": lambda: StackingClassifier(
+        [("a", GaussianNB())], RandomForestClassifier(3, random_state=0), cv=2
+    ),
+    "lightgbm": lambda: LGBMClassifier(n_estimators=3, verbose=-1, min_child_samples=5, n_jobs=1),
+}
+
+
+@pytest.mark.parametrize("name", BLACK_BOXES)
+@pytest.mark.parametrize("table", [ARRAY, NUMBERS], ids=["array", "frame"])
+def test_other_classifiers_are_black_boxes_and_survive_a_file(
+    name: str, table: Any, tmp_path: Path
+) -> None:
+    model = fitted(BLACK_BOXES[name](), table)
+    skops.io.dump(model, tmp_path / "model.skops")
+    for opened in (open_estimator(model), open_skops(tmp_path / "model.skops")):
+        assert (opened.takes, opened.network, opened.classes) == ("numbers", None, ("no", "yes"))
+        assert opened.columns == (None if isinstance(table, np.ndarray) else ("age", "hours"))
+        assert type(model).__name__ in opened.why
+        np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(table), atol=1e-6)
+
+
+def test_an_xgboost_classifier_is_a_black_box(tmp_path: Path) -> None:
+    model = XGBClassifier(n_estimators=3, n_jobs=1).fit(NUMBERS, LABELS == "yes")
+    skops.io.dump(model, tmp_path / "model.skops")
+    for opened in (open_estimator(model), open_skops(tmp_path / "model.skops")):
+        assert (opened.takes, opened.columns) == ("numbers", ("age", "hours"))
+        np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
+
+
+CATEGORICAL = WORDS.astype({"sex": "category", "job": "category"})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype"),
+        LGBMClassifier(n_estimators=5, verbose=-1, min_child_samples=5, n_jobs=1),
+        XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1),
+        CalibratedClassifierCV(make_pipeline(table_steps(), LogisticRegression()), cv=2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_classifier_that_knows_categories_takes_words(model: Any) -> None:
+    model.fit(CATEGORICAL, (LABELS == "yes").astype(int))
+    opened = open_estimator(model)
+    assert (opened.takes, opened.columns) == ("words", ("age", "sex", "job", "hours"))
+    np.testing.assert_allclose(
+        opened.ask(WORDS.iloc[:7]), model.predict_proba(CATEGORICAL)[:7], atol=1e-6
+    )
+
+
+class Duck:
+    """A classifier of nobody's kin."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, x: Any) -> Any:
+        return np.tile([0.25, 0.75], (len(x), 1))
+
+
+def test_any_object_with_predict_proba_will_do() -> None:
+    opened = open_estimator(Duck(), name="duck")
+    assert (opened.name, opened.width, opened.classes) == ("duck", None, ("0", "1"))
+    assert opened.ask(ARRAY[:2]).tolist() == [[0.25, 0.75], [0.25, 0.75]]
+
+
+UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
+    ("unfitted", mlp, "has not been fitted"),
+    ("unfitted pipeline", lambda: make_pipeline(table_steps(), mlp()), "has not been fitted"),
+    ("a class", lambda: RandomForestClassifier, "is a class"),
+    ("svc", lambda: SVC().fit(ARRAY, LABELS), "CalibratedClassifierCV"),
+    ("regressor", lambda: LinearRegression().fit(ARRAY, ARRAY[:, 0]), "regressor needs a function"),
+    ("transformer", lambda: StandardScaler().fit(ARRAY), "give it as the encoder"),
+    ("one class", lambda: DecisionTreeClassifier().fit(ARRAY, ["no"] * N), "single class"),
+    (
+        "several outputs",
+        lambda: DecisionTreeClassifier().fit(ARRAY, np.stack([LABELS, THREE], axis=1)),
+        "several questions",
+    ),
+    (
+        "multi-label",
+        lambda: fitted(mlp(), ARRAY, np.stack([LABELS == "yes", THREE == "a"], axis=1)),
+        "several questions",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
+)
+def test_what_is_no_fitted_classifier_is_refused_with_advice(
+    make: Callable[[], Any], told: str
+) -> None:
+    with pytest.raises(ModelError, match=told):
+        open_estimator(make())
+
+
+# -- encoders --------------------------------------------------------------------------------------
+
+
+def test_a_fitted_preprocessor_makes_a_float32_table(tmp_path: Path) -> None:
+    steps = table_steps().fit(WORDS)
+    skops.io.dump(steps, tmp_path / "steps.skops")
+    for encode in (open_encoder_object(steps), open_encoder_skops(tmp_path / "steps.skops")):
+        table = encode(WORDS)
+        assert table.dtype == np.float32
+        np.testing.assert_allclose(table, steps.transform(WORDS), atol=1e-6)
+
+
+def test_a_preprocessor_fitted_on_an_array_is_given_one() -> None:
+    steps = make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="ignore")).fit(ARRAY)
+    assert (
+        open_encoder_object(steps)(pd.DataFrame(ARRAY, columns=["a", "b"])).shape
+        == steps.transform(ARRAY).shape
+    )
+
+
+class Wordy(BaseEstimator):  # type: ignore[misc]
+    def fit(self, x: Any) -> Wordy:
+        self.fitted_ = True
+        return self
+
+    def transform(self, x: Any) -> Any:
+        return np.full((len(x), 1), "word")
+
+
+def test_encoders_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(ModelError, match="give it as the model"):
+        open_encoder_object(fitted(mlp(), ARRAY))
+    with pytest.raises(ModelError, match="not been fitted"):
+        open_encoder_object(StandardScaler())
+    with pytest.raises(ModelError, match="must make numbers"):
+        open_encoder_object(Wordy().fit(WORDS))(WORDS)
+    with pytest.raises(ModelError, match=r"unknown categories \['pilot'\]"):
+        open_encoder_object(table_steps().fit(WORDS))(WORDS.assign(job="pilot"))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_saved_pipeline_is_a_white_box_again(tmp_path: Path) -> None:
+    by_kind = ColumnTransformer(
+        [
+            (
+                "numbers",
+                make_pipeline(SimpleImputer(), StandardScaler()),
+                make_column_selector(dtype_include=float),
+            ),
+            (
+                "words",
+                OneHotEncoder(handle_unknown="ignore"),
+                make_column_selector(dtype_exclude=float),
+            ),
+        ]
+    )
+    model = fitted(make_pipeline(by_kind, mlp()), WORDS)
+    skops.io.dump(model, tmp_path / "pipe.skops")
+    opened = open_skops(tmp_path / "pipe.skops")
+    assert (opened.kind, opened.name, opened.takes) == (
+        "Pipeline with MLPClassifier",
+        "pipe.skops",
+        "words",
+    )
+    assert opened.encode is not None
+    np.testing.assert_allclose(
+        network_answers(opened, opened.encode(WORDS)), model.predict_proba(WORDS), atol=1e-5
+    )
+
+
+def test_a_file_of_another_version_is_opened_in_silence(tmp_path: Path) -> None:
+    model = fitted(mlp(), ARRAY)
+    content = _edited(
+        model,
+        lambda schema: schema.replace(f'\\"{_version()}\\"', '\\"1.2.0\\"').replace(
+            f'"{_version()}"', '"1.2.0"'
+        ),
+    )
+    (tmp_path / "old.skops").write_bytes(content)
+    np.testing.assert_allclose(
+        open_skops(tmp_path / "old.skops").ask(ARRAY), model.predict_proba(ARRAY)
+    )
+
+
+def _version() -> str:
+    import sklearn
+
+    return str(sklearn.__version__)
+
+
+def _edited(model: Any, change: Callable[[str], str]) -> bytes:
+    """A skops file whose table of contents has been tampered with."""
+    source, target = zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            archive.writestr(
+                name, change(content.decode()).encode() if name == "schema.json" else content
+            )
+    return target.getvalue()
+
+
+class Evil:
+    """Pickles to a command that writes a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return exec, (f"open({str(self.marker)!r}, 'w').close()",)
+
+
+class Unknown(BaseEstimator):  # type: ignore[misc]
+    def __init__(self, x: int = 0) -> None:
+        self.x = x
+
+
+def _zip(**files: str) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("_", "."), text)
+    return target.getvalue()
+
+
+def _flipped(content: bytes) -> bytes:
+    """One byte of the weights is another: the archive's checksums notice."""
+    at = content.index(b"NUMPY") + 200
+    return content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :]
+
+
+GOOD = skops.io.dumps(fitted(mlp(), ARRAY))
+OWN_FUNCTION = (
+    '{"__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "content":'
+    ' {"module_path": "os", "function": "system"}, '
+)
+DEEP = (
+    '{"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": [' * 3000
+    + "]}" * 3000
+)
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "no .skops file"),
+    "text": (b"hello", "no .skops file"),
+    "cut short": (GOOD[: len(GOOD) // 2], "cut short"),
+    "no end": (GOOD[:-30], "cut short"),
+    "a pickle": (pickle.dumps({"a": 1}), "is a pickle, and opening a pickle runs"),
+    "another archive": (_zip(readme_txt="hello"), r"has no schema\.json"),
+    "no json": (_zip(schema_json="{"), "no readable .skops file"),
+    "json of something": (_zip(schema_json="[1, 2]"), "no readable .skops file"),
+    "no fields": (_zip(schema_json="{}"), "no readable .skops file"),
+    "too deep": (_zip(schema_json=DEEP), "no readable .skops file"),
+    "a byte is wrong": (_flipped(GOOD), "no readable .skops file"),
+    "an array is missing": (
+        _edited(fitted(mlp(), ARRAY), lambda text: text.replace(".npy", ".npz")),
+        "no readable .skops file",
+    ),
+    "unknown types": (
+        skops.io.dumps(make_pipeline(Unknown(), LogisticRegression())),
+        r"not known to be harmless: .*\.Unknown",
+    ),
+    "os.system": (
+        _zip(schema_json=OWN_FUNCTION + '"protocol": 2, "_skops_version": "0.16"}'),
+        r"os\.system",
+    ),
+    "nearest neighbours": (skops.io.dumps(KNeighborsClassifier().fit(ARRAY, LABELS)), "KDTree"),
+    "a dictionary": (skops.io.dumps({"a": 1}), "no class probabilities|no method"),
+    "unfitted": (skops.io.dumps(mlp()), "not been fitted"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_skops_files_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    content, told = MALFORMED[name]
+    (tmp_path / "model.skops").write_bytes(content)
+    with pytest.raises(FairprobeError, match=told) as caught:
+        open_skops(tmp_path / "model.skops")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="There is no file"):
+        open_skops(tmp_path / "nowhere.skops")
+    with pytest.raises(StorageError, match="is a folder"):
+        open_encoder_skops(tmp_path)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_pickle_in_disguise_is_never_run(wrapped: bool, tmp_path: Path) -> None:
+    content = pickle.dumps(Evil(tmp_path / "marker"))
+    if wrapped:  # as the bytes of an array inside a proper file
+        source, target = zipfile.ZipFile(io.BytesIO(GOOD)), io.BytesIO()
+        with zipfile.ZipFile(target, "w") as archive:
+            for name in source.namelist():
+                archive.writestr(name, content if name.endswith(".npy") else source.read(name))
+        content = target.getvalue()
+    (tmp_path / "model.skops").write_bytes(content)
+    with pytest.raises(ModelError):
+        open_skops(tmp_path / "model.skops")
+    assert not (tmp_path / "marker").exists()
+
+
+def _with_nodes(model: Any, change: Callable[[Any], None], dtype_names: set[str]) -> bytes:
+    """A skops file in which the node arrays of the trees have been changed."""
+    source, target = zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".npy"):
+                array = np.load(io.BytesIO(content))
+                if dtype_names <= set(array.dtype.names or ()):
+                    change(array)
+                    changed = io.BytesIO()
+                    np.save(changed, array)
+                    content = changed.getvalue()
+            archive.writestr(name, content)
+    return target.getvalue()
+
+
+def _set(field: str, value: int) -> Callable[[Any], None]:
+    def change(nodes: Any) -> None:
+        nodes[field][0] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left_child", 10**6), ("right_child", 0), ("feature", 77), ("feature", -5)],
+)
+def test_trees_that_lead_out_of_the_file_are_refused(
+    field: str, value: int, tmp_path: Path
+) -> None:
+    model = RandomForestClassifier(2, random_state=0).fit(ARRAY, LABELS)
+    (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"left_child"}))
+    with pytest.raises(ModelError, match="nodes that lead nowhere"):
+        open_skops(tmp_path / "trees.skops")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("left", 10**6), ("right", 0), ("feature_idx", 77), ("is_categorical", 1)]
+)
+def test_histogram_trees_that_lead_out_of_the_file_are_refused(
+    field: str, value: int, tmp_path: Path
+) -> None:
+    model = HistGradientBoostingClassifier(max_iter=2).fit(ARRAY, LABELS)
+    (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"feature_idx"}))
+    with pytest.raises(ModelError, match="nodes that lead nowhere"):
+        open_skops(tmp_path / "trees.skops")
+
+
+def test_a_saved_histogram_model_with_categories_is_opened(tmp_path: Path) -> None:
+    model = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(
+        CATEGORICAL, LABELS
+    )
+    skops.io.dump(model, tmp_path / "model.skops")
+    opened = open_skops(tmp_path / "model.skops")
+    assert opened.takes == "words"
+    np.testing.assert_allclose(opened.ask(WORDS), model.predict_proba(CATEGORICAL))
+
+
+def test_opening_touches_no_random_numbers() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    open_estimator(fitted(mlp(), ARRAY))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_pipelines_without_a_classifier_at_their_end_are_refused() -> None:
+    with pytest.raises(ModelError, match="give it as the encoder"):
+        open_estimator(Pipeline([("scale", StandardScaler())]).fit(ARRAY))

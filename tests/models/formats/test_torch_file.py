@@ -1,0 +1,631 @@
+"""TorchScript and torch.export files: the network inside, and files that are refused with nothing
+of theirs run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from fairprobe.arrays import Rows
+from fairprobe.errors import FairprobeError, ModelError, StorageError
+from fairprobe.models import TorchModel
+from fairprobe.models.formats.torch_file import open_torch
+from tests.model_files import dense, old_torchscript, write_export, write_torchscript
+
+WRITE: dict[str, Callable[..., Path]] = {
+    "TorchScript file": write_torchscript,
+    "torch.export file": write_export,
+}
+
+
+def rows(count: int = 40, width: int = 12) -> Rows:
+    return np.random.default_rng(1).normal(scale=2, size=(count, width)).astype(np.float32)
+
+
+def answers(network: nn.Module, x: Rows) -> Rows:
+    with torch.no_grad():
+        values: Rows = network(torch.from_numpy(x)).numpy()
+    return values
+
+
+# -- the same network ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize(
+    "final", [None, nn.Softmax(dim=1), nn.Sigmoid()], ids=["logits", "softmax", "sigmoid"]
+)
+def test_a_dense_network_is_read_back_bit_for_bit(
+    tmp_path: Path, kind: str, final: nn.Module | None
+) -> None:
+    network = dense(13, 64, 32, 16, 8, 4, 1 if isinstance(final, nn.Sigmoid) else 2, final=final)
+    opened = open_torch(WRITE[kind](network, tmp_path / "net.bin"))  # the name says nothing
+    assert (opened.kind, opened.name, opened.takes, opened.width, opened.why) == (
+        kind,
+        "net.bin",
+        "numbers",
+        13,
+        "",
+    )
+    assert isinstance(opened.network, nn.Sequential)
+    x = rows(width=13)
+    assert torch.equal(opened.network(torch.from_numpy(x)), network(torch.from_numpy(x)))
+    np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-5, atol=1e-6)
+    ours = TorchModel(opened.network, outputs=opened.outputs)
+    assert (
+        ours.layers(x)
+        == TorchModel(network).layers(x)
+        == {
+            "1": 64,
+            "3": 32,
+            "5": 16,
+            "7": 8,
+            "9": 4,
+        }
+    )
+    assert ours.outputs(x) == ("logits" if final is None else "probabilities")
+
+
+def test_opening_a_file_draws_no_random_number(tmp_path: Path) -> None:
+    path = write_export(dense(5, 4, 2), tmp_path / "net.pt2")
+    torch.manual_seed(3)
+    open_torch(path)
+    after = torch.rand(3)
+    torch.manual_seed(3)
+    assert torch.equal(after, torch.rand(3))
+
+
+class Squeezed(nn.Module):
+    """Dropout, in-place activations, one score for each row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = dense(12, 8, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.dropout(torch.relu_(self.inner[0](x)), 0.5, self.training)
+        x = F.relu(self.inner[2](x.flatten(1)), inplace=True)
+        return torch.sigmoid(self.inner[4](x)).squeeze(-1)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_torchscript, write_export, lambda *args, **more: write_torchscript(*args, script=True)],
+)
+def test_what_does_nothing_is_left_out_of_a_chain(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    network = Squeezed().eval()
+    opened = open_torch(write(network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
+    kinds = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear, nn.Sigmoid]
+    assert opened.network is not None, opened.why
+    assert [type(piece) for piece in opened.network] == kinds  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(answers(opened.network, rows())[:, 0], answers(network, rows()))
+
+
+def write_decomposed(network: nn.Module, path: Path) -> Path:
+    """An export in torch's most basic operators."""
+    program = torch.export.export(
+        network, (torch.zeros(3, 12),), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*LeafSpec", category=FutureWarning)
+        torch.export.save(program.run_decompositions(), path)
+    return path
+
+
+def test_an_exported_program_in_basic_operators_is_the_same_chain(tmp_path: Path) -> None:
+    network = dense(12, 8, 4, 2)
+    opened = open_torch(write_decomposed(network, tmp_path / "net.pt2"))
+    assert isinstance(opened.network, nn.Sequential)
+    np.testing.assert_array_equal(answers(opened.network, rows()), answers(network, rows()))
+
+
+# -- other networks --------------------------------------------------------------------------------
+
+
+class Wide(nn.Module):
+    """Convolution, batch norm, pooling, a residual sum, parts and their concatenation: what a chain
+    is not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.convolution, self.norm = nn.Conv1d(1, 4, 3, padding=1), nn.BatchNorm1d(4)
+        self.first, self.second, self.last = nn.Linear(24, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.shift: Tensor
+        self.register_buffer("shift", torch.arange(12.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (x - self.shift) / 2.0
+        x = torch.relu_(self.norm(self.convolution(x.unsqueeze(1))))
+        left, right = F.max_pool1d(x, 2).chunk(2, dim=1)
+        x = torch.cat([right, left], dim=1).view(x.size(0), -1)
+        x = F.leaky_relu(self.first(x), 0.2)
+        return torch.softmax(self.last(x + F.gelu(self.second(x))), dim=-1)
+
+
+@pytest.mark.parametrize(
+    "how", ["traced", "scripted", "exported", "decomposed", "for three rows", "for one row"]
+)
+def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str) -> None:
+    network, path, example = Wide().eval(), tmp_path / "net.pt", torch.zeros(3, 12)
+    if how in {"traced", "scripted"}:
+        write_torchscript(network, path, example=example, script=how == "scripted")
+    elif how == "decomposed":
+        write_decomposed(network, path)
+    else:
+        write_export(
+            network,
+            path,
+            example=example[:1] if how == "for one row" else example,
+            fixed=how != "exported",
+        )
+    opened = open_torch(path)
+    assert opened.network is not None, opened.why
+    assert opened.width == 12
+    x = rows()
+    np.testing.assert_allclose(
+        answers(opened.network, x), answers(network, x), rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-4, atol=1e-6)
+    ours, theirs = TorchModel(opened.network, outputs=opened.outputs), TorchModel(network)
+    assert list(ours.layers(x).values()) == list(theirs.layers(x).values()) == [48, 6, 6]
+    assert ours.outputs(x) == "probabilities"
+    for ours_name, theirs_name in zip(
+        [*ours.layers(x), None], [*theirs.layers(x), None], strict=True
+    ):
+        gradients = [
+            model.gradient(lambda p: p, x, layer=name)
+            for model, name in ((ours, ours_name), (theirs, theirs_name))
+        ]
+        np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-3, atol=1e-4)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    **{
+        name: getattr(F, name)
+        for name in (
+            "celu",
+            "elu",
+            "gelu",
+            "hardshrink",
+            "hardsigmoid",
+            "hardswish",
+            "hardtanh",
+            "leaky_relu",
+        )
+    },
+    **{
+        name: getattr(F, name)
+        for name in (
+            "logsigmoid",
+            "mish",
+            "relu6",
+            "rrelu",
+            "selu",
+            "silu",
+            "softplus",
+            "softshrink",
+        )
+    },
+    "elu in place": lambda x: F.elu_(x, 0.5),
+    "leaky_relu in place": lambda x: F.leaky_relu_(x, 0.2),
+    "threshold": lambda x: F.threshold(x, 0.1, 0.0),
+    "prelu": nn.PReLU(6, init=0.3),
+    "gelu with tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+class With(nn.Module):
+    """A dense network around one function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function, self.inner = function, dense(12, 6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.inner[2](self.function(self.inner[0](x)))
+        return answer
+
+
+@pytest.mark.parametrize("kind", WRITE)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_is_watched_as_a_layer(tmp_path: Path, kind: str, name: str) -> None:
+    network = With(ACTIVATIONS[name]).eval()
+    opened = open_torch(WRITE[kind](network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
+    assert opened.network is not None, opened.why
+    np.testing.assert_allclose(
+        answers(opened.network, rows()), answers(network, rows()), rtol=1e-5, atol=1e-6
+    )
+    assert list(TorchModel(opened.network).layers(rows()).values()) == [6]
+
+
+# -- black boxes -----------------------------------------------------------------------------------
+
+
+class Branching(nn.Module):
+    """A program that depends on the rows."""
+
+    def __init__(self, final: bool = False) -> None:
+        super().__init__()
+        self.inner, self.final = nn.Linear(12, 2), final
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer = self.inner(x)
+        for _ in range(x.size(1)):
+            answer = answer + x.sum(dim=1, keepdim=True) * 0.01
+        if bool(answer.sum() > 1e9):
+            answer = answer * 2
+        return torch.softmax(answer, dim=1) if self.final else answer
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_branches_make_a_black_box_that_works(tmp_path: Path, final: bool) -> None:
+    network = Branching(final).eval()
+    opened = open_torch(write_torchscript(network, tmp_path / "net.pt", script=True))
+    assert opened.network is None
+    assert "branches or loops" in opened.why
+    assert (opened.width, opened.outputs) == (12, "probabilities" if final else "logits")
+    np.testing.assert_allclose(opened.ask(rows()), answers(network, rows()), rtol=1e-5)
+
+
+def test_a_program_that_takes_any_width_has_none(tmp_path: Path) -> None:
+    class Summary(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.stack([x.mean(dim=1), x.amax(dim=1)], dim=1)
+
+    opened = open_torch(write_torchscript(Summary(), tmp_path / "net.pt", example=torch.rand(3, 4)))
+    assert opened.width is None
+    for width in (3, 9):
+        np.testing.assert_allclose(
+            opened.ask(rows(width=width))[:, 0],
+            rows(width=width).mean(axis=1),
+            rtol=1e-3,
+            atol=1e-6,
+        )
+
+
+def test_double_precision_is_kept(tmp_path: Path) -> None:
+    network = dense(12, 6, 2).double()
+    opened = open_torch(
+        write_torchscript(network, tmp_path / "net.pt", example=torch.zeros(2, 12).double())
+    )
+    assert opened.network is not None, opened.why
+    assert next(opened.network.parameters()).dtype == torch.float64
+    np.testing.assert_allclose(
+        opened.ask(rows()), network(torch.from_numpy(rows()).double()).detach(), rtol=1e-6
+    )
+
+
+# -- files that are no good ------------------------------------------------------------------------
+
+
+class Evil:
+    """An object whose pickle makes a folder when it is opened."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
+def saved(what: Callable[[Path], Any]) -> Callable[[Path], None]:
+    return lambda path: torch.save(what(path.parent / "marker"), path)
+
+
+def of_bytes(content: bytes) -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(content)
+
+
+def cut(write: Callable[..., Path], left: float) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        write(dense(13, 64, 2), path)
+        path.write_bytes(path.read_bytes()[: int(path.stat().st_size * left)])
+
+    return make
+
+
+def changed(
+    write: Callable[[Path], Any], part: str, change: Callable[[bytes, Path], bytes]
+) -> Callable[[Path], None]:
+    """A whole archive with one entry written anew."""
+
+    def make(path: Path) -> None:
+        write(path)
+        with zipfile.ZipFile(path) as file:
+            entries = {name: file.read(name) for name in file.namelist()}
+        assert any(name.endswith(part) for name in entries)
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in entries.items():
+                file.writestr(
+                    name,
+                    change(content, path.parent / "marker") if name.endswith(part) else content,
+                )
+
+    return make
+
+
+def in_json(change: Callable[[Any], None]) -> Callable[[bytes, Path], bytes]:
+    def apply(content: bytes, marker: Path) -> bytes:
+        document = json.loads(content)
+        change(document)
+        return json.dumps(document).replace("MARKER", str(marker)).encode()
+
+    return apply
+
+
+def exported(path: Path) -> Path:
+    return write_export(dense(12, 6, 2), path)
+
+
+def set_target(document: Any) -> None:
+    """A graph that would call the operating system."""
+    first = document["graph_module"]["graph"]["nodes"][0]
+    first["target"] = "torch.os.mkdir"
+    first["inputs"] = [{"name": "path", "arg": {"as_string": "MARKER"}, "kind": 1}]
+
+
+def set_from_file(document: Any) -> None:
+    first = document["graph_module"]["graph"]["nodes"][0]
+    first["target"] = "torch.ops.aten.from_file.default"
+    values = {
+        "filename": {"as_string": "MARKER"},
+        "shared": {"as_bool": True},
+        "size": {"as_int": 9},
+    }
+    first["inputs"] = [{"name": name, "arg": value, "kind": 1} for name, value in values.items()]
+
+
+def set_pickle(document: Any) -> None:
+    next(iter(document["config"].values()))["use_pickle"] = True
+
+
+class Saving(nn.Module):
+    """A scripted program that writes a file."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.marker = marker
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch.save(x, self.marker)
+        return x
+
+
+class Loading(nn.Module):
+    """A scripted program that writes a file while it is loaded."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.marker, self.training = marker, False
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return (self.marker, self.training)
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.marker, self.training = state[0], state[1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Answers(nn.Module):
+    """What a classifier does not answer."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.inner, self.what = nn.Linear(12, 2), what
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.inner(x)
+        return {
+            "labels": y.argmax(dim=1),
+            "two": (y, y),
+            "images": y.unsqueeze(1),
+            "one": y.sum(),
+            "constant": torch.ones(3, 2),
+            "mixed": y - y.mean(dim=0, keepdim=True),
+        }[self.what]
+
+
+class TwoInputs(nn.Module):
+    """Two tables at once."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y
+
+
+def traced(what: str) -> Callable[[Path], Any]:
+    return lambda path: write_torchscript(Answers(what), path, example=torch.rand(3, 12))
+
+
+def export_of(what: str) -> Callable[[Path], Any]:
+    return lambda path: write_export(Answers(what), path, example=torch.rand(3, 12))
+
+
+def fixed(path: Path) -> Path:
+    return write_export(Answers("mixed"), path, example=torch.rand(3, 12), fixed=True)
+
+
+def traced_for_three(path: Path) -> None:
+    class Tied(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(3, 12)[:, :2] * 2
+
+    write_torchscript(Tied(), path, example=torch.rand(3, 12))
+
+
+def with_two_inputs(path: Path) -> None:
+    shapes = ({0: torch.export.Dim("n")},) * 2
+    torch.export.save(
+        torch.export.export(
+            TwoInputs(), (torch.rand(3, 4), torch.rand(3, 4)), dynamic_shapes=shapes
+        ),
+        path,
+    )
+
+
+def scripted(make: Callable[[str], nn.Module]) -> Callable[[Path], Any]:
+    return lambda path: write_torchscript(make(str(path.parent / "marker")), path, script=True)
+
+
+def zipped(**entries: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in entries.items():
+                file.writestr(name.replace("__", "/"), content)
+
+    return make
+
+
+MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = {
+    "no file": (lambda path: None, StorageError, "No such file"),
+    "a folder": (lambda path: path.mkdir(), StorageError, "is a folder"),
+    "empty": (of_bytes(b""), StorageError, "is empty"),
+    "text": (of_bytes(b"<html>not found</html>"), ModelError, "it is no zip archive"),
+    "a zip of something else": (
+        zipped(readme=b"hello"),
+        ModelError,
+        "neither TorchScript nor torch.export",
+    ),
+    "a saved module": (saved(lambda marker: dense(3, 2)), ModelError, "is a pickle"),
+    "saved weights": (saved(lambda marker: dense(3, 2).state_dict()), ModelError, "is a pickle"),
+    "a saved program": (saved(Evil), ModelError, "is a pickle"),
+    "a plain pickle": (
+        lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"))),
+        ModelError,
+        "is a pickle",
+    ),
+    "an old pickle": (
+        lambda path: path.write_bytes(pickle.dumps(Evil(path.parent / "marker"), 0)),
+        ModelError,
+        "is a pickle",
+    ),
+    "half a TorchScript": (cut(write_torchscript, 0.5), ModelError, "no whole"),
+    "nearly a whole TorchScript": (cut(write_torchscript, 0.99), ModelError, "no whole"),
+    "half an export": (cut(write_export, 0.5), ModelError, "no whole"),
+    "TorchScript with a broken program": (
+        changed(
+            lambda path: write_torchscript(dense(3, 2), path),
+            ".py",
+            lambda content, _: content[:-30],
+        ),
+        ModelError,
+        "no whole TorchScript",
+    ),
+    "TorchScript that writes a file": (scripted(Saving), ModelError, "uses 'save'"),
+    "TorchScript that runs on loading": (scripted(Loading), ModelError, "uses '__setstate__'"),
+    "TorchScript that answers labels": (traced("labels"), ModelError, "answers labels"),
+    "TorchScript that answers two things": (traced("two"), ModelError, "answered tuple"),
+    "TorchScript that answers three axes": (traced("images"), ModelError, r"shape \(1, 1, 2\)"),
+    "TorchScript that answers one number": (traced("one"), ModelError, r"shape \(\)"),
+    "TorchScript that answers always the same": (
+        traced("constant"),
+        ModelError,
+        r"shape \(3, 2\) to 1 rows",
+    ),
+    "TorchScript for three rows": (traced_for_three, ModelError, "rows"),
+    "TorchScript that mixes the rows": (
+        traced("mixed"),
+        ModelError,
+        "differently when others are with it",
+    ),
+    "an export whose weights are a pickle": (
+        changed(exported, "weights_config.json", in_json(set_pickle)),
+        ModelError,
+        "stored as a pickle",
+    ),
+    "an export that calls the system": (
+        changed(exported, "model.json", in_json(set_target)),
+        ModelError,
+        "torch.os.mkdir",
+    ),
+    "an export that reads a file": (
+        changed(exported, "model.json", in_json(set_from_file)),
+        ModelError,
+        "aten::from_file",
+    ),
+    "an export of another version": (
+        changed(
+            exported,
+            "model.json",
+            in_json(lambda document: document["schema_version"].update(major=7)),
+        ),
+        ModelError,
+        "version 7",
+    ),
+    "an export without its graph": (
+        changed(exported, "model.json", lambda content, _: b"{}"),
+        ModelError,
+        "no whole torch.export file",
+    ),
+    "an export with half its graph": (
+        changed(exported, "model.json", lambda content, _: content[:-9]),
+        ModelError,
+        "no whole",
+    ),
+    "an export with short weights": (
+        changed(exported, "weight_0", lambda content, _: content[:-8]),
+        ModelError,
+        "no whole torch.export",
+    ),
+    "an export of old": (
+        zipped(serialized_exported_program__json=b"", version=b"8.1"),
+        ModelError,
+        "neither TorchScript nor torch.export",
+    ),
+    "an export of two inputs": (with_two_inputs, ModelError, "takes 2 inputs"),
+    "an export that answers labels": (export_of("labels"), ModelError, "answers labels"),
+    "an export that answers two things": (export_of("two"), ModelError, "answers 2 things"),
+    "an export that answers three axes": (export_of("images"), ModelError, r"shape \(5, 1, 2\)"),
+    "an export for three rows": (fixed, ModelError, "exported for exactly 3 rows"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_file_that_is_no_good_is_explained_in_a_sentence(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make, kind, message = MALFORMED[name]
+    with old_torchscript():
+        make(tmp_path / "model.pt")
+    (tmp_path / "marker").unlink(missing_ok=True)
+    capfd.readouterr()
+    with pytest.raises(kind, match=message) as caught:
+        open_torch(tmp_path / "model.pt")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+    assert capfd.readouterr() == ("", "")
+    assert not (tmp_path / "marker").exists()
+
+
+def test_the_refused_pickle_would_have_run(tmp_path: Path) -> None:
+    """The test of the tests: opened the usual way, that file leaves its marker."""
+    torch.save(Evil(tmp_path / "marker"), tmp_path / "model.pt")
+    torch.load(tmp_path / "model.pt", weights_only=False)
+    assert (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("kind", WRITE)
+def test_rows_of_another_width_are_refused(tmp_path: Path, kind: str) -> None:
+    opened = open_torch(WRITE[kind](dense(13, 4, 2), tmp_path / "net.pt"))
+    with pytest.raises(ModelError, match="takes rows of 13 columns; it was given 12"):
+        opened.ask(rows())

@@ -1,0 +1,337 @@
+"""Models of the user's own, from every kind of file and object: the same network is the same model,
+whatever it comes in.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+import torch
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from torch import nn
+
+import fairprobe as fp
+from fairprobe import datasets
+from fairprobe.arrays import Rows
+from fairprobe.audits import Audit
+from fairprobe.datasets import Dataset
+from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError
+from fairprobe.judgement import judge
+from fairprobe.models import Model, TorchModel
+from fairprobe.search import Budget
+from tests.model_files import WRITERS
+
+GERMAN = datasets.german()
+BUDGET = Budget(seeds=120, local_iterations=40)
+
+
+@functools.cache
+def classifier() -> MLPClassifier:
+    """A network that scikit-learn trained on codes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return MLPClassifier((16, 8), random_state=3, max_iter=60).fit(GERMAN.x, GERMAN.y)
+
+
+def as_module(network: MLPClassifier) -> nn.Sequential:
+    """The same numbers in torch, put there by hand."""
+    pieces: list[nn.Module] = []
+    for matrix, bias in zip(network.coefs_, network.intercepts_, strict=True):
+        layer = nn.Linear(*matrix.shape)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(matrix.T))
+            layer.bias.copy_(torch.from_numpy(bias))
+        pieces += [layer, nn.ReLU()]
+    return nn.Sequential(*pieces[:-1], nn.Sigmoid()).eval()
+
+
+def audited(model: Any, **options: Any) -> Audit:
+    return fp.audit(GERMAN, model, "gender", **{"budget": BUDGET, "samples": 4000, **options})
+
+
+@functools.cache
+def reference() -> Audit:
+    return audited(as_module(classifier()))
+
+
+def same_findings(one: Audit, other: Audit) -> bool:
+    ours, theirs = (audit.findings.to_pandas() for audit in (one, other))
+    columns = list(GERMAN.domain.names)
+    return (
+        bool((ours[columns].to_numpy() == theirs[columns].to_numpy()).all())
+        if len(ours) == len(theirs)
+        else False
+    )
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_the_same_network_from_every_file_gives_the_same_auc_and_findings(
+    suffix: str, tmp_path: Path
+) -> None:
+    path = WRITERS[suffix](as_module(classifier()), tmp_path / f"network{suffix}")
+    audit = audited(fp.load_model(path, GERMAN))
+    assert isinstance(audit.model, TorchModel)
+    assert len(audit.findings) > 100
+    assert audit.interpretation is not None
+    assert reference().interpretation is not None
+    assert audit.interpretation.auc == pytest.approx(reference().interpretation.auc, abs=1e-4)  # type: ignore[union-attr]
+    assert same_findings(audit, reference())
+    assert audit.refuted == 0
+    assert audit.dm_rs == reference().dm_rs
+
+
+def test_the_same_network_as_classifier_and_as_function_gives_the_same() -> None:
+    inside = audited(classifier())
+    assert inside.interpretation is not None
+    assert inside.interpretation.auc == pytest.approx(reference().interpretation.auc, abs=1e-4)  # type: ignore[union-attr]
+    assert same_findings(inside, reference())
+    outside = audited(lambda x: classifier().predict_proba(x), method="random")
+    assert isinstance(outside.model, Model)
+    assert not isinstance(outside.model, TorchModel)
+    assert outside.dm_rs == reference().dm_rs
+
+
+def test_a_file_of_skops_gives_the_same_as_its_classifier(tmp_path: Path) -> None:
+    skops.io.dump(classifier(), tmp_path / "network.skops")
+    assert same_findings(audited(fp.load_model(tmp_path / "network.skops", GERMAN)), reference())
+
+
+# -- a pipeline on raw words -----------------------------------------------------------------------
+
+
+@functools.cache
+def raw_adult() -> pd.DataFrame:
+    return datasets.read_packaged("adult").sample(3000, random_state=1).reset_index(drop=True)
+
+
+def pipeline(*before: Any, network: Any = None) -> Pipeline:
+    """Impute, one-hot, scale, network: what people build."""
+    prepare = make_column_transformer(
+        (
+            make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),
+            make_column_selector(dtype_include="number"),
+        ),
+        (
+            make_pipeline(
+                SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+            ),
+            make_column_selector(dtype_exclude="number"),
+        ),
+    )
+    frame = raw_adult()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        last = MLPClassifier((16, 8), random_state=0, max_iter=20) if network is None else network
+        return make_pipeline(prepare, *before, last).fit(
+            frame.drop(columns="income"), frame["income"]
+        )
+
+
+@functools.cache
+def table() -> Dataset:
+    return datasets.open_table(raw_adult(), label="income", favourable=">50K", sensitive="sex")
+
+
+def test_a_pipeline_on_raw_words_is_looked_into_and_confirms_every_pair() -> None:
+    data, model = table(), pipeline()
+    audit = fp.audit(data, model, "sex", budget=BUDGET, samples=4000)
+    assert isinstance(audit.model, TorchModel)
+    assert audit.interpretation is not None
+    assert audit.refuted is not None
+    assert len(audit.findings) > 50
+    mine, other = (
+        model.predict(data.words(rows)) for rows in (audit.findings.x, audit.findings.x_other)
+    )
+    assert (mine != other).all()
+    accuracy = np.mean(model.predict(raw_adult().drop(columns="income")) == raw_adult()["income"])
+    assert (audit.model.labels(data.x) == data.y).mean() == pytest.approx(accuracy, abs=1e-3)
+
+
+def test_a_pipeline_that_multiplies_attributes_is_a_black_box_that_says_why() -> None:
+    model = fp.load_model(pipeline(PolynomialFeatures(2, interaction_only=True)), table())
+    assert not isinstance(model, TorchModel)
+    assert model.about is not None
+    assert "does not depend on each attribute for itself" in model.about.why
+    body = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    ).to_dict()
+    assert any("Why it is one: Column" in note for note in body["notes"])
+    assert body["generation"]["method"] == "aequitas"
+
+
+def test_a_forest_in_a_pipeline_is_asked_in_words() -> None:
+    model = pipeline(network=RandomForestClassifier(8, random_state=0))
+    audit = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    )
+    assert audit.interpretation is None
+    people = table().x[:200]
+    np.testing.assert_allclose(
+        audit.model.probabilities(people), model.predict_proba(table().words(people)), atol=1e-6
+    )
+
+
+def test_an_encoder_of_the_users_own_stands_before_a_network() -> None:
+    whole = pipeline()
+    prepare, network = whole[:-1], whole[-1]
+    by_parts = fp.load_model(network, table(), encoder=prepare)
+    as_function = fp.load_model(
+        as_module(network), table(), encoder=lambda frame: prepare.transform(frame)
+    )
+    rows = table().x[:500]
+    for model in (by_parts, as_function):
+        assert isinstance(model, TorchModel)
+        np.testing.assert_allclose(
+            model.probabilities(rows), whole.predict_proba(table().words(rows)), atol=1e-5
+        )
+
+
+# -- attributes that the model is not given --------------------------------------------------------
+
+
+def test_a_sensitive_attribute_that_is_no_input_is_explained_not_praised() -> None:
+    frame = raw_adult()[["age", "education-num", "hours-per-week"]]
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, raw_adult()["income"])
+    audit = fp.audit(
+        table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
+    )
+    body = audit.to_dict()
+    assert body["model"]["blind_to"] == [
+        name for name in table().domain.names if name not in frame.columns
+    ]
+    assert len(audit.findings) == 0
+    assert "is not given sex, so changing sex alone cannot change its answer" in body["verdict"]
+    assert "no proof of fairness" in body["verdict"]
+    assert body["fairness"]["group"]["tables"][0]["dp"]["estimate"] > 0
+
+
+def test_an_encoder_that_drops_the_attribute_is_noticed() -> None:
+    numbers = ["age", "education-num", "hours-per-week"]
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    model = fp.load_model(network, table(), encoder=lambda frame: frame[numbers] / 100)
+    assert isinstance(model, TorchModel)
+    assert model.about is not None
+    assert "sex" in model.about.blind_to
+
+
+def test_an_attribute_can_be_named_as_not_given() -> None:
+    gender = GERMAN.domain.index("gender")
+    narrow = MLPClassifier((4,), max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        narrow.fit(np.delete(GERMAN.x, gender, axis=1), GERMAN.y)
+    data = GERMAN.with_sensitive("gender")
+    with pytest.raises(
+        ModelError, match=r"takes 19 columns; 'german' has 20.*not given gender, say so"
+    ):
+        fp.load_model(narrow, data)
+    model = fp.load_model(narrow, data, blind_to=["gender"])
+    np.testing.assert_allclose(
+        model.probabilities(data.x),
+        narrow.predict_proba(np.delete(data.x, gender, axis=1)),
+        atol=1e-5,
+    )
+    assert not judge(data.domain, model, data.x).is_discriminatory.any()
+
+
+# -- classes, logits, refusals ---------------------------------------------------------------------
+
+
+def test_classes_in_another_order_are_put_right() -> None:
+    frame = raw_adult().drop(columns="income")
+    numbers = make_column_selector(dtype_include="number")
+    wrong_way = raw_adult()["income"].map({"<=50K": "1 low", ">50K": "0 high"})
+    data = datasets.open_table(frame.assign(income=wrong_way), label="income", sensitive="sex")
+    model = make_pipeline(
+        make_column_transformer((StandardScaler(), numbers)), LogisticRegression()
+    ).fit(frame, wrong_way)
+    assert data.classes == ("0 high", "1 low")
+    np.testing.assert_allclose(
+        fp.load_model(model, data).probabilities(data.x), model.predict_proba(frame), atol=1e-5
+    )
+
+
+def test_logits_are_read_as_logits_where_that_is_said() -> None:
+    def logits(x: Rows) -> Rows:
+        return np.stack([x[:, 0], np.zeros(len(x), dtype=np.float32)], axis=1)
+
+    with pytest.raises(ModelError, match="no probability"):
+        fp.load_model(logits, GERMAN).probabilities(GERMAN.x)
+    model = fp.load_model(logits, GERMAN, outputs="logits")
+    expected = 1 / (1 + np.exp(GERMAN.x[:, 0]))
+    np.testing.assert_allclose(model.probabilities(GERMAN.x)[:, 1], expected, atol=1e-6)
+
+
+def test_gaps_are_told_where_a_network_takes_plain_numbers() -> None:
+    width = len(table().domain)
+    with pytest.raises(
+        ModelError,
+        match=r"Row \d+ of .* has no value for 'workclass', and Sequential takes numbers",
+    ):
+        fp.load_model(nn.Sequential(nn.Linear(width, 2)), table(), inputs="numbers")
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], type[FairprobeError], str]] = {
+    "a pickle": ("model.pkl", {}, ModelError, "opening a pickle runs whatever program is in it"),
+    "a joblib file": ("model.joblib", {}, ModelError, "Save the model as .skops"),
+    "a missing file": ("nowhere.onnx", {}, StorageError, "There is no model at nowhere.onnx"),
+    "no model at all": (3, {}, ModelError, "got int"),
+    "an unknown kind": (__file__, {}, ModelError, "is of no kind that is known here"),
+    "unknown inputs": (
+        as_module,
+        {"inputs": "words"},
+        SettingError,
+        "'numbers', 'one-hot' or 'auto'; got 'words'",
+    ),
+    "unknown outputs": (
+        as_module,
+        {"outputs": "labels"},
+        SettingError,
+        "logits or probabilities, or auto; got 'labels'",
+    ),
+    "an unknown attribute": (
+        as_module,
+        {"blind_to": ["gendre"]},
+        FairprobeError,
+        "Did you mean 'gender'",
+    ),
+    "an encoder that is none": (
+        as_module,
+        {"encoder": 3},
+        SettingError,
+        "An encoder is a fitted transformer",
+    ),
+    "an encoder in a pickle": (as_module, {"encoder": "prepare.pkl"}, ModelError, "is a pickle"),
+    "no module": ("no_such_module:model", {}, SettingError, "There is no module 'no_such_module'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_loaded_is_refused_in_words(what: str) -> None:
+    source, options, kind, message = REFUSED[what]
+    with pytest.raises(kind, match=message):
+        fp.load_model(source, GERMAN, **options)
+
+
+def test_an_encoder_that_fails_or_answers_words_is_told() -> None:
+    network = as_module(classifier())
+    with pytest.raises(ModelError, match=r"The encoder failed on 1 rows \(ZeroDivisionError"):
+        fp.load_model(network, GERMAN, encoder=lambda frame: 1 / 0)
+    with pytest.raises(ModelError, match="must answer with a table of numbers"):
+        fp.load_model(network, GERMAN, encoder=lambda frame: frame.astype(str))
+    with pytest.raises(ModelError, match="takes 20 columns; the encoder makes 2"):
+        fp.load_model(network, GERMAN, encoder=lambda frame: np.zeros((len(frame), 2)))

@@ -1,0 +1,1119 @@
+"""White boxes: layers and their names, activations, gradients against finite differences, silenced
+neurons, encoders.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fairprobe.arrays import Floats, Rows
+from fairprobe.errors import ModelError
+from fairprobe.models import Encoder, Scale, TorchModel, one_thread
+from fairprobe.models.chain import Chain
+from fairprobe.schema.domain import Attribute, Domain
+from tests.helpers import linear
+
+WIDTH = 5
+
+
+def rows(n: int = 20, *, width: int = WIDTH, seed: int = 0) -> Rows:
+    return np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
+
+
+def seeded(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def by_hand(module: nn.Module, x: Rows) -> Tensor:
+    """What the module itself answers, in eval mode, without fairprobe."""
+    parameter = next(module.parameters())
+    with torch.no_grad():
+        answer: Tensor = module.eval()(torch.from_numpy(x.copy()).to(parameter.dtype))
+    return answer
+
+
+# -- networks of every style -----------------------------------------------------------------------
+
+
+class Functional(nn.Module):
+    """Activations as functions and as a method of the tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.out = (
+            nn.Linear(WIDTH, 6),
+            nn.Linear(6, 4),
+            nn.Linear(4, 3),
+            nn.Linear(3, 2),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        z = F.relu(self.a(z))
+        z = torch.tanh(self.b(z))
+        z = self.c(z).relu()
+        answer: Tensor = self.out(z)
+        return answer
+
+
+class Shared(nn.Module):
+    """One activation module that serves two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.out, self.act = (
+            nn.Linear(WIDTH, 6),
+            nn.Linear(6, 4),
+            nn.Linear(4, 2),
+            nn.ReLU(),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        answer: Tensor = self.out(self.act(self.b(self.act(self.a(z)))))
+        return answer
+
+
+class Block(nn.Module):
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.linear, self.norm, self.drop = (
+            nn.Linear(before, after),
+            nn.BatchNorm1d(after),
+            nn.Dropout(0.5),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        answer: Tensor = self.drop(F.gelu(self.norm(self.linear(z))))
+        return answer
+
+
+class Blocks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.out = Block(WIDTH, 6), Block(6, 4), nn.Linear(4, 2)
+
+    def forward(self, z: Tensor) -> Tensor:
+        answer: Tensor = self.out(self.second(self.first(z)))
+        return answer
+
+
+class Convolution(nn.Module):
+    """Takes a row of 16 columns as a 4 × 4 picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.dense, self.out = (
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.Linear(48, 5),
+            nn.Linear(5, 2),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        z = F.relu(self.conv(z.view(-1, 1, 4, 4)))
+        answer: Tensor = self.out(F.relu(self.dense(z.flatten(1))))
+        return answer
+
+
+def plain() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(WIDTH, 6), nn.ReLU(), nn.Linear(6, 4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2)
+    )
+
+
+def one_relu_for_all() -> nn.Sequential:
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Linear(WIDTH, 6), relu, nn.Linear(6, 4), relu, nn.Linear(4, 2))
+
+
+STYLES: dict[str, tuple[Callable[[], nn.Module], dict[str, int], int]] = {
+    "sequential": (plain, {"1": 6, "3": 4}, WIDTH),
+    "sequential with one relu for all": (one_relu_for_all, {"1": 6, "1#2": 4}, WIDTH),
+    "functional": (Functional, {"relu": 6, "tanh": 4, "relu#2": 3}, WIDTH),
+    "shared module": (Shared, {"act": 6, "act#2": 4}, WIDTH),
+    "blocks with batch norm and dropout": (Blocks, {"first.gelu": 6, "second.gelu": 4}, WIDTH),
+    "convolution": (Convolution, {"relu": 48, "relu#2": 5}, 16),
+}
+each_style = pytest.mark.parametrize(
+    ("make", "layers", "width"), list(STYLES.values()), ids=list(STYLES)
+)
+both_ways = pytest.mark.parametrize("closed_form", [True, False], ids=["closed form", "autograd"])
+
+
+@each_style
+@both_ways
+def test_layers_are_found_in_order_with_names_and_widths(
+    make: Callable[[], nn.Module], layers: dict[str, int], width: int, closed_form: bool
+) -> None:
+    model = TorchModel(seeded(make), closed_form=closed_form)
+    found = model.layers(rows(3, width=width))
+    assert found == layers
+    assert list(found) == list(layers)
+
+
+@each_style
+@both_ways
+def test_probabilities_are_the_softmax_of_what_the_module_says_in_eval_mode(
+    make: Callable[[], nn.Module], layers: dict[str, int], width: int, closed_form: bool
+) -> None:
+    module = seeded(make).train()
+    x = rows(30, width=width)
+    model = TorchModel(module, closed_form=closed_form, batch=7)
+    p = model.probabilities(x)
+    assert p == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
+    assert (model.probabilities(x) == p).all()  # no dropout, no running statistics
+    module.train()
+    assert model.probabilities(x) == pytest.approx(p, abs=1e-6)
+
+
+@each_style
+@both_ways
+def test_one_layer_and_all_layers_tell_the_same_activations(
+    make: Callable[[], nn.Module], layers: dict[str, int], width: int, closed_form: bool
+) -> None:
+    model = TorchModel(seeded(make), closed_form=closed_form)
+    x = rows(9, width=width)
+    every = model.activations(x)
+    assert list(every) == list(layers)
+    for name, values in every.items():
+        assert values.shape == (9, layers[name])
+        assert torch.allclose(model.activation(x, name), values, atol=1e-6)
+
+
+def test_activations_are_those_after_the_non_linearity_and_feature_maps_are_flattened() -> None:
+    x = rows(9)
+    module = seeded(plain)
+    assert isinstance(module, nn.Sequential)
+    found = TorchModel(module).activations(x)
+    z = torch.from_numpy(x)
+    with torch.no_grad():
+        first = torch.relu(module[0](z))
+        assert torch.allclose(found["1"], first, atol=1e-6)
+        assert torch.allclose(found["3"], torch.tanh(module[2](first)), atol=1e-6)
+    picture = seeded(Convolution)
+    assert isinstance(picture, Convolution)
+    x = rows(3, width=16)
+    with torch.no_grad():
+        maps = torch.relu(picture.conv(torch.from_numpy(x).view(3, 1, 4, 4)))
+    assert torch.allclose(
+        TorchModel(picture).activations(x)["relu"], maps.reshape(3, 48), atol=1e-6
+    )
+
+
+MODULES = [
+    *(
+        nn.ReLU,
+        nn.ReLU6,
+        nn.LeakyReLU,
+        nn.PReLU,
+        nn.RReLU,
+        nn.ELU,
+        nn.CELU,
+        nn.SELU,
+        nn.GELU,
+        nn.SiLU,
+        nn.Mish,
+        nn.Softplus,
+    ),
+    *(nn.Sigmoid, nn.LogSigmoid, nn.Hardsigmoid, nn.Tanh, nn.Hardtanh, nn.Hardswish, nn.Softsign),
+    *(nn.Tanhshrink, nn.Softshrink, nn.Hardshrink),
+]
+
+
+@pytest.mark.parametrize("activation", MODULES, ids=lambda kind: str(kind.__name__))
+def test_every_activation_module_of_torch_is_a_layer(activation: type[nn.Module]) -> None:
+    module = nn.Sequential(
+        OrderedDict(inner=nn.Linear(WIDTH, 4), bend=activation(), out=nn.Linear(4, 2))
+    )
+    x = rows()
+    found = TorchModel(module).activations(x)
+    assert list(found) == ["bend"]
+    assert torch.allclose(found["bend"], by_hand(module[:2], x), atol=1e-6)
+
+
+class Bent(nn.Module):
+    def __init__(self, bend: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.out, self.bend = nn.Linear(WIDTH, 4), nn.Linear(4, 2), bend
+
+    def forward(self, z: Tensor) -> Tensor:
+        answer: Tensor = self.out(self.bend(self.inner(z)))
+        return answer
+
+
+@pytest.mark.parametrize(
+    "bend",
+    [
+        *(
+            F.relu,
+            torch.relu,
+            Tensor.relu,
+            F.relu_,
+            torch.relu_,
+            Tensor.relu_,
+            F.gelu,
+            F.silu,
+            F.elu,
+            F.elu_,
+            F.leaky_relu,
+            F.leaky_relu_,
+        ),
+        *(
+            torch.tanh,
+            Tensor.tanh,
+            Tensor.tanh_,
+            F.tanh,
+            torch.sigmoid,
+            Tensor.sigmoid,
+            Tensor.sigmoid_,
+            F.sigmoid,
+            F.hardtanh,
+            F.mish,
+        ),
+        *(
+            F.softplus,
+            F.selu,
+            F.celu,
+            F.relu6,
+            F.hardswish,
+            F.hardsigmoid,
+            F.softsign,
+            F.logsigmoid,
+        ),
+        lambda z: F.relu(z, inplace=True),
+    ],
+    ids=lambda bend: str(getattr(bend, "__qualname__", bend)),
+)
+def test_every_activation_function_of_torch_is_a_layer(bend: Callable[[Tensor], Tensor]) -> None:
+    x = rows()
+    module = Bent(bend)
+    model = TorchModel(module)
+    assert list(model.layers(x).values()) == [4]
+    (values,) = model.activations(x).values()
+    with torch.no_grad():
+        assert torch.allclose(values, bend(module.inner(torch.from_numpy(x))), atol=1e-6)
+
+
+def test_a_later_change_in_place_does_not_reach_the_activations() -> None:
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
+
+        def forward(self, z: Tensor) -> Tensor:
+            h = F.gelu(self.inner(z))
+            h += 10  # in place, after the layer
+            answer: Tensor = self.out(h)
+            return answer
+
+    x = rows()
+    module = Residual()
+    model = TorchModel(module)
+    with torch.no_grad():
+        expected = F.gelu(module.inner(torch.from_numpy(x)))
+    assert torch.allclose(model.activation(x, "gelu"), expected, atol=1e-6)
+    assert torch.allclose(model.activations(x)["gelu"], expected, atol=1e-6)
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+class Ending(nn.Module):
+    """A hidden layer and `outputs` scores, with something done to them at the end."""
+
+    def __init__(self, outputs: int, end: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.out, self.end = nn.Linear(WIDTH, 4), nn.Linear(4, outputs), end
+
+    def scores(self, x: Rows) -> Tensor:
+        with torch.no_grad():
+            answer: Tensor = self.out(torch.tanh(self.inner(torch.from_numpy(x))))
+        return answer
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.end(self.out(torch.tanh(self.inner(z))))
+
+
+ENDINGS: dict[str, tuple[int, Callable[[Tensor], Tensor]]] = {
+    "logits": (2, lambda s: s),
+    "three logits": (3, lambda s: s),
+    "softmax": (2, lambda s: torch.softmax(s, dim=1)),
+    "softmax module": (3, nn.Softmax(dim=1)),
+    "log softmax": (3, lambda s: F.log_softmax(s, dim=1)),
+    "log softmax of two": (2, lambda s: F.log_softmax(s, dim=1)),
+    "exp of log softmax": (3, lambda s: F.log_softmax(s, dim=1).exp()),
+    "softmax, reshaped": (3, lambda s: s.softmax(dim=-1).view(-1, 3)),
+    "one logit": (1, lambda s: s),
+    "one logit, squeezed": (1, lambda s: s.squeeze(1)),
+    "sigmoid": (1, torch.sigmoid),
+    "sigmoid module": (1, nn.Sigmoid()),
+    "sigmoid, squeezed": (1, lambda s: torch.sigmoid(s).squeeze(1)),
+    "sigmoid, flattened": (1, lambda s: torch.sigmoid(s).flatten()),
+    "sigmoid, first column": (1, lambda s: torch.sigmoid(s)[:, 0]),
+    "squeezed, then sigmoid": (1, lambda s: torch.sigmoid(s.squeeze(1))),
+}
+
+
+@pytest.mark.parametrize(("outputs", "end"), list(ENDINGS.values()), ids=list(ENDINGS))
+@both_ways
+def test_logits_and_probabilities_are_told_apart_and_the_output_is_no_hidden_layer(
+    outputs: int, end: Callable[[Tensor], Tensor], closed_form: bool
+) -> None:
+    module = seeded(lambda: Ending(outputs, end))
+    assert isinstance(module, Ending)
+    x = rows(40)
+    scores = module.scores(x)
+    scores = torch.cat([torch.zeros_like(scores), scores], dim=1) if outputs == 1 else scores
+    model = TorchModel(module, closed_form=closed_form)
+    assert model.probabilities(x) == pytest.approx(torch.softmax(scores, dim=1).numpy(), abs=1e-5)
+    assert list(model.layers(x)) == ["tanh"]
+
+
+BOTH_COLUMNS: dict[str, Callable[[Tensor], Tensor]] = {
+    "cat": lambda s: torch.cat([1 - torch.sigmoid(s), torch.sigmoid(s)], dim=1),
+    "stack": lambda s: torch.stack([1 - torch.sigmoid(s[:, 0]), torch.sigmoid(s[:, 0])], dim=1),
+    "columns of a softmax": lambda s: torch.softmax(torch.cat([-s, s], dim=1) / 2, dim=1)[
+        :, [0, 1]
+    ],
+}
+
+
+@pytest.mark.parametrize("end", list(BOTH_COLUMNS.values()), ids=list(BOTH_COLUMNS))
+def test_two_columns_that_add_up_to_one_are_probabilities_however_they_were_put_together(
+    end: Callable[[Tensor], Tensor],
+) -> None:
+    module = seeded(lambda: Ending(1, end))
+    assert isinstance(module, Ending)
+    x = rows(40)
+    assert TorchModel(module).probabilities(x)[:, 1] == pytest.approx(
+        torch.sigmoid(module.scores(x))[:, 0].numpy(), abs=1e-5
+    )
+
+
+@both_ways
+def test_a_sequential_that_ends_in_a_sigmoid_has_one_hidden_layer(closed_form: bool) -> None:
+    x = rows()
+    module = nn.Sequential(nn.Linear(WIDTH, 4), nn.Sigmoid(), nn.Linear(4, 1), nn.Sigmoid())
+    model = TorchModel(module, closed_form=closed_form)
+    assert model.layers(x) == {"1": 4}
+    assert model.probabilities(x)[:, 1] == pytest.approx(by_hand(module, x)[:, 0].numpy(), abs=1e-6)
+
+
+def test_the_outputs_can_be_declared() -> None:
+    x = rows()
+    module = nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2), nn.Softmax(dim=1))
+    p = by_hand(module, x)
+    assert TorchModel(module, outputs="probabilities").probabilities(x) == pytest.approx(
+        p.numpy(), abs=1e-6
+    )
+    assert TorchModel(module, outputs="logits").probabilities(x) == pytest.approx(
+        torch.softmax(p, dim=1).numpy(), abs=1e-6
+    )
+
+
+def test_logits_declared_to_be_probabilities_are_refused() -> None:
+    with pytest.raises(ModelError, match="is no probability"):
+        TorchModel(nn.Linear(WIDTH, 2), outputs="probabilities").probabilities(10 * rows())
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def differences(objective: Callable[[Tensor], Tensor], x: Rows) -> Floats:
+    """Central finite differences of a sum over rows, in double precision."""
+    z, h = torch.from_numpy(x).double(), 1e-6
+    columns = []
+    with torch.no_grad():
+        for column in range(z.shape[1]):
+            step = torch.zeros_like(z)
+            step[:, column] = h
+            columns.append((objective(z + step) - objective(z - step)) / (2 * h))
+    return torch.stack(columns, dim=1).numpy()
+
+
+def dense_net(seed: int, *, activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
+    module = seeded(
+        lambda: nn.Sequential(
+            nn.Linear(WIDTH, 7), activation(), nn.Linear(7, 20), nn.ReLU(), nn.Linear(20, 3)
+        ),
+        seed,
+    )
+    assert isinstance(module, nn.Sequential)
+    return module.double()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@both_ways
+def test_the_gradient_of_a_layer_is_that_of_finite_differences(
+    seed: int, closed_form: bool
+) -> None:
+    module = dense_net(seed)
+    model = TorchModel(module, closed_form=closed_form)
+    x = rows(12, seed=seed)
+    weights = torch.from_numpy(np.random.default_rng(seed).normal(size=(12, 20)))
+    assert Chain.of(module) is not None
+
+    def objective(z: Tensor) -> Tensor:  # not linear in the activations: Σ w a²
+        a: Tensor = module[:4](z)
+        return (weights * a**2).sum(dim=1)
+
+    gradient = model.gradient(lambda a: 2 * weights * a, x, layer="3")
+    assert gradient.shape == x.shape
+    assert gradient == pytest.approx(differences(objective, x), abs=1e-4, rel=1e-4)
+    assert np.abs(gradient).max() > 0.1
+
+
+@pytest.mark.parametrize("make", [Functional, Blocks, Shared], ids=lambda make: str(make.__name__))
+def test_the_gradient_of_the_probabilities_is_that_of_finite_differences(
+    make: Callable[[], nn.Module],
+) -> None:
+    module = seeded(make).double()
+    model = TorchModel(module)
+    x = rows(12)
+
+    def objective(z: Tensor) -> Tensor:
+        p: Tensor = torch.softmax(module.eval()(z), dim=1)
+        return p[:, 1]
+
+    gradient = model.gradient(lambda p: torch.tensor([0.0, 1.0], dtype=p.dtype).expand_as(p), x)
+    assert gradient == pytest.approx(differences(objective, x), abs=1e-5, rel=1e-4)
+    assert np.abs(gradient).max() > 1e-3
+
+
+def test_the_gradient_of_three_classes_and_of_a_sigmoid_are_those_of_finite_differences() -> None:
+    x = rows(12)
+    three = dense_net(1)
+    gradient = TorchModel(three).gradient(lambda p: 2 * p, x)  # Σ p²
+    assert gradient == pytest.approx(
+        differences(lambda z: (torch.softmax(three(z), dim=1) ** 2).sum(dim=1), x),
+        abs=1e-5,
+        rel=1e-4,
+    )
+    one = nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 1), nn.Sigmoid()).double()
+    gradient = TorchModel(one).gradient(
+        lambda p: torch.tensor([0.0, 1.0], dtype=p.dtype).expand_as(p), x
+    )
+    assert gradient == pytest.approx(differences(lambda z: one(z)[:, 0], x), abs=1e-5, rel=1e-4)
+
+
+def test_the_gradient_of_a_convolution_runs_over_its_flattened_maps() -> None:
+    module = seeded(Convolution).double()
+    assert isinstance(module, Convolution)
+    x = rows(4, width=16)
+    weights = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 48)))
+    gradient = TorchModel(module).gradient(lambda a: weights, x, layer="relu")
+    assert gradient == pytest.approx(
+        differences(
+            lambda z: (weights * F.relu(module.conv(z.view(-1, 1, 4, 4))).flatten(1)).sum(dim=1), x
+        ),
+        abs=1e-4,
+        rel=1e-4,
+    )
+
+
+def test_a_layer_that_does_not_depend_on_the_input_has_gradient_zero() -> None:
+    class Stubborn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.value, self.out = (
+                nn.Parameter(torch.ones(1, 3), requires_grad=False),
+                nn.Linear(3, 2),
+            )
+
+        def forward(self, z: Tensor) -> Tensor:
+            answer: Tensor = self.out(torch.relu(self.value.expand(len(z), 3)))
+            return answer
+
+    x = rows(4)
+    assert (
+        TorchModel(Stubborn()).gradient(torch.ones_like, x, layer="relu") == np.zeros((4, WIDTH))
+    ).all()
+
+
+@both_ways
+def test_gradients_work_where_the_caller_has_switched_them_off(closed_form: bool) -> None:
+    model = TorchModel(dense_net(2), closed_form=closed_form)
+    x = rows(6)
+    layer, output = (
+        model.gradient(torch.ones_like, x, layer="3"),
+        model.gradient(lambda p: 2 * p, x),
+    )
+    for off in (torch.no_grad(), torch.inference_mode()):
+        with off:
+            assert model.gradient(torch.ones_like, x, layer="3") == pytest.approx(layer)
+            assert model.gradient(lambda p: 2 * p, x) == pytest.approx(output)
+
+
+def test_asking_for_gradients_leaves_none_in_the_module() -> None:
+    module = dense_net(2)
+    model = TorchModel(module, closed_form=False)
+    model.gradient(torch.ones_like, rows(6), layer="3")
+    assert all(parameter.grad is None for parameter in module.parameters())
+    assert all(parameter.requires_grad for parameter in module.parameters())
+
+
+# -- the closed form -------------------------------------------------------------------------------
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> nn.Sequential:
+    """Random dense networks of the pieces that the closed form knows, nested and flat, narrow and
+    wide.
+    """
+    pieces: list[nn.Module] = []
+    width = WIDTH
+    seed = draw(st.integers(0, 10**6))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if draw(st.booleans()):
+            pieces.append(Scale(torch.randn(WIDTH), torch.rand(WIDTH) + 0.5))
+        for _ in range(draw(st.integers(1, 4))):
+            after = draw(st.sampled_from([1, 3, 15, 16, 17, 33]))
+            part: list[nn.Module] = [nn.Linear(width, after, bias=draw(st.booleans()))]
+            part += [
+                kind()
+                for kind in draw(
+                    st.lists(
+                        st.sampled_from([nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Dropout, nn.Identity]),
+                        max_size=3,
+                    )
+                )
+            ]
+            pieces += [nn.Sequential(*part)] if draw(st.booleans()) else part
+            width = after
+        pieces.append(nn.Linear(width, draw(st.sampled_from([1, 2, 3]))))
+        pieces += draw(st.sampled_from([[], [nn.Sigmoid()]]))
+    return nn.Sequential(*pieces).double()
+
+
+@given(chains())
+def test_the_closed_form_tells_what_autograd_tells(module: nn.Sequential) -> None:
+    x = rows(8)
+    quick, slow = TorchModel(module), TorchModel(module, closed_form=False)
+    assert Chain.of(module) is not None
+    assert quick.layers(x) == slow.layers(x)
+    assert quick.probabilities(x) == pytest.approx(slow.probabilities(x), abs=1e-6)
+    expected = slow.activations(x)
+    for name, values in quick.activations(x).items():
+        assert torch.allclose(values, expected[name], atol=1e-9)
+        weights = torch.linspace(-1, 2, values.numel(), dtype=torch.float64).view_as(values)
+        one, other = (
+            model.gradient(lambda a, w=weights: w * a, x, layer=name)  # type: ignore[misc]
+            for model in (quick, slow)
+        )
+        assert one == pytest.approx(other, abs=1e-6, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Sequential(nn.Linear(WIDTH, 4), nn.GELU(), nn.Linear(4, 2)),
+        nn.Sequential(nn.Linear(WIDTH, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)),
+        nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2), nn.Softmax(dim=1)),
+        Functional(),
+    ],
+    ids=["gelu", "batch norm", "softmax", "functional"],
+)
+def test_a_network_with_unknown_pieces_is_no_chain(module: nn.Module) -> None:
+    assert Chain.of(module) is None
+
+
+def test_a_subclass_of_a_known_piece_keeps_its_own_behaviour() -> None:
+    class Doubling(nn.Linear):
+        def forward(self, z: Tensor) -> Tensor:
+            return 2 * super().forward(z)
+
+    class Backwards(nn.Sequential):
+        def forward(self, z: Tensor) -> Tensor:
+            answer: Tensor = self[2](self[1](self[0](z.flip(1))))
+            return answer
+
+    x = rows()
+    for module in (
+        nn.Sequential(Doubling(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2)),
+        Backwards(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 2)),
+    ):
+        assert TorchModel(module).probabilities(x) == pytest.approx(
+            torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6
+        )
+
+
+# -- the user's module and rows --------------------------------------------------------------------
+
+
+def halve(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+    return output / 2
+
+
+@pytest.mark.parametrize("when", ["before wrapping", "after wrapping", "after use"])
+def test_a_forward_hook_of_the_user_is_never_bypassed(when: str) -> None:
+    module = seeded(plain)
+    assert isinstance(module, nn.Sequential)
+    x = rows()
+    plainly = TorchModel(module).probabilities(x)
+    if when == "before wrapping":
+        handle = module[1].register_forward_hook(halve)
+    model = TorchModel(module)
+    if when == "after use":
+        model.probabilities(x)
+    if when != "before wrapping":
+        handle = module[1].register_forward_hook(halve)
+    hooked = torch.softmax(by_hand(module, x), dim=1).numpy()
+    assert np.abs(hooked - plainly).max() > 1e-3
+    assert model.probabilities(x) == pytest.approx(hooked, abs=1e-6)
+    handle.remove()
+    assert model.probabilities(x) == pytest.approx(plainly, abs=1e-6)
+
+
+@both_ways
+def test_further_training_of_the_module_is_seen(closed_form: bool) -> None:
+    module = seeded(plain)
+    x = rows()
+    model = TorchModel(module, closed_form=closed_form)
+    before = model.probabilities(x)
+    optimiser = torch.optim.SGD(module.parameters(), lr=1.0)
+    module.train()
+    torch.autograd.backward(
+        F.cross_entropy(module(torch.from_numpy(x)), torch.ones(len(x), dtype=torch.int64))
+    )
+    optimiser.step()
+    after = model.probabilities(x)
+    assert after == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
+    assert np.abs(after - before).max() > 1e-3
+
+
+def test_looking_leaves_no_hooks_and_no_changed_weights_behind() -> None:
+    for make in (plain, Functional, Blocks):
+        module = seeded(make)
+        before = copy.deepcopy(module.state_dict())
+        model = TorchModel(module, closed_form=False)
+        x = rows()
+        first = next(iter(model.layers(x)))
+        model.activation(x, first)
+        model.gradient(torch.ones_like, x, layer=first)
+        model.with_zeroed(first, [0], x).probabilities(x)
+        assert all((before[name] == value).all() for name, value in module.state_dict().items())
+        assert not any(
+            child._forward_hooks or child._forward_pre_hooks for child in module.modules()
+        )
+
+
+def test_a_part_that_was_put_back_into_training_mode_runs_in_eval_mode_all_the_same() -> None:
+    module = seeded(Blocks)
+    assert isinstance(module, Blocks)
+    x = rows()
+    model = TorchModel(module)
+    p = model.probabilities(x)
+    module.first.drop.train()
+    assert model.probabilities(x) == pytest.approx(p, abs=1e-6)
+
+
+class Rescaling(nn.Module):
+    """Changes its input in place, as careless networks do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.out = nn.Linear(WIDTH, 4), nn.Linear(4, 2)
+
+    def forward(self, z: Tensor) -> Tensor:
+        z /= 10
+        answer: Tensor = self.out(torch.tanh(self.inner(z)))
+        return answer
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Rescaling, lambda: nn.Sequential(nn.ReLU(), nn.Linear(WIDTH, 2))],
+    ids=["in place", "relu first"],
+)
+def test_no_network_changes_the_rows_of_the_caller(make: Callable[[], nn.Module]) -> None:
+    model = TorchModel(seeded(make))
+    x = rows()
+    before = x.copy()
+    first = model.probabilities(x)
+    assert (x == before).all()
+    assert (model.probabilities(x) == first).all()
+    model.activations(x)
+    assert (x == before).all()
+
+
+def test_the_gradient_of_a_network_that_changes_its_input_is_that_of_finite_differences() -> None:
+    module = seeded(Rescaling).double()
+    assert isinstance(module, Rescaling)
+    x = rows(6)
+    model = TorchModel(module)
+    gradient = model.gradient(torch.ones_like, x, layer="tanh")
+    assert gradient == pytest.approx(
+        differences(lambda z: torch.tanh(module.inner(z / 10)).sum(dim=1), x), abs=1e-5
+    )
+    of_output = model.gradient(lambda p: 2 * p, x)
+    assert of_output == pytest.approx(
+        differences(lambda z: (torch.softmax(module(z.clone()), dim=1) ** 2).sum(dim=1), x),
+        abs=1e-5,
+    )
+
+
+def test_rows_of_any_number_type_and_memory_order_are_taken() -> None:
+    model = TorchModel(seeded(plain))
+    x = np.rint(10 * rows())
+    p = model.probabilities(x)
+    assert (model.probabilities(np.asfortranarray(x)) == p).all()
+    assert (model.probabilities(x.astype(np.int64).astype(np.float32)) == p).all()
+    assert model.probabilities(x[::2]) == pytest.approx(p[::2], abs=1e-6)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    assert (model.probabilities(read_only) == p).all()
+
+
+def test_no_rows_give_no_answers() -> None:
+    model = TorchModel(seeded(plain))
+    assert model.probabilities(rows(0)).shape == (0, 2)
+    assert model.labels(rows(0)).shape == (0,)
+    assert list(model.layers(rows(3))) == ["1", "3"]
+    assert model.activation(rows(0), "1").shape == (0, 6)
+    assert {name: tuple(values.shape) for name, values in model.activations(rows(0)).items()} == {
+        "1": (0, 6),
+        "3": (0, 4),
+    }
+
+
+# -- silenced neurons ------------------------------------------------------------------------------
+
+
+def test_silencing_neurons_is_the_same_as_cutting_their_wires() -> None:
+    module = seeded(plain)
+    assert isinstance(module, nn.Sequential)
+    x = rows()
+    model = TorchModel(module)
+    cut = copy.deepcopy(module)
+    with torch.no_grad():
+        following = cut[2]
+        assert isinstance(following, nn.Linear)
+        following.weight[:, [0, 3, 5]] = 0
+    silenced = model.with_zeroed("1", [0, 3, 5], x)
+    assert silenced.probabilities(x) == pytest.approx(TorchModel(cut).probabilities(x), abs=1e-6)
+    assert np.abs(silenced.probabilities(x) - model.probabilities(x)).max() > 1e-3
+    assert (silenced.activations(x)["1"][:, [0, 3, 5]] == 0).all()
+    assert (silenced.activation(x, "1")[:, [0, 3, 5]] == 0).all()
+    assert torch.allclose(
+        silenced.activations(x)["1"][:, [1, 2, 4]],
+        model.activations(x)["1"][:, [1, 2, 4]],
+        atol=1e-6,
+    )
+    # The gradient does not pass through what is silent, and the original stays what it was.
+    flows = silenced.gradient(torch.ones_like, x, layer="3")
+    assert flows == pytest.approx(TorchModel(cut).gradient(torch.ones_like, x, layer="3"), abs=1e-6)
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(
+        TorchModel(cut).gradient(lambda p: 2 * p, x), abs=1e-6
+    )
+    assert model.probabilities(x) == pytest.approx(
+        torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6
+    )
+
+
+def test_silencing_adds_up_over_layers_and_over_neurons_of_one_layer() -> None:
+    module = seeded(plain)
+    assert isinstance(module, nn.Sequential)
+    x = rows()
+    cut = copy.deepcopy(module)
+    with torch.no_grad():
+        for place, column in ((2, 1), (5, 2)):
+            piece = cut[place]
+            assert isinstance(piece, nn.Linear)
+            piece.weight[:, column] = 0
+    twice = TorchModel(module).with_zeroed("1", [1], x).with_zeroed("3", np.array([2]), x)
+    assert twice.probabilities(x) == pytest.approx(TorchModel(cut).probabilities(x), abs=1e-6)
+    one_by_one = TorchModel(module).with_zeroed("1", [1], x).with_zeroed("1", [2], x)
+    assert one_by_one.probabilities(x) == pytest.approx(
+        TorchModel(module).with_zeroed("1", [1, 2], x).probabilities(x), abs=1e-6
+    )
+
+
+def test_silencing_one_place_of_a_feature_map_changes_only_that_place() -> None:
+    module = seeded(Convolution)
+    x = rows(6, width=16)
+    model = TorchModel(module)
+    silenced = model.with_zeroed("relu", [17], x)
+    before, after = model.activations(x)["relu"], silenced.activations(x)["relu"]
+    assert before[:, 17].abs().max() > 0
+    assert (after[:, 17] == 0).all()
+    others = np.delete(np.arange(48), 17)
+    assert torch.equal(before[:, others], after[:, others])
+    assert np.abs(silenced.probabilities(x) - model.probabilities(x)).max() > 1e-6
+
+
+def test_a_silenced_activation_in_place_is_silent_for_the_rest_of_the_network() -> None:
+    class InPlace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.out = nn.Linear(WIDTH, 4), nn.Linear(4, 2)
+
+        def forward(self, z: Tensor) -> Tensor:
+            h = self.inner(z)
+            h.relu_()
+            answer: Tensor = self.out(h)
+            return answer
+
+    x = rows()
+    module = seeded(InPlace)
+    assert isinstance(module, InPlace)
+    silenced = TorchModel(module).with_zeroed("relu_", [0, 1, 2, 3], x)
+    with torch.no_grad():
+        constant = torch.softmax(module.out.bias, dim=0).numpy()
+    assert silenced.probabilities(x) == pytest.approx(np.tile(constant, (len(x), 1)), abs=1e-6)
+
+
+def test_a_silenced_network_with_activations_in_place_has_the_gradient_of_its_cut_wires() -> None:
+    module = seeded(
+        lambda: nn.Sequential(
+            nn.Linear(WIDTH, 6),
+            nn.ReLU(inplace=True),
+            nn.Linear(6, 4),
+            nn.ReLU(inplace=True),
+            nn.Linear(4, 2),
+        )
+    )
+    assert isinstance(module, nn.Sequential)
+    x = rows()
+    cut = copy.deepcopy(module)
+    with torch.no_grad():
+        following = cut[2]
+        assert isinstance(following, nn.Linear)
+        following.weight[:, [0, 3]] = 0
+    silenced, expected = TorchModel(module).with_zeroed("1", [0, 3], x), TorchModel(cut)
+    assert silenced.probabilities(x) == pytest.approx(expected.probabilities(x), abs=1e-6)
+    assert silenced.gradient(torch.ones_like, x, layer="3") == pytest.approx(
+        expected.gradient(torch.ones_like, x, layer="3"), abs=1e-6
+    )
+    assert silenced.gradient(lambda p: 2 * p, x) == pytest.approx(
+        expected.gradient(lambda p: 2 * p, x), abs=1e-6
+    )
+
+
+def test_an_unknown_layer_or_neuron_is_refused_with_the_known_ones() -> None:
+    model = TorchModel(seeded(Functional))
+    x = rows()
+    for ask in (
+        lambda: model.activation(x, "rely"),
+        lambda: model.gradient(torch.ones_like, x, layer="rely"),
+        lambda: model.with_zeroed("rely", [0], x),
+    ):
+        with pytest.raises(
+            ModelError,
+            match=r"no hidden layer 'rely'\. Did you mean 'relu'\? Known: relu, tanh, relu#2",
+        ):
+            ask()
+    with pytest.raises(ModelError, match="6"):
+        model.with_zeroed("relu", [6], x)
+
+
+# -- wrong networks --------------------------------------------------------------------------------
+
+
+@both_ways
+def test_rows_of_the_wrong_width_are_refused_at_the_first_and_at_any_later_use(
+    closed_form: bool,
+) -> None:
+    model = TorchModel(seeded(plain), closed_form=closed_form)
+    with pytest.raises(ModelError, match="cannot take a row of 4 columns"):
+        model.probabilities(rows(width=4))
+    assert model.probabilities(rows()).shape == (20, 2)
+    for ask in (model.probabilities, model.activations, lambda x: model.activation(x, "3")):
+        with pytest.raises(ModelError, match="4 columns"):
+            ask(rows(width=4))
+
+
+def test_a_network_that_picks_columns_which_are_not_there_is_refused() -> None:
+    class Picky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names, self.out = nn.Embedding(4, 3), nn.Linear(3, 2)
+
+        def forward(self, z: Tensor) -> Tensor:
+            answer: Tensor = self.out(torch.relu(self.names(z[:, 7].long())))
+            return answer
+
+    with pytest.raises(ModelError, match="cannot take a row of 5 columns"):
+        TorchModel(Picky()).probabilities(rows())
+
+
+class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, 2)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.relu(self.inner(z)), z
+
+
+def test_a_module_that_returns_more_than_scores_is_refused() -> None:
+    with pytest.raises(
+        ModelError, match="must return one tensor of class scores; it returned tuple"
+    ):
+        TorchModel(Pair()).probabilities(rows())
+
+
+def test_a_network_whose_weights_are_not_finite_is_refused() -> None:
+    broken = nn.Sequential(linear(torch.full((2, WIDTH), float("nan")), torch.zeros(2)))
+    with pytest.raises(ModelError, match="row 0 is not finite"):
+        TorchModel(broken).probabilities(rows())
+
+
+def test_a_network_without_activation_functions_has_no_hidden_layer() -> None:
+    assert TorchModel(nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, 2))).layers(rows()) == {}
+
+
+def test_a_forward_pass_that_depends_on_the_rows_is_explained() -> None:
+    class Moody(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(WIDTH, 2)
+
+        def forward(self, z: Tensor) -> Tensor:
+            answer: Tensor = self.inner(z)
+            return self.inner(torch.relu(z)) if bool((z > 0).all()) else answer
+
+    model = TorchModel(Moody())
+    assert model.layers(np.abs(rows())) == {"relu": WIDTH}
+    with pytest.raises(ModelError, match="must not depend on the rows"):
+        model.activation(-np.abs(rows()), "relu")
+
+
+# -- encoders and scales ---------------------------------------------------------------------------
+
+
+def coloured() -> Domain:
+    return Domain(
+        (
+            Attribute(name="age", low=1, high=9),
+            Attribute(
+                name="colour", kind="categorical", categories=("red", "green", "blue"), one_hot=True
+            ),
+            Attribute(name="sex", kind="categorical", categories=("f", "m")),
+            Attribute(
+                name="town",
+                kind="categorical",
+                categories=("a", "b", "c", "d"),
+                low=1,
+                high=2,
+                one_hot=True,
+            ),
+        ),
+        ("sex",),
+    )
+
+
+def test_a_one_hot_attribute_becomes_one_column_a_category() -> None:
+    encoder = Encoder(coloured())
+    assert encoder.width == 9
+    assert encoder.spans == [(0, 1), (1, 3), (4, 1), (5, 4)]
+    assert not encoder.is_identity
+    encoded = encoder(torch.tensor([[7.0, 2.0, 1.0, 1.0], [1.0, 0.0, 0.0, 2.0]]))
+    assert encoded.tolist() == [[7, 0, 0, 1, 1, 0, 1, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1, 0]]
+
+
+def test_every_row_of_the_domain_has_exactly_one_one_in_each_group() -> None:
+    domain = coloured()
+    encoder = Encoder(domain)
+    encoded = encoder(torch.from_numpy(domain.sample(200, rng=np.random.default_rng(0))))
+    for a in encoder.one_hot:
+        start, width = encoder.spans[a]
+        group = encoded[:, start : start + width]
+        assert ((group == 1).sum(dim=1) == 1).all()
+        assert ((group == 0).sum(dim=1) == width - 1).all()
+
+
+def test_a_code_that_names_no_category_leaves_its_group_empty() -> None:
+    encoded = Encoder(coloured())(
+        torch.tensor([[7.0, 100.0, 1.0, 1.0], [7.0, -1.0, 1.0, 3.0], [7.0, 3.0, 0.0, 1.0]])
+    )
+    assert encoded.tolist() == [
+        [7, 0, 0, 0, 1, 0, 1, 0, 0],
+        [7, 0, 0, 0, 1, 0, 0, 0, 1],
+        [7, 0, 0, 0, 0, 0, 1, 0, 0],
+    ]
+
+
+def test_without_one_hot_attributes_the_encoder_does_nothing() -> None:
+    encoder = Encoder(
+        Domain((Attribute(name="a", high=3), Attribute(name="b", kind="real", high=1)))
+    )
+    z = torch.tensor([[1.0, 0.5]])
+    assert encoder.is_identity
+    assert encoder.width == 2
+    assert encoder(z) is z
+
+
+def test_a_network_behind_an_encoder_sees_encoded_rows_and_its_gradient_has_their_width() -> None:
+    domain = coloured()
+    encoder = Encoder(domain)
+    module = seeded(lambda: nn.Sequential(nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2)))
+    assert isinstance(module, nn.Sequential)
+    x = domain.sample(30, rng=np.random.default_rng(0))
+    model = TorchModel(module, encoder=encoder)
+    with torch.no_grad():
+        assert model.probabilities(x) == pytest.approx(
+            torch.softmax(module(encoder(torch.from_numpy(x))), dim=1).numpy(), abs=1e-6
+        )
+    for closed_form in (True, False):
+        gradient = TorchModel(module, encoder=encoder, closed_form=closed_form).gradient(
+            torch.ones_like, x, layer="1"
+        )
+        alive = (model.activation(x, "1") > 0).float()
+        first = module[0]
+        assert isinstance(first, nn.Linear)
+        assert gradient == pytest.approx((alive @ first.weight).detach().numpy(), abs=1e-6)
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_rows_that_do_not_have_the_attributes_of_the_encoder_are_refused(width: int) -> None:
+    model = TorchModel(
+        nn.Sequential(nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2)), encoder=Encoder(coloured())
+    )
+    with pytest.raises(ModelError, match="columns"):
+        model.probabilities(np.ones((3, width), dtype=np.float32))
+
+
+def test_a_network_that_does_not_fit_its_encoder_is_refused() -> None:
+    model = TorchModel(nn.Linear(4, 2), encoder=Encoder(coloured()))
+    with pytest.raises(ModelError, match="cannot take a row of 9 columns"):
+        model.probabilities(np.ones((3, 4), dtype=np.float32))
+
+
+def test_a_scale_brings_the_bounds_to_minus_one_and_one_and_a_constant_to_zero() -> None:
+    scale = Scale.between(torch.tensor([1.0, -2.0, 5.0]), torch.tensor([9.0, 2.0, 5.0]))
+    assert scale(torch.tensor([[1.0, -2.0, 5.0], [9.0, 2.0, 5.0], [5.0, 1.0, 7.0]])).tolist() == [
+        [-1, -1, 0],
+        [1, 1, 0],
+        [0, 0.5, 0],
+    ]
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+def test_one_thread_inside_and_the_former_number_afterwards_whatever_happens() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with one_thread():
+            assert torch.get_num_threads() == 1
+            with one_thread():
+                assert torch.get_num_threads() == 1
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with pytest.raises(RuntimeError, match="on purpose"), one_thread():
+            raise RuntimeError("on purpose")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

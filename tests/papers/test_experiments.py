@@ -1,0 +1,457 @@
+"""The papers' experiments: their plans, and whole runs on the smallest data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from fairprobe.arrays import Rows
+from fairprobe.cli import app
+from fairprobe.errors import SettingError
+from fairprobe.interpret import LayerBias, coverage, neuron_bias
+from fairprobe.interpret.coverage import Coverage
+from fairprobe.judgement import judge
+from fairprobe.models import TorchModel
+from fairprobe.papers import (
+    neuronfair_figures,
+    neuronfair_phases,
+    neuronfair_searches,
+    runner,
+    work,
+)
+from fairprobe.papers.base import SUBJECTS, Experiment, Plan, Rival, Subject
+from fairprobe.papers.catalogue import EXPERIMENTS, experiment
+from fairprobe.papers.jobs import Job, JobProgress, Outcome
+from fairprobe.papers.paper import figures
+from fairprobe.papers.runner import run
+from fairprobe.papers.tables import markdown
+from tests.papers.experiment_work import InThisProcess
+
+ROOT = Path(__file__).parents[2]
+GERMAN = (Subject("german", "gender"),)
+SHORT = {"local_iterations": 40, "wanted": 40}
+EVERYTHING = frozenset({"adult", "german", "bank", "compas", "meps"})
+
+
+def short_searches(patch: pytest.MonkeyPatch) -> None:
+    """The tables of searches on the smallest data set alone, with searches that end early."""
+    real = neuronfair_searches.search_job
+
+    def short(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
+        return real(
+            plan,
+            subject,
+            rival,
+            repeat,
+            **settings | {key: value for key, value in SHORT.items() if key in settings},
+        )
+
+    patch.setattr(neuronfair_searches, "SUBJECTS", GERMAN)
+    patch.setattr(neuronfair_searches, "search_job", short)
+
+
+@pytest.fixture
+def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiments of the smallest data set alone, with short searches."""
+    real = neuronfair_phases._job
+
+    def short(*args: Any, **settings: Any) -> Job:
+        return real(*args, **settings | ({"instances": 50} if "instances" in settings else {}))
+
+    short_searches(monkeypatch)
+    monkeypatch.setattr(neuronfair_phases, "SUBJECTS", GERMAN)
+    monkeypatch.setattr(neuronfair_phases, "_job", short)
+    monkeypatch.setattr(neuronfair_figures.Figure5, "subjects", GERMAN)
+    monkeypatch.setattr(neuronfair_figures.Figure6, "subject", GERMAN[0])
+
+
+@pytest.fixture
+def small(only_german: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, without processes of its own."""
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all: the network is trained once, and searches that two tables need are done
+    once.
+    """
+    return tmp_path_factory.mktemp("experiments")
+
+
+def cells(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{name}-quick.csv", dtype={"variant": str}, keep_default_na=False)
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_a_plan_has_every_job_once_and_each_job_does_something_that_exists(
+    one: Experiment, scale: str
+) -> None:
+    plan = Plan(scale=scale, repeats=3, fetched=EVERYTHING)  # type: ignore[arg-type]
+    stages = one.stages(plan)
+    jobs = [job for stage in stages for job in stage]
+    assert len({job.id for job in jobs}) == len(jobs)
+    for number, stage in enumerate(stages):
+        earlier = {job.id for before in stages[:number] for job in before}
+        for job in stage:
+            assert set(job.inputs) <= earlier
+            module, _, function = job.work.partition(":")
+            assert callable(getattr(import_module(module), function))
+
+
+def test_the_eight_rows_of_the_paper_are_the_subjects() -> None:
+    assert [(subject.dataset, subject.sensitive) for subject in SUBJECTS] == list(
+        dict.fromkeys((one.dataset, one.sensitive) for one in figures("table4"))
+    )
+
+
+@pytest.mark.parametrize(("scale", "seeds", "local"), [("quick", 100, 500), ("full", 1000, 1000)])
+def test_the_searches_of_table_4_are_as_long_as_it_says(scale: str, seeds: int, local: int) -> None:
+    plan = Plan(scale=scale, repeats=1)  # type: ignore[arg-type]
+    for job in EXPERIMENTS["neuronfair-table4"].stages(plan)[1]:
+        assert (job.settings["seeds"], job.settings["local_iterations"]) == (seeds, local)
+        assert job.settings["global_iterations"] == (
+            None if job.settings["method"] == "aequitas" else 40
+        )
+
+
+@pytest.mark.parametrize(
+    ("scale", "starts", "instances"), [("quick", 20, 200), ("full", 100, 1000)]
+)
+def test_the_local_phases_of_table_6_are_as_long_as_it_says(
+    scale: str, starts: int, instances: int
+) -> None:
+    for job in EXPERIMENTS["neuronfair-table6"].stages(Plan(scale=scale, repeats=1))[2]:  # type: ignore[arg-type]
+        assert job.settings["instances"] == instances
+        assert job.settings["starts"] == (
+            starts // 50 or 1 if job.settings["method"] == "symbgen" else starts
+        )
+
+
+def test_tables_4_and_8_share_their_searches() -> None:
+    plan = Plan(repeats=2)
+    four, eight = (
+        {job.id: job for job in EXPERIMENTS[f"neuronfair-table{number}"].stages(plan)[1]}
+        for number in (4, 8)
+    )
+    both = four.keys() & eight.keys()
+    assert {name for name in eight if "symbgen" not in name} == both
+    assert all(four[name] == eight[name] for name in both)
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_a_table_without_any_result_says_why(one: Experiment) -> None:
+    plan = Plan(repeats=2, fetched=frozenset({"adult", "german", "bank", "compas"}))
+    jobs = [job.id for stage in one.stages(plan) for job in stage]
+    text = markdown(
+        one.table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})).to_document()
+    )
+    assert "out of memory" in text
+    if re.fullmatch(
+        r"neuronfair-table\d", one.name
+    ):  # the only ones with MEPS among their subjects
+        assert "fairprobe datasets fetch meps" in text
+
+
+@pytest.mark.parametrize("settings", [{"scale": "huge"}, {"repeats": 0}, {"seed": -1}])
+def test_a_plan_refuses_what_cannot_be(settings: dict[str, object]) -> None:
+    with pytest.raises(SettingError):
+        Plan(**settings)  # type: ignore[arg-type]
+
+
+def test_an_unknown_experiment_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingError, match=r"no experiment 'neuronfair-table44'.*neuronfair-table4"
+    ):
+        experiment("neuronfair-table44", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- whole runs on German Credit -------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small")
+def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path) -> None:
+    done = experiment("neuronfair-table4", shared, repeats=2)
+    assert done.failures == {}
+    assert [path.suffix for path in done.paths] == [".md", ".csv", ".html", ".json"]
+    table = cells(shared, "neuronfair-table4")
+    idis = {
+        (row["method"], row["variant"]): row
+        for row in table.to_dict("records")
+        if row["measure"] == "idis"
+    }
+    assert len(idis) == len(neuronfair_searches.Table4.rivals)
+    assert all(row["repeats"] == 2 and row["mean"] > 0 for row in idis.values())
+    assert float(idis["neuronfair", "walk"]["paper"]) == 68_218
+    assert float(idis["adf", "seed"]["ratio"]) == pytest.approx(
+        idis["adf", "seed"]["mean"] / 57_386
+    )
+    assert table[table["measure"] == "gsr"]["mean"].between(0, 1).all()
+    assert all(
+        len(set(row["values"].split(";"))) == 2 for row in idis.values()
+    )  # repeats start from other seeds
+
+
+@pytest.mark.usefixtures("small")
+def test_the_numbers_are_those_of_the_search_itself(shared: Path) -> None:
+    plan = Plan(repeats=1)
+    stages = [
+        stage[:1] if number == 0 else stage[:2]
+        for number, stage in enumerate(EXPERIMENTS["neuronfair-table4"].stages(plan))
+    ]
+    outcome = run(stages, shared)
+    job = stages[1][0]
+    again = work.generate(job.settings, {name: outcome.results[name] for name in job.inputs})
+    timed = {"cpu_seconds", "wall_seconds", "cpu_seconds_per_1000"}
+    assert {key: value for key, value in again.items() if key not in timed} == {
+        key: value for key, value in outcome.results[job.id].items() if key not in timed
+    }
+
+
+@pytest.mark.usefixtures("small")
+def test_table_8_only_adds_symbgen_to_what_table_4_has_done(shared: Path) -> None:
+    experiment("neuronfair-table4", shared, repeats=1)
+    before = {path: path.stat().st_mtime_ns for path in (shared / "jobs").glob("generate-*-0.json")}
+    done = experiment("neuronfair-table8", shared, repeats=1)
+    assert done.failures == {}
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    rows = {row["method"]: row for row in cells(shared, "neuronfair-table8").to_dict("records")}
+    assert all(row["mean"] > 0 for row in rows.values())
+    assert float(rows["symbgen"]["paper"]) == 2014.68
+
+
+@pytest.mark.usefixtures("small")
+def test_table_6_gives_every_method_the_same_starts(shared: Path) -> None:
+    done = experiment("neuronfair-table6", shared, repeats=1)
+    assert done.failures == {}
+    table = cells(shared, "neuronfair-table6")
+    of = {
+        measure: rows.set_index(["method", "variant"])["mean"].astype(float)
+        for measure, rows in table.groupby("measure")
+    }
+    assert (of["idis"] <= 100).all()
+    assert (of["instances_per_seed"] <= 50).all()
+    assert (of["idis_per_seed"] <= of["instances_per_seed"]).all()
+    records = [
+        json.loads(path.read_text()) for path in (shared / "jobs").glob("local-phase-*.json")
+    ]
+    assert {
+        (record["job"]["settings"]["method"] == "symbgen", record["result"]["starts"])
+        for record in records
+    } == {
+        (False, 20),
+        (True, 1),
+    }
+    assert len({tuple(record["job"]["inputs"]) for record in records}) == 1
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("number", [5, 6])
+def test_the_figures_are_drawn(shared: Path, number: int) -> None:
+    name = f"neuronfair-figure{number}"
+    done = experiment(name, shared, repeats=1)
+    assert done.failures == {}
+    assert "<svg" in (shared / f"{name}-quick.html").read_text(encoding="utf-8")
+    table = cells(shared, name)
+    assert (table["mean"].replace("", np.nan).astype(float).dropna() >= 0).all()
+    assert (table["mean"] != "").any()
+
+
+@pytest.mark.usefixtures("small")
+def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = neuronfair_figures.Figure6()
+    plan = Plan(repeats=1)
+    network, grid = one.stages(plan)
+    trained = run([network], shared).results
+    asked: list[Rows] = []
+
+    def watched(model: TorchModel, layer: LayerBias, x: Rows) -> Coverage:
+        asked.append(x)
+        return coverage(model, layer, x)
+
+    monkeypatch.setattr(work, "coverage", watched)
+    result = work.neuron_coverage(grid[0].settings, trained)
+    scene = work.Scene.of(grid[0].settings, trained)
+    hits, misses = (judge(scene.domain, scene.model, rows).is_discriminatory for rows in asked)
+    assert hits.all()
+    assert not misses.any()
+    assert result["biased"] == len(
+        neuron_bias(scene.domain, scene.model, scene.data.x).most_biased.biased
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_a_time_limit_is_kept_in_table_5(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = neuronfair_searches.search_job
+
+    def hurried(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
+        return real(plan, subject, rival, repeat, **(settings | {"seconds": 1.5}))
+
+    monkeypatch.setattr(neuronfair_searches, "search_job", hurried)
+    experiment("neuronfair-table5", shared, repeats=1)
+    table = cells(shared, "neuronfair-table5")
+    mean = {(row["measure"], row["method"]): float(row["mean"]) for row in table.to_dict("records")}
+    assert 1.5 <= mean["wall_seconds", "symbgen"] < 15
+    assert mean["idis", "neuronfair"] > mean["idis", "symbgen"]
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def ask(*words: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output, and standard error in one line."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+
+
+def test_the_experiments_are_listed() -> None:
+    code, out, _ = ask("experiments", "--json")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)] == list(EXPERIMENTS)
+    code, out, _ = ask("experiments")
+    assert code == 0
+    assert all(name in out for name in EXPERIMENTS)
+
+
+MISTAKES = {
+    "an unknown experiment": (["neuronfair-table4x"], "no experiment 'neuronfair-table4x'"),
+    "an unknown scale": (
+        ["neuronfair-table4", "--scale", "huge"],
+        "one of quick, full; got 'huge'",
+    ),
+    "no repeats": (["neuronfair-table4", "--repeats", "0"], "1 repeat or more; got 0"),
+    "no workers": (["neuronfair-table4", "--workers", "0"], "1 worker or more"),
+    "workers and a cluster": (
+        ["neuronfair-table4", "--workers", "2", "--cluster", "auto"],
+        "not both",
+    ),
+    "a cluster that is not there": (
+        ["neuronfair-table4", "--cluster", "127.0.0.1:9"],
+        "No Ray cluster answers at '127.0.0.1:9'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_told_in_words(what: str, tmp_path: Path) -> None:
+    words, sentence = MISTAKES[what]
+    code, out, err = ask("experiment", *words, "--out", tmp_path / "out", "-q")
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
+    code, out, _ = ask(
+        "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared
+    )
+    assert code == 0
+    assert "neuronfair-table4-quick.md" in out
+    assert "neuronfair-table4-quick.html" in out
+
+
+@pytest.mark.usefixtures("small")
+def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment("neuronfair-table4", shared, repeats=1)
+    shutil.copytree(shared / "jobs", tmp_path / "jobs")
+    real = neuronfair_searches.generation
+
+    def broken(plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
+        job = real(plan, subject, rival, repeat)
+        return (
+            replace(job, settings=job.settings | {"seeds": -1}) if rival.method == "random" else job
+        )
+
+    monkeypatch.setattr(neuronfair_searches, "generation", broken)
+    code, out, err = ask(
+        "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path
+    )
+    assert code == 1
+    assert "neuronfair-table4-quick.md" in out
+    assert "Failed: generate-quick-german-gender-random-0" in err
+    assert "1 of 8 jobs failed" in err
+    assert "failed" in (tmp_path / "neuronfair-table4-quick.md").read_text(encoding="utf-8")
+
+
+# -- somewhere else, and after a kill --------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_german")
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_ray_cluster_gives_the_same_table_as_this_machine(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip(
+        "ray", reason="needs the extra 'cluster': pip install 'fairprobe[cluster]'"
+    )
+    monkeypatch.setattr(
+        ray, "init", partial(ray.init, num_cpus=1)
+    )  # each worker has torch to import
+    done = experiment("neuronfair-table4", tmp_path, repeats=1, cluster="local")
+    assert done.failures == {}
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    experiment("neuronfair-table4", shared, repeats=1)
+    here, there = (folder / "neuronfair-table4-quick.csv" for folder in (shared, tmp_path))
+    assert here.read_text(encoding="utf-8") == there.read_text(encoding="utf-8")
+
+
+def drive(folder: str) -> None:
+    """Table 4 in two processes, killed after its third search."""
+    short_searches(pytest.MonkeyPatch())
+
+    def kill(at: JobProgress) -> None:
+        if at.done >= 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    experiment("neuronfair-table4", folder, repeats=2, workers=2, progress=kill)
+
+
+@pytest.mark.usefixtures("only_german")
+def test_a_run_that_was_killed_goes_on_where_it_stopped(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import sys; from tests.papers.test_experiments import drive; drive(sys.argv[1])"
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, timeout=180, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")}
+    assert len(kept) in (
+        4,
+        5,
+    )  # the network and three searches, or a fourth that ended at the same time
+    assert not (tmp_path / "neuronfair-table4-quick.md").exists()
+    assert experiment("neuronfair-table4", tmp_path, repeats=2, workers=1).failures == {}
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    table = cells(tmp_path, "neuronfair-table4")
+    assert (table["repeats"] == 2).all()
+    assert (table["failed"] == "").all()
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    experiment("neuronfair-table4", shared, repeats=2)
+    assert table.equals(cells(shared, "neuronfair-table4"))

@@ -1,0 +1,396 @@
+"""The IIFR paper's tables: their plans, whole runs on the smallest data set, and runs that die."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairprobe import networks
+from fairprobe.datasets.iifr import load_iifr
+from fairprobe.papers import iifr, iifr_figures, iifr_work, paper, runner
+from fairprobe.papers.base import Experiment, Plan, Subject
+from fairprobe.papers.catalogue import EXPERIMENTS, experiment
+from fairprobe.papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, fitting
+from fairprobe.papers.jobs import Job, Outcome
+from fairprobe.papers.tables import Cell, Measure, Table, markdown
+from fairprobe.present.experiment import render_experiment
+from fairprobe.repairs import Blind
+from tests.helpers import assets
+from tests.papers.experiment_work import InThisProcess
+
+OURS = {name: one for name, one in EXPERIMENTS.items() if name.startswith("iifr-")}
+FULL = Plan(scale="full", repeats=5)
+
+
+def jobs_of(name: str, plan: Plan = FULL) -> dict[str, Job]:
+    return {job.id: job for stage in EXPERIMENTS[name].stages(plan) for job in stage}
+
+
+def german(model: str, **changes: Any) -> dict[str, Any]:
+    return fitting(FULL, GERMAN, model, 0).settings | changes
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("one", OURS.values(), ids=OURS)
+def test_a_plan_has_every_job_once_and_each_does_something_that_exists(
+    one: Experiment, scale: str
+) -> None:
+    stages = one.stages(Plan(scale=scale, repeats=3))  # type: ignore[arg-type]
+    jobs = [job for stage in stages for job in stage]
+    assert jobs
+    assert len({job.id for job in jobs}) == len(jobs)
+    for job in jobs:
+        module, _, function = job.work.partition(":")
+        assert callable(getattr(import_module(module), function))
+
+
+def test_the_tables_share_their_trainings() -> None:
+    four, six, seven, eight = (jobs_of(f"iifr-table{number}") for number in (4, 6, 7, 8))
+    assert seven == four
+    assert six.items() <= four.items()
+    assert len(four) == 3 * len(six) == 3 * 5 * len(MODELS)
+    assert len(eight.keys() & four.keys()) == 5  # ε = .8
+    assert all(eight[name] == four[name] for name in eight.keys() & four.keys())
+
+
+@pytest.mark.parametrize(("number", "subject"), [(4, ADULT), (5, iifr.COMPAS), (6, GERMAN)])
+def test_the_sweeps_share_what_table_4_has(number: int, subject: Subject) -> None:
+    four, sweep = jobs_of("iifr-table4"), jobs_of(f"iifr-figure{number}")
+    for base in iifr_figures.BASES:
+        assert sweep[f"iifr-full-{subject}-{base}-0"] == four[f"iifr-full-{subject}-{base}-0"]
+    both = sweep.keys() & four.keys()
+    assert all(sweep[name] == four[name] for name in both)
+    assert {job.settings["dataset"] for job in sweep.values()} == {subject.dataset}
+
+
+def test_every_model_that_has_a_dial_has_a_chosen_setting() -> None:
+    for subject in SUBJECTS:
+        with_dial = {
+            model for model in MODELS if model.endswith("+iifr") or model == "counterfactual"
+        }
+        assert set(iifr.STRENGTHS[subject.dataset]) == with_dial
+        assert set(iifr.SPEEDS[subject.dataset]) == {"alfr", "laftr", "cfair"}
+    assert iifr.STRENGTHS["adult"]["mlp+iifr"] == 1
+
+
+@pytest.mark.parametrize("one", OURS.values(), ids=OURS)
+def test_a_table_without_any_result_says_why(one: Experiment) -> None:
+    plan = Plan(repeats=2)
+    failures = {job.id: "out of memory" for stage in one.stages(plan) for job in stage}
+    text = markdown(one.table(plan, Outcome({}, failures, {})).to_document())
+    assert "out of memory" in text
+    assert "Journal of Software" in text
+
+
+# -- the paper -------------------------------------------------------------------------------------
+
+
+def transcript(name: str) -> list[dict[str, str]]:
+    path = assets().parent / "paper_tables" / f"iifr_{name}.csv"
+    if not path.exists():
+        pytest.skip(f"compares with {path}, which is not there")
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+COLUMNS = {"accuracy": "acc_pct", "ifr_b": "ifr_b_pct", "ifr_p": "ifr_p_pct"}
+COLUMNS |= {"delta_dp": "delta_dp", "delta_eo_0": "delta_eo_y0", "delta_eo_1": "delta_eo_y1"}
+
+
+def printed(row: dict[str, str], column: str) -> object:
+    return (
+        pytest.approx(float(row[column]) / (100 if column.endswith("_pct") else 1), rel=1e-12)
+        if row[column]
+        else None
+    )
+
+
+def test_the_papers_numbers_are_the_transcript() -> None:
+    for row in transcript("table4_7"):
+        for measure, column in COLUMNS.items():
+            table = "iifr-table4" if measure in ("accuracy", "ifr_b", "ifr_p") else "iifr-table7"
+            assert paper.figure(
+                table, row["dataset"], row["sensitive"], row["model"].lower(), measure
+            ) == printed(row, column)
+    for row in transcript("table6_within_group"):
+        for group in ("male", "female"):
+            for key in ("ifr_b", "ifr_p"):
+                value = paper.figure(
+                    "iifr-table6", "adult", "gender", row["model"].lower(), f"{key}_{group}"
+                )
+                assert value == printed(row, f"{group}_{key}_pct")
+    for row in transcript("table8_epsilon_adult"):
+        for measure, column in COLUMNS.items():
+            value = paper.figure(
+                "iifr-table8", "adult", "gender", "mlp+iifr", measure, phase=row["epsilon"]
+            )
+            assert value == printed(row, column)
+
+
+# -- one training ----------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_people_themselves() -> None:
+    """All measures of a plain network, worked out again with plain numpy."""
+    settings = german("mlp")
+    result = iifr_work.fit(settings, {})
+    bench = iifr_work.Bench(settings)
+    data = bench.data
+    again = networks.train(
+        bench.fresh(bench.recipe.hidden, 0).module, data, seed=0, training=bench.training
+    )
+    x, y = data.x[data.split(0).test], data.y[data.split(0).test]
+    p, told = again.probabilities(x), again.labels(x)
+    place = data.domain.index("age")
+    assert result["accuracy"] == pytest.approx((told == y).mean())
+    assert result["positive_rate"] == pytest.approx(told.mean())
+    same, close, pairs = 0, 0, 0
+    for band in range(5):
+        other = x.copy()
+        other[:, place] = band
+        q = again.probabilities(other)
+        m = (p + q) / 2
+        divergence = 0.5 * (p * np.log(p / m) + q * np.log(q / m)).sum(axis=1)
+        elsewhere = x[:, place] != band
+        equal = (q.argmax(axis=1) == told)[elsewhere]
+        same, close, pairs = (
+            same + equal.sum(),
+            close + (equal & (divergence[elsewhere] <= 0.001)).sum(),
+            pairs + elsewhere.sum(),
+        )
+    assert result["ifr_b"] == pytest.approx(same / pairs)
+    assert result["ifr_p"] == pytest.approx(close / pairs)
+    assert result["delta_dp"] == pytest.approx(
+        np.std([told[x[:, place] == band].mean() for band in range(5)])
+    )
+    of_bad = [told[(x[:, place] == band) & (y == 1)].mean() for band in range(5)]
+    assert result["delta_eo_1"] == pytest.approx(np.std(of_bad))
+    assert (result["rejected"], result["collapsed"]) == (0, False)
+
+
+def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_than_plain() -> (
+    None
+):
+    plain, counterfactual, blind = (
+        iifr_work.fit(german(model), {}) for model in ("mlp", "counterfactual", "blind")
+    )
+    assert (blind["ifr_b"], blind["ifr_p"]) == (1, 1)
+    assert counterfactual["ifr_p"] > plain["ifr_p"] + 0.2
+
+
+def test_a_setting_is_chosen_without_a_look_at_the_test_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = german("mlp+iifr", asked="validation")
+    before = iifr_work.fit(settings, {})
+    data = load_iifr("german")
+    split = data.split(0)
+    x, y = data.x.copy(), data.y.copy()
+    x[split.test] = x[split.test[::-1]]
+    y[split.test] = 1 - y[split.test]
+    monkeypatch.setattr(iifr_work, "_load", lambda name: replace(data, x=x, y=y))
+    assert iifr_work.fit(settings, {}) == before
+    bench = iifr_work.Bench(settings)
+    assert set(bench.asked) == set(split.validation)
+    assert set(bench.learnt) == set(split.train)
+    final = iifr_work.Bench(german("mlp+iifr"))
+    assert set(final.learnt) == {*split.train, *split.validation}
+    assert set(final.asked) == set(split.test)
+
+
+# -- runs that die ---------------------------------------------------------------------------------
+
+
+def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the default first weights most of the paper's narrow networks die on German Credit."""
+    monkeypatch.setitem(
+        iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], kaiming=False)
+    )
+    settings = german("mlp", repeat=2)
+    bench = iifr_work.Bench(settings)
+    dead = [
+        networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt])
+        for attempt in range(5)
+    ]
+    assert dead[0]
+    result = iifr_work.fit(settings, {})
+    assert result["rejected"] == (dead.index(False) if False in dead else 5)
+    assert result["collapsed"] == all(dead)
+
+
+def test_where_all_attempts_die_the_result_says_so_and_has_no_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten layers of three neurons with small first weights let nothing through."""
+    monkeypatch.setitem(
+        iifr_work.RECIPES,
+        "german",
+        replace(iifr_work.RECIPES["german"], hidden=(3,) * 10, kaiming=False),
+    )
+    assert iifr_work.fit(german("mlp"), {}) == {"rejected": 5, "collapsed": True}
+
+
+def outcome(*results: dict[str, Any], failed: int = 0) -> tuple[Outcome, list[Job]]:
+    jobs = [fitting(FULL, GERMAN, "mlp", repeat) for repeat in range(len(results) + failed)]
+    done = {job.id: result for job, result in zip(jobs, results, strict=False)}
+    return Outcome(done, {job.id: "out of memory" for job in jobs[len(results) :]}, {}), jobs
+
+
+ALIVE = {"accuracy": 0.7, "rejected": 0, "collapsed": False}
+COLLAPSED = {"rejected": 5, "collapsed": True}
+REASONS: dict[str, tuple[list[dict[str, Any]], int, tuple[float, ...], str]] = {
+    "all is well": ([ALIVE, ALIVE], 0, (0.7, 0.7), ""),
+    "some begun again": (
+        [ALIVE, ALIVE | {"rejected": 2}],
+        0,
+        (0.7, 0.7),
+        "2 dead runs were rejected and begun again",
+    ),
+    "one begun again": (
+        [ALIVE | {"rejected": 1}],
+        0,
+        (0.7,),
+        "1 dead run was rejected and begun again",
+    ),
+    "one collapsed": (
+        [ALIVE, COLLAPSED],
+        0,
+        (0.7,),
+        "collapsed: one answer for everybody in all 5 attempts, in 1 of 2 repeats",
+    ),
+    "all collapsed": (
+        [COLLAPSED, COLLAPSED],
+        0,
+        (),
+        "collapsed: one answer for everybody in all 5 attempts, in all repeats",
+    ),
+    "one failed": ([ALIVE], 1, (0.7,), "failed: 1 of 2 repeats, out of memory"),
+}
+
+
+@pytest.mark.parametrize("what", REASONS)
+def test_a_cell_tells_what_became_of_its_repeats(what: str) -> None:
+    results, failed, values, reason = REASONS[what]
+    found, jobs = outcome(*results, failed=failed)
+    filled = iifr.cell(FULL, found, Cell("german", "age", "mlp", "", "accuracy"), GERMAN, jobs)
+    assert (filled.values, filled.failed) == (values, reason)
+
+
+# -- whole runs on German Credit -------------------------------------------------------------------
+
+
+SOME = ("mlp", "alfr", "mlp+eidig", "cfair+iifr", "counterfactual", "blind")
+
+
+@pytest.fixture
+def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some models on the smallest data set alone, in this process; the longest training is a third
+    as long.
+    """
+    monkeypatch.setattr(iifr_work, "FURTHER_EPOCHS", 10)
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    monkeypatch.setattr(iifr, "MODELS", SOME)
+    monkeypatch.setattr(iifr.Models, "subjects", (GERMAN,))
+    monkeypatch.setattr(iifr.Table8, "subject", GERMAN)
+
+
+def cells(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{name}-quick.csv", keep_default_na=False)
+
+
+@pytest.mark.usefixtures("only_german")
+def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
+    done = experiment("iifr-table4", tmp_path, repeats=2)
+    assert done.failures == {}
+    table = cells(tmp_path, "iifr-table4")
+    assert list(dict.fromkeys(table["method"])) == list(SOME)
+    for row in table.to_dict("records"):
+        values = [float(value) for value in row["values"].split(";")]
+        assert len(values) == 2
+        assert float(row["median"]) == pytest.approx(median(values))
+    accuracy = {
+        row["method"]: row for row in table.to_dict("records") if row["measure"] == "accuracy"
+    }
+    assert float(accuracy["alfr"]["paper"]) == 0.812
+    assert float(accuracy["alfr"]["ratio"]) == pytest.approx(
+        float(accuracy["alfr"]["median"]) / 0.812
+    )
+    assert accuracy["counterfactual"]["paper"] == accuracy["blind"]["paper"] == ""
+    text = (tmp_path / "iifr-table4-quick.md").read_text(encoding="utf-8")
+    assert "A number is the median of the repeats" in text
+    assert "CFAIR+IIFR" in text
+
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")}
+    assert experiment("iifr-table7", tmp_path, repeats=2).failures == {}
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")} == before
+    groups = cells(tmp_path, "iifr-table7")
+    assert set(groups["measure"]) == {"delta_dp", "delta_eo_0", "delta_eo_1", "positive_rate"}
+    assert groups["mean"].astype(float).between(0, 1).all()
+
+
+def worked_out(one: Experiment) -> dict[str, Any]:
+    """The document of a quick run with one repeat, in this process."""
+    plan = Plan(repeats=1)
+    (jobs,) = one.stages(plan)
+    return one.table(
+        plan, Outcome({job.id: iifr_work.fit(job.settings, {}) for job in jobs}, {}, {})
+    ).to_document()
+
+
+@pytest.mark.usefixtures("only_german")
+def test_table_8_has_a_row_for_each_threshold() -> None:
+    text = markdown(worked_out(iifr.Table8()))
+    rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| German")]
+    assert rows[:3] == ["age, ε 0.80", "age, ε 0.90", "age, ε 1.00"]
+
+
+def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(iifr.QUICK_EPOCHS, "german", 2)
+    document = worked_out(iifr_figures.Figure6())
+    assert {cell["variant"] for cell in document["cells"]} == {"λ 0", "λ 0.3", "λ 1"}
+    assert render_experiment(document).count("<svg") >= len(iifr_figures.MEASURES)
+    assert "| German Credit | age, λ 0.3 |" in markdown(document)
+    line, *_ = document["figures"][0]["series"]
+    ours = [
+        cell["median"]
+        for cell in document["cells"]
+        if (cell["measure"], cell["method"]) == ("accuracy", "mlp+iifr")
+    ]
+    assert (line["x"], line["y"]) == ([0, 0.3, 1], ours)
+
+
+def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() -> None:
+    measure = Measure("accuracy", "Accuracy", "share")
+    place = Cell("german", "age", "mlp", "", "accuracy", (0.1, 0.2, 0.9), paper=0.4)
+    by_mean = Table("T", (measure,), (place,)).to_document()
+    by_median = Table("T", (measure,), (place,), centre="median").to_document()
+    assert by_mean["cells"][0]["ratio"] == pytest.approx(1)
+    assert by_median["cells"][0]["ratio"] == pytest.approx(0.5)
+    assert "40.00 ± 43.59 %" in markdown(by_mean)
+    assert "20.00 ± 43.59 %" in markdown(by_median)
+
+
+def test_each_name_is_the_repair_that_the_paper_means() -> None:
+    bench = iifr_work.Bench(german("laftr+iifr"))
+    assert [
+        bench.repair(name).name
+        for name in ("alfr", "cfair+iifr", "mlp+iifr", "mlp+eidig", "counterfactual")
+    ] == [
+        "alfr",
+        "cfair+iifr",
+        "iifr",
+        "retrain",
+        "counterfactual",
+    ]
+    assert isinstance(bench.repair("blind"), Blind)
+    assert bench.repair("mlp").dial_at == 0

@@ -1,0 +1,327 @@
+"""The experiments with faces: how faces are mixed, what the tables make of the jobs, and small
+whole runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairprobe.datasets.faces import FACES_AND_OTHERS, FAIRFACE, placed
+from fairprobe.datasets.image_layouts.fairface import RACES
+from fairprobe.datasets.image_sets import open_images
+from fairprobe.errors import DataError, StorageError
+from fairprobe.images import ImageAudit, audit
+from fairprobe.papers import (
+    insidebias_faces_work,
+    neuronfair_images,
+    neuronfair_images_work,
+    paper,
+)
+from fairprobe.papers.base import Plan, Scale
+from fairprobe.papers.catalogue import EXPERIMENTS
+from fairprobe.papers.insidebias_faces import Faces, shift, verdict
+from fairprobe.papers.insidebias_faces_work import mixed, regrouped, varied
+from fairprobe.papers.jobs import Outcome, Plain
+from fairprobe.papers.neuronfair_images import Table10, Table11
+from fairprobe.papers.tables import markdown
+from tests.helpers import assets
+
+SIDE = 12
+
+
+def faces_file(path: Path, each: int = 12, *, others: int = 0) -> Path:
+    """Made-up faces, `each` of each race and gender, a quarter of them held out; men are a little
+    lighter, other things a little darker.
+    """
+    rng = np.random.default_rng(0)
+    race, gender = (part.ravel() for part in np.meshgrid(np.arange(7), np.arange(2), indexing="ij"))
+    race, gender = np.tile(race, each), np.tile(gender, each)
+    light = (
+        rng.integers(60, 120, size=(len(race), SIDE, SIDE, 3))
+        + 6 * (1 - gender)[:, None, None, None]
+    )
+    dark = rng.integers(50, 110, size=(others, SIDE, SIDE, 3))
+    unknown = np.full(others, 255)
+    split = np.concatenate([np.repeat(np.arange(each) % 4 == 0, 14), np.arange(others) % 4 == 0])
+    np.savez(
+        path,
+        images=np.concatenate([light, dark]).astype(np.uint8),
+        is_face=np.repeat([1, 0], [len(race), others]),
+        gender=np.concatenate([gender, unknown]).astype(np.uint8),
+        race=np.concatenate([race, unknown]).astype(np.uint8),
+        gender_names=np.array(["Male", "Female"]),
+        race_names=np.array(RACES),
+        split=split.astype(np.uint8),
+    )
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, and no other place to look."""
+    monkeypatch.delenv("FAIRPROBE_ASSETS", raising=False)
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+# -- where faces are -------------------------------------------------------------------------------
+
+
+def test_faces_are_looked_for_in_two_places_and_both_are_named(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        StorageError, match=rf"no fairface64_jpeg.npz or folder fairface in {cache}\. Put it there"
+    ):
+        placed(FAIRFACE)
+    (cache / "fairface").mkdir()
+    assert placed(FAIRFACE) == cache / "fairface"
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setenv("FAIRPROBE_ASSETS", str(own))
+    assert placed(FAIRFACE) == cache / "fairface"
+    (own / "fairface64_jpeg.npz").touch()
+    assert placed(FAIRFACE) == own / "fairface64_jpeg.npz"
+    with pytest.raises(StorageError, match=rf"{own} and {cache}"):
+        placed(FACES_AND_OTHERS)
+
+
+# -- InsideBias: mixtures --------------------------------------------------------------------------
+
+
+def test_faces_fall_into_the_papers_three_groups_and_the_rest_is_left_out(tmp_path: Path) -> None:
+    learnt, held_out = regrouped(open_images(faces_file(tmp_path / "f.npz")))
+    assert np.bincount(learnt.group).tolist() == [36, 36, 36]  # 9 of each race and gender
+    assert np.bincount(held_out.group).tolist() == [12, 12, 12]
+    assert {name: len(images) for name, images in held_out.groups().items()} == {
+        "a": 12,
+        "b": 12,
+        "c": 12,
+    }
+
+
+@pytest.mark.parametrize(("own", "counts"), [(None, [12, 12, 12]), ("b", [2, 36, 2])])
+def test_a_mixture_has_its_shares_and_as_many_women_as_men(
+    tmp_path: Path, own: str | None, counts: list[int]
+) -> None:
+    learnt, _ = regrouped(open_images(faces_file(tmp_path / "f.npz")))
+    found = mixed(learnt, 40, own, np.random.default_rng(0))
+    assert np.bincount(found.group).tolist() == counts
+    assert np.bincount(found.gender).tolist() == [sum(counts) // 2] * 2
+    assert len(np.unique(found.images.reshape(len(found.images), -1), axis=0)) == sum(
+        counts
+    )  # nobody twice
+    shrunk = mixed(learnt, 4000, "b", np.random.default_rng(0))
+    assert np.bincount(shrunk.group).tolist() == [2, 36, 2]
+
+
+def test_faces_that_lack_a_group_are_refused(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "few.npz",
+        images=np.zeros((4, 8, 8, 3), dtype=np.uint8),
+        gender=np.array([0, 1, 0, 1]),
+    )
+    with pytest.raises(DataError, match="must have a gender and a race"):
+        regrouped(open_images(tmp_path / "few.npz"))
+    data = open_images(faces_file(tmp_path / "f.npz"))
+    with pytest.raises(DataError, match="lack women or men"):
+        regrouped(data.take(data.attributes["race"].codes < RACES.index("East Asian")))
+
+
+def test_a_varied_face_is_moved_by_few_pixels_and_perhaps_mirrored() -> None:
+    images = np.random.default_rng(0).integers(0, 255, size=(40, 3, 32, 32)).astype(np.uint8)
+    found = varied(images, np.random.default_rng(1))
+    larger = np.pad(images, ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
+    seen = set()
+    for before, after in zip(larger, found, strict=True):
+        places = [(top, left, step) for top in range(5) for left in range(5) for step in (1, -1)]
+        fitting = [
+            (top, left, step)
+            for top, left, step in places
+            if (before[:, top : top + 32, left : left + 32][..., ::step] == after).all()
+        ]
+        assert len(fitting) == 1
+        seen.add(fitting[0])
+    assert {step for _, _, step in seen} == {1, -1}
+    assert len(seen) > 20
+
+
+def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
+    unbiased = {"a": 0.90, "b": 0.80, "c": 0.85}
+    assert shift("a", {"a": 0.93, "b": 0.78, "c": 0.85}, unbiased) == pytest.approx(
+        0.03 - (-0.02 + 0) / 2
+    )
+
+
+def ratios(*values: float) -> list[Plain | None]:
+    return [{"found": {"ratio": value}} for value in values]
+
+
+def test_it_is_said_where_biased_networks_cannot_be_distinguished() -> None:
+    apart = {"biased_a": ratios(0.5, 0.6, 0.55), "unbiased": ratios(0.9, 0.95, 0.92)}
+    assert "Λ is lower in biased networks (Mann–Whitney, p = 0.05)" in verdict("vgg", apart)
+    mixed_up = {"biased_a": ratios(0.9, 0.95, 0.91), "unbiased": ratios(0.9, 0.96, 0.89)}
+    assert (
+        "0.90 to 0.95, of unbiased ones 0.89 to 0.96; by Λ the two are not distinguishable"
+        in verdict("vgg", mixed_up)
+    )
+    assert "cannot tell" in verdict("resnet", {"biased_a": ratios(0.5), "unbiased": ratios(0.9)})
+    assert verdict("vgg", {"biased_a": [None], "unbiased": [None]}) == ""
+
+
+# -- InsideBias: the tables ------------------------------------------------------------------------
+
+
+def test_the_networks_are_trained_and_compared_beside_the_paper(cache: Path) -> None:
+    faces_file(cache / "fairface64_jpeg.npz", each=24)
+    plan = Plan()
+    ((*jobs,),) = Faces().stages(plan)
+    small = [{**job.settings, "side": SIDE, "epochs": 2, "draws": 2} for job in jobs]
+    results = {
+        job.id: insidebias_faces_work.look(settings, {})
+        for job, settings in zip(jobs, small, strict=True)
+    }
+    assert insidebias_faces_work.look(small[0], {}) == results[jobs[0].id]  # the same again
+    table = Faces().table(plan, Outcome(json.loads(json.dumps(results, allow_nan=False)), {}, {}))
+    document = table.to_document()
+    cells = {(cell["method"], cell["measure"]): cell for cell in document["cells"]}
+    assert cells["biased_a", "accuracy_a"]["paper"] == pytest.approx(0.9572)
+    assert cells["unbiased", "ratio"]["paper"] == 0.93
+    assert cells["biased_a", "shift"]["paper"] == pytest.approx(0.0088 + (0.0153 + 0.0060) / 2)
+    for kind in ("biased_a", "unbiased"):
+        of = {
+            measure: cells[kind, measure]["mean"]
+            for measure in ("accuracy", "low", "ratio", "high")
+        }
+        assert 0 < of["low"] <= of["ratio"] <= of["high"] <= 1
+        assert of["accuracy"] == pytest.approx(
+            np.mean([cells[kind, f"accuracy_{name}"]["mean"] for name in "abc"])
+        )
+    assert [figure["title"] for figure in document["figures"]] == [
+        "Figure 4: VGG, biased (A)",
+        "Figure 4: VGG, unbiased",
+    ]
+    assert any("tested on 24 of group A" in note for note in document["notes"])
+
+
+def test_at_the_papers_scale_there_are_three_seeds_of_each_kind_at_least() -> None:
+    for repeats, seeds in ((1, 3), (4, 4)):
+        ((*jobs,),) = Faces().stages(Plan(scale="full", repeats=repeats))
+        assert len(jobs) == 2 * 4 * seeds
+
+
+# -- NeuronFair: tables 10 and 11 ------------------------------------------------------------------
+
+
+def test_tables_10_and_11_share_their_jobs() -> None:
+    scales: tuple[Scale, ...] = ("quick", "full")
+    for scale in scales:
+        plan = Plan(scale=scale, repeats=2)
+        assert Table10().stages(plan) == Table11().stages(plan)
+
+
+@pytest.fixture
+def small_audits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few made-up pictures, and short searches from few faces."""
+    faces_file(cache / "face_nonface32.npz", each=6, others=60)
+
+    def short(*args: Any, **options: Any) -> ImageAudit:
+        return audit(*args, **{**options, "faces": 6, "iterations": 5})
+
+    monkeypatch.setattr(neuronfair_images_work, "audit", short)
+
+
+@pytest.mark.usefixtures("small_audits")
+def test_both_tables_have_every_method_beside_its_controls_and_the_paper_in_rows_of_its_own() -> (
+    None
+):
+    plan = Plan()
+    ((job,),) = Table10().stages(plan)
+    result = json.loads(json.dumps(neuronfair_images_work.look(job.settings, {}), allow_nan=False))
+    outcome = Outcome({job.id: result}, {}, {})
+    ten, eleven = (one.table(plan, outcome) for one in (Table10(), Table11()))
+    found = {
+        (cell.dataset, cell.method, cell.variant, cell.measure): cell
+        for cell in (*ten.cells, *eleven.cells)
+        if cell.sensitive == "gender"
+    }
+    for method in neuronfair_images.METHODS:
+        for variant in ("", "random_signs", "shuffled_labels"):
+            (gsr,) = found["faces", method, variant, "gsr"].values
+            assert 0 <= gsr <= 1
+        (kept,) = found["faces", method, "", "auc_kept"].values
+        assert kept == pytest.approx(
+            result["numbers"]["auc"][method][""] / result["numbers"]["auc"]["without_idis"][""]
+        )
+    assert found["celeba_imagenet", "neuronfair", "", "gsr"].paper == pytest.approx(0.6990)
+    assert found["lfw_imagenet", "neuronfair", "", "auc"].paper == pytest.approx(0.1091)
+    assert found["faces", "neuronfair", "", "gsr"].paper is None
+    text = markdown(ten.to_document()) + markdown(eleven.to_document())
+    assert "The data are not the paper's" in text
+    assert "random direction (control)" in text
+    assert "without IDIs (control)" in text
+
+
+# -- the papers' numbers ---------------------------------------------------------------------------
+
+
+def transcript(name: str) -> list[dict[str, str]]:
+    path = assets().parent / "paper_tables" / f"{name}.csv"
+    if not path.exists():
+        pytest.skip(f"compares with {path}, which is not there")
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_tables_10_and_11_are_the_transcript() -> None:
+    rows = transcript("neuronfair_table10_11_images")
+    for row in rows:
+        place = (row["dataset"], row["sensitive"])
+        for method in ("adf", "eidig", "neuronfair"):
+            assert paper.figure("table10", *place, method, "idis") == float(row[f"{method}_idis"])
+            assert paper.figure("table10", *place, method, "gsr") == pytest.approx(
+                float(row[f"{method}_gsr_pct"]) / 100
+            )
+        for method in ("before", "adf", "eidig", "neuronfair"):
+            assert paper.figure("table11", *place, method, "auc") == float(row[f"auc_{method}"])
+            assert paper.figure("table11", *place, method, "detection_rate") == pytest.approx(
+                float(row[f"dr_{method}_pct"]) / 100
+            )
+    assert (len(paper.figures("table10")), len(paper.figures("table11"))) == (
+        6 * len(rows),
+        8 * len(rows),
+    )
+
+
+def test_tables_1_and_2_of_insidebias_are_the_transcript() -> None:
+    accuracies, activations = (
+        transcript("insidebias_table1_accuracy"),
+        transcript("insidebias_table2_activation_ratio"),
+    )
+    for row in accuracies:
+        place = ("insidebias-table1", row["network"].lower(), "race", row["training"])
+        for measure, column in (
+            ("accuracy", "avg"),
+            ("accuracy_sd", "std"),
+            *((f"accuracy_{one}", f"group_{one}") for one in "abc"),
+        ):
+            assert paper.figure(*place, measure) == pytest.approx(float(row[column]) / 100)
+    for row in activations:
+        place = ("insidebias-table2", row["network"].lower(), "race", row["training"])
+        assert paper.figure(*place, "ratio") == float(row["activation_ratio"])
+        assert [paper.figure(*place, f"lambda_{one}") for one in "abc"] == [
+            float(row[f"lambda_{one}"]) for one in "abc"
+        ]
+    assert (len(paper.figures("insidebias-table1")), len(paper.figures("insidebias-table2"))) == (
+        5 * 8,
+        4 * 8,
+    )
+
+
+def test_the_experiments_are_in_the_catalogue() -> None:
+    assert {"insidebias-faces", "neuronfair-table10", "neuronfair-table11"} <= EXPERIMENTS.keys()

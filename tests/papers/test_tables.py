@@ -1,0 +1,599 @@
+"""An experiment's table beside the paper's: the paper's numbers, plain data, Markdown, CSV and the
+page.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairprobe.errors import SettingError, StorageError
+from fairprobe.papers import paper
+from fairprobe.papers.tables import (
+    COLUMNS,
+    Bars,
+    Cell,
+    Lines,
+    Measure,
+    Table,
+    compared,
+    csv_text,
+    markdown,
+    write,
+)
+from fairprobe.present.experiment import mean_and_spread, number, p_value, render_experiment, times
+from fairprobe.present.experiment_plots import Bar, Group, Series
+from tests.helpers import assets
+
+EVIL = (
+    "<script>alert(1)</script> \"q\" 's' & &amp; $x^2$ \\1 @0@ #010101 {{ 7 * 7 }} | `a` *b* _c_"
+    " [d](e) ![f](g) --> 東京\n# h"
+)
+IDIS, GSR = (
+    Measure("idis", "Instances found", "count", "From 1,000 seeds."),
+    Measure("gsr", "Success rate", "share"),
+)
+LONG = "failed: the network gives everybody the same answer, so there is nothing to find"
+
+
+def example(**changes: Any) -> dict[str, Any]:
+    cells = (
+        Cell("adult", "gender", "neuronfair", "", "idis", (121166.0, 122370.0, 123574.0), 115000.0),
+        Cell("adult", "gender", "neuronfair", "walk", "idis", (90.0, 110.5, 99.5), None),
+        Cell("adult", "gender", "adf", "", "idis", (40000.0, 40010.0, 40020.0), 33365.0),
+        Cell("compas", "race", "neuronfair", "", "idis", (), 11232.0, LONG),
+        Cell("compas", "race", "adf", "", "idis", (5.0,), 0.0),
+        Cell("meps", "gender", "neuronfair", "", "idis", (), 130898.0, "not fetched"),
+        Cell("meps", "gender", "adf", "", "idis", (3.0, float("nan")), None),
+        Cell("adult", "gender", "neuronfair", "", "gsr", (0.2788, 0.2819, 0.285), 0.2819),
+    )
+    lines = Lines(
+        "GD",
+        [Series("ADF", [0.01, 0.02], [1.4, None]), Series("EIDIG", [0.02], [1.2], [1.1], [1.3])],
+        "radius",
+        "diversity",
+        "number",
+        1.0,
+    )
+    bars = Bars(
+        "Neurons",
+        [Group("ADF", [Bar("ours", 0.5, "", 0.4, 0.6), Bar("paper", None)])],
+        "share",
+        "share",
+        1.0,
+        "All of them: 1.",
+    )
+    settings: dict[str, Any] = {
+        "title": "Table 4",
+        "measures": (IDIS, GSR),
+        "cells": compared(cells, "adf"),
+        "intro": "What each method finds.",
+        "notes": ("A note.",),
+        "figures": (lines, bars),
+        "about": {
+            "seed": 1000,
+            "repeats": np.int64(3),
+            "machine": "a box",
+            "versions": {"fairprobe": "0.1.0"},
+            "date": "2026-11-16",
+            "seconds": 75,
+        },
+    }
+    return Table(**{**settings, **changes}).to_document()
+
+
+def cell_of(
+    document: dict[str, Any], dataset: str, method: str, variant: str = "", measure: str = "idis"
+) -> dict[str, Any]:
+    asked = (dataset, method, variant, measure)
+    (cell,) = (
+        cell
+        for cell in document["cells"]
+        if (cell["dataset"], cell["method"], cell["variant"], cell["measure"]) == asked
+    )
+    found: dict[str, Any] = cell
+    return found
+
+
+# -- the paper -------------------------------------------------------------------------------------
+
+
+def test_a_number_of_the_paper() -> None:
+    assert paper.figure("table4", "adult", "gender", "neuronfair", "idis") == 122370
+    assert paper.figure("table4", "adult", "gender", "neuronfair", "gsr") == 0.2819
+    assert paper.figure("table6", "adult", "gender", "adf", "idis", phase="global") == 261
+    assert paper.figure("table6", "adult", "gender", "adf", "idis_per_seed", phase="local") == 128
+    assert paper.figure("figure5", "", "", "aequitas", "generation_diversity") == 6.24
+    assert paper.figure("figure6", "", "", "non_idis", "biased_neurons_activated") == 0
+
+
+def test_what_the_paper_did_not_measure_is_none() -> None:
+    assert paper.figure("table4", "adult", "gender", "random", "idis") is None
+    assert paper.figure("table4", "mine", "gender", "adf", "idis") is None
+
+
+def test_what_the_paper_does_not_have_is_an_error() -> None:
+    with pytest.raises(SettingError, match=r"no table 'tabel4'.*Did you mean 'table4'"):
+        paper.figure("tabel4", "adult", "gender", "adf", "idis")
+    with pytest.raises(SettingError, match=r"no measure 'idsi'.*Did you mean 'idis'"):
+        paper.figure("table4", "adult", "gender", "adf", "idsi")
+    with pytest.raises(SettingError, match=r"no phase ''.*global, local"):
+        paper.figure("table6", "adult", "gender", "adf", "idis")
+    with pytest.raises(SettingError, match=r"no phase 'local'.*empty"):
+        paper.figure("table4", "adult", "gender", "adf", "idis", phase="local")
+
+
+def test_shares_are_shares_and_each_number_stands_once() -> None:
+    rows = paper.figures()
+    assert all(
+        0 <= row.value <= 1
+        for row in rows
+        if row.measure in ("gsr", "accuracy", "dm_rs", "dm_rs_sigma", "auc", "auc_sigma")
+    )
+    assert len(
+        {
+            (row.table, row.dataset, row.sensitive, row.phase, row.method, row.measure)
+            for row in rows
+        }
+    ) == len(rows)
+
+
+def wide(name: str) -> list[dict[str, str]]:
+    path = assets().parent / "paper_tables" / f"neuronfair_{name}.csv"
+    if not path.exists():
+        pytest.skip(f"compares with {path}, which is not there")
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+METHODS = ("aequitas", "symbgen", "adf", "eidig", "neuronfair")
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [("table4", "table4_total_idis"), ("table5", "table5_symbgen_500s")]
+)
+def test_tables_4_and_5_are_the_transcript(table: str, name: str) -> None:
+    compared_numbers = 0
+    for row in wide(name):
+        for column, value in row.items():
+            if column.endswith("_idis"):
+                assert paper.figure(
+                    table, row["dataset"], row["sensitive"], column.removesuffix("_idis"), "idis"
+                ) == float(value)
+            elif column.endswith("_gsr_pct"):
+                share = paper.figure(
+                    table, row["dataset"], row["sensitive"], column.removesuffix("_gsr_pct"), "gsr"
+                )
+                assert share == pytest.approx(float(value) / 100, rel=1e-12)
+            else:
+                continue
+            compared_numbers += 1
+    assert compared_numbers == len(paper.figures(table))
+
+
+def test_tables_6_and_8_are_the_transcript() -> None:
+    phases, times_taken = wide("table6_global_local"), wide("table8_seconds_per_1000_idis")
+    for row in phases:
+        measure = {"global": "idis", "local": "idis_per_seed"}[row["phase"]]
+        for method in METHODS:
+            assert paper.figure(
+                "table6", row["dataset"], row["sensitive"], method, measure, phase=row["phase"]
+            ) == float(row[method])
+    for row in times_taken:
+        for method in METHODS:
+            assert paper.figure(
+                "table8", row["dataset"], row["sensitive"], method, "seconds_per_1000"
+            ) == float(row[method])
+    assert len(paper.figures("table6")) == len(METHODS) * len(phases)
+    assert len(paper.figures("table8")) == len(METHODS) * len(times_taken)
+
+
+def test_tables_7_and_9_are_the_transcript() -> None:
+    seen = 0
+    for row in wide("table7_9_repair"):
+        place, of_auc = (row["dataset"], row["sensitive"]), row["metric"] == "auc"
+        for method in ("before", *METHODS):
+            value = paper.figure(
+                *(
+                    ("table9", *place, method, "auc")
+                    if of_auc
+                    else ("table7", *place, method, "dm_rs")
+                )
+            )
+            assert value == pytest.approx(float(row[method]) / (1 if of_auc else 100), rel=1e-12)
+        seen += 6
+        if row["sigma"]:
+            assert paper.figure(
+                "table9", *place, "", "auc_sigma" if of_auc else "dm_rs_sigma"
+            ) == float(row["sigma"])
+            assert paper.figure("table9", *place, "", "spearman") == float(row["spearman"])
+            seen += 2 if of_auc else 1
+    assert seen == len(paper.figures("table7")) + len(paper.figures("table9"))
+
+
+def test_the_unit_of_sigma_is_that_of_shares() -> None:
+    values = [
+        row.value
+        for row in paper.figures("table7")
+        if (row.dataset, row.sensitive) == ("adult", "gender")
+    ]
+    assert paper.figure("table9", "adult", "gender", "", "dm_rs_sigma") == pytest.approx(
+        np.std(values, ddof=1), abs=5e-5
+    )
+
+
+def test_tables_1_and_3_are_the_transcript() -> None:
+    for row in wide("table1_3_subjects"):
+        assert paper.figure("table1", row["dataset"], "", "", "records") == float(row["records"])
+        assert paper.figure("table1", row["dataset"], "", "", "dimensions") == np.prod(
+            [int(part) for part in row["dimensions"].split("x")]
+        )
+        accuracy = paper.figure("table3", row["dataset"], "", row["classifier"].lower(), "accuracy")
+        assert accuracy == pytest.approx(float(row["accuracy_pct"].split()[0]) / 100, rel=1e-12)
+
+
+# -- plain data ------------------------------------------------------------------------------------
+
+
+def test_a_cell_worked_out_by_hand() -> None:
+    cell = cell_of(example(), "adult", "neuronfair")
+    assert (cell["mean"], cell["sd"], cell["repeats"]) == (122370, 1204, 3)
+    assert cell["ratio"] == pytest.approx(122370 / 115000)
+    assert cell["high"] - cell["mean"] == pytest.approx(4.30265 * 1204 / 3**0.5, rel=1e-5)
+    assert cell["against"] == "adf"
+    assert 0 < cell["p_value"] < 0.001
+
+
+def test_the_reference_is_not_compared_with_itself_nor_with_what_has_too_few_repeats() -> None:
+    document = example()
+    assert cell_of(document, "adult", "adf")["against"] is None
+    assert cell_of(document, "compas", "neuronfair")["p_value"] is None
+    assert cell_of(document, "adult", "neuronfair", measure="gsr")["p_value"] is None
+
+
+def test_no_repeats_one_repeat_and_a_paper_that_says_zero() -> None:
+    document = example()
+    none, one = cell_of(document, "meps", "neuronfair"), cell_of(document, "compas", "adf")
+    assert (none["mean"], none["sd"], none["low"], none["ratio"], none["failed"]) == (
+        None,
+        None,
+        None,
+        None,
+        "not fetched",
+    )
+    assert (one["mean"], one["sd"], one["low"], one["ratio"]) == (5, None, None, None)
+
+
+def test_a_value_that_is_not_defined_is_left_out_and_said() -> None:
+    cell = cell_of(example(), "meps", "adf")
+    assert (cell["mean"], cell["repeats"], cell["values"]) == (3, 1, [3.0, None])
+    assert cell["failed"] == "not defined in 1 of 2 repeats, which are left out"
+    assert Cell("a", "b", "c", "", "idis", (float("nan"),)).to_document()["failed"] == "not defined"
+
+
+def test_the_document_is_json() -> None:
+    document = example()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["about"]["repeats"] == 3
+
+
+def test_a_variant_can_be_the_reference() -> None:
+    cells = [Cell("a", "b", "m", variant, "idis", (1.0, 2.0)) for variant in ("walk", "paper")]
+    assert [cell.against for cell in compared(cells, "m", variant="walk")] == [
+        None,
+        ("m (walk)", 1.0),
+    ]
+
+
+def test_mistakes_of_whoever_fills_the_table() -> None:
+    cell = Cell("a", "b", "c", "", "idis", (1.0,))
+    with pytest.raises(SettingError, match="Two cells stand in one place: a, b, c"):
+        Table("t", [IDIS], [cell, cell])
+    with pytest.raises(SettingError, match="measure 'idis', which the table does not have: gsr"):
+        Table("t", [GSR], [cell])
+
+
+# -- numbers in words ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("count", 122370.4, "122,370"),
+        ("count", 142.6, "142.6"),
+        ("count", 0, "0"),
+        ("share", 0.2819, "28.19 %"),
+        ("share", 0.00012, "0.0120 %"),
+        ("share", 0.000012, "0.0012 %"),
+        ("share", 0, "0.00 %"),
+        ("seconds", 3015.21, "3,015 s"),
+        ("seconds", 121.56, "121.6 s"),
+        ("seconds", 0.0123, "12.30 ms"),
+        ("number", 0.7513, "0.7513"),
+        ("number", 6.24, "6.24"),
+        ("number", -0.5, "-0.5000"),
+        ("number", 0, "0"),
+    ],
+)
+def test_numbers_by_kind(kind: str, value: float, text: str) -> None:
+    assert number(kind, value).replace("\u00a0", " ") == text
+
+
+def test_spread_shares_unit_and_places() -> None:
+    def said(kind: str, mean: float, sd: float | None) -> str:
+        return " ".join(mean_and_spread(kind, mean, sd)).strip().replace("\u00a0", " ")
+
+    assert said("share", 0.2819, 0.0031) == "28.19 ± 0.31 %"
+    assert said("seconds", 0.0123, 0.0004) == "12.30 ± 0.40 ms"
+    assert said("count", 100.0, 0.7) == "100.0 ± 0.7"
+    assert said("share", 0.2819, 0.00001) == "28.19 ± < 0.01 %"
+    assert said("count", 5, 0.0) == "5 ± 0"
+    assert said("count", 5, None) == "5"
+
+
+def test_ratios_and_p_values() -> None:
+    assert [
+        times(ratio).replace("\u00a0", " ") for ratio in (1.064, 0, 0.00012, 23.44, 1234.5)
+    ] == [
+        "× 1.06",
+        "× 0",
+        "× 0.00012",
+        "× 23.4",
+        "× 1,234",
+    ]
+    assert [p_value(p).replace("\u00a0", " ") for p in (0.0, 0.043, 0.5)] == [
+        "p < 0.001",
+        "p = 0.043",
+        "p = 0.50",
+    ]
+
+
+# -- CSV -------------------------------------------------------------------------------------------
+
+
+def test_the_csv_gives_the_same_numbers_back() -> None:
+    document = example()
+    table = pd.read_csv(
+        StringIO(csv_text(document)),
+        keep_default_na=False,
+        na_values={name: [""] for name in ("mean", "sd", "low", "paper", "p_value")},
+    )
+    assert tuple(table.columns) == COLUMNS
+    for name in ("mean", "sd", "low", "paper", "p_value"):
+        expected = [np.nan if cell[name] is None else cell[name] for cell in document["cells"]]
+        np.testing.assert_array_equal(table[name].to_numpy(float), expected)
+    assert table["values"][0] == "121166.0;122370.0;123574.0"
+    assert list(table["failed"])[3] == LONG
+
+
+# -- Markdown --------------------------------------------------------------------------------------
+
+
+def test_the_markdown_of_an_experiment() -> None:
+    text = markdown(example())
+    lines = text.splitlines()
+    assert lines[0] == "# Table 4"
+    assert "| data set | attribute | NeuronFair | NeuronFair (walk) | ADF |" in lines
+    assert "| :--- | :--- | ---: | ---: | ---: |" in lines
+    cells = (
+        "122,370 ± 1,204 (paper 115,000, × 1.06) | 100.0 ± 10.3 | 40,010 ± 10 (paper 33,365, ×"
+        " 1.20)"
+    )
+    assert f"| Adult | gender | {cells} |" in lines
+    assert "| COMPAS | race | failed <sup>1</sup> (paper 11,232) | not run | 5 (paper 0) |" in lines
+    assert "| MEPS | gender | not fetched (paper 130,898) | not run | 3 <sup>2</sup> |" in lines
+    assert f"<sup>1</sup> {LONG}" in lines
+    assert "| Adult | gender | 28.19 ± 0.31 % (paper 28.19 %, × 1.00) |" in lines
+    assert "t-tests against ADF:" in lines
+    assert "| Adult | gender | p < 0.001 | p < 0.001 |" in lines
+    assert "| 0.02 | – | 1.20 |" in lines
+    assert "- **Seed**: 1000" in lines
+    assert "- **Time**: 1 min 15 s" in lines
+    assert "10.1145/3510003.3510123" in text
+    assert "\u00a0" not in text
+    assert all(len(line) <= 160 for line in lines if not line.startswith("|"))
+    widths = [line.count("|") for line in lines]
+    for above, below in pairwise(widths):
+        assert not (above and below) or above == below
+
+
+def test_markdown_takes_no_text_for_markup() -> None:
+    cells = (
+        Cell(EVIL, EVIL, EVIL, EVIL, "idis", (1.0,), 2.0, EVIL),
+        Cell("a", "b", EVIL, EVIL, "idis", (), None, EVIL * 3),
+    )
+    text = markdown(
+        example(
+            cells=cells,
+            title=EVIL,
+            intro=EVIL,
+            notes=[EVIL],
+            about={EVIL: EVIL},
+            citation=EVIL,
+            figures=(),
+        )
+    )
+    assert "\n# h" not in text
+    assert "<script" not in text.replace("\\<script", "")
+    assert r"\`a\` \*b\* \_c\_ \[d\](e)" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace(r"\|", "").count("|") for line in rows} == {4}
+
+
+def test_a_wrapped_line_begins_no_list() -> None:
+    text = markdown(
+        example(notes=["# a", "1. b", "word " * 23 + "- and + or 1. then # end"], figures=())
+    )
+    assert r"- \# a" in text
+    assert r"- 1\. b" in text
+    assert r"\- and \+ or 1\. then \# end" in text.replace("\n  ", " ")
+
+
+def test_a_table_of_one_number_and_nothing_else() -> None:
+    document = Table(
+        "One", [Measure("s", "Seconds", "seconds")], [Cell("mine", "sex", "adf", "", "s", (2.0,))]
+    ).to_document()
+    assert "| mine | sex | 2.00 s |" in markdown(document)
+    assert "t-test" not in markdown(document)
+    assert "t-test" not in render_experiment(document)
+
+
+def test_a_table_of_nothing() -> None:
+    document = Table("None", [IDIS], []).to_document()
+    assert IDIS.title not in markdown(document)
+    Page(render_experiment(document))
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+VOID = {"meta", "link"}
+
+
+class Page(HTMLParser):
+    """What a browser would see; fails where something is not closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            assert not name.startswith("on")
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data.replace("\u00a0", " ")
+
+
+def test_the_page_shows_everything() -> None:
+    page = Page(render_experiment(example()))
+    for words in (
+        "Table 4",
+        "What each method finds.",
+        "122,370",
+        "± 1,204",
+        "paper 115,000 (× 1.06)",
+        "p < 0.001",
+        "not fetched",
+        "not run",
+        LONG,
+    ):
+        assert words in page.text
+    for words in (
+        "95 % interval of the mean",
+        "A note.",
+        "a box",
+        "10.1145/3510003.3510123",
+        "radius",
+        "50.00 %",
+        "p: t-test against ADF.",
+    ):
+        assert words in page.text
+
+
+def test_the_page_is_alone_and_runs_nothing() -> None:
+    html = render_experiment(example())
+    page = Page(html)
+    assert "script" not in page.tags
+    assert all(link.startswith(("data:,", "#")) for link in page.links)
+    assert "http://" not in html
+    assert "https://" not in html
+    assert "url(http" not in html
+    assert len(page.ids) == len(set(page.ids))
+    assert html == render_experiment(example())
+
+
+def test_the_figures_take_the_pages_colours() -> None:
+    html = render_experiment(example())
+    assert "var(--mark)" in html
+    assert "#050505" not in html
+    assert html.count('<svg class="plot"') == 2
+
+
+def test_the_page_escapes_whatever_it_is_given() -> None:
+    cells = (
+        Cell(EVIL, EVIL, EVIL, EVIL, "idis", (1.0, 2.0), 2.0, EVIL, (EVIL, 0.5)),
+        Cell("a", "b", EVIL, EVIL, "idis", (), None, EVIL * 3),
+    )
+    figures = (
+        Lines(EVIL, [Series(EVIL, [1, 2], [1, 2])], EVIL, EVIL, "share", 1.0, EVIL),
+        Bars(EVIL, [Group(EVIL, [Bar(EVIL, -1.0, EVIL)])], EVIL, "count", None, EVIL),
+    )
+    measures = [Measure("idis", EVIL, "count", EVIL)]
+    about = {EVIL: EVIL, "versions": EVIL}
+    document = example(
+        title=EVIL,
+        intro=EVIL,
+        notes=[EVIL],
+        citation=EVIL,
+        cells=cells,
+        figures=figures,
+        measures=measures,
+        about=about,
+    )
+    page = Page(render_experiment(document))
+    assert "script" not in page.tags
+    assert page.text.count("alert(1)") > 20
+
+
+def test_figures_of_nothing() -> None:
+    empty = (
+        Lines("a", [], "x", "y"),
+        Bars("b", [], "z"),
+        Lines("c", [Series("n", [1.0], [None], [None], [None])], "x", "y"),
+    )
+    Page(render_experiment(example(figures=empty)))
+    assert "| z |" in markdown(example(figures=empty))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_four_files_are_written(tmp_path: Path) -> None:
+    document = example()
+    paths = write(document, tmp_path / "new" / "folder", "table4")
+    assert [path.name for path in paths] == [
+        "table4.md",
+        "table4.csv",
+        "table4.html",
+        "table4.json",
+    ]
+    assert json.loads(paths[3].read_text(encoding="utf-8")) == document
+    assert paths[0].read_text(encoding="utf-8") == markdown(document)
+    assert sorted(path.name for path in paths[0].parent.iterdir()) == sorted(
+        path.name for path in paths
+    )
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="Cannot make the folder"):
+        write(example(), tmp_path / "file" / "folder", "table4")

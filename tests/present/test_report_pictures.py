@@ -1,0 +1,878 @@
+"""The pages with pictures: scenes, images and the survey. Self-contained, complete, honest about
+their controls, and safe.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from fairprobe.present.images_page import render_images
+from fairprobe.present.scene_comparisons import p_value, rate
+from fairprobe.present.scenes_page import render_scenes
+from fairprobe.present.shots import shots, source
+from fairprobe.present.survey_page import render_survey
+from tests.present.test_report import EVIL, Page
+
+Document = dict[str, Any]
+
+ORACLES = ("gt", "exclusion", "inclusion")
+# Words of fixed lists, and pictures: all other texts may be anything.
+FIXED = {
+    "oracle",
+    "operator",
+    "kind",
+    "cause",
+    "src",
+    "created",
+    "original",
+    "bias",
+    "without",
+    "change",
+    "with",
+    "method",
+    "key",
+    "by",
+    "name_of",
+}
+
+
+def png() -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4), (10, 200, 30)).save(file, format="png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+SRC = f"data:image/png;base64,{png()}"
+
+
+# -- documents -------------------------------------------------------------------------------------
+
+
+def class_row(
+    label: str,
+    errors: int,
+    objects: int,
+    *,
+    above: bool = False,
+    unfair: bool = False,
+    wide: float = 0.05,
+) -> Document:
+    share = errors / objects
+    return {
+        "label": label,
+        "errors": errors,
+        "objects": objects,
+        "scenes": 7,
+        "rate": share,
+        "low": share - wide,
+        "high": share + wide,
+        "excess": 0.0,
+        "excess_low": None,
+        "matched": 0.0,
+        "matched_low": None,
+        "is_above": above,
+        "is_unfair": unfair,
+    }
+
+
+def result(operator: str, oracle: str, kind: str = "ood", detector: str = "Argus") -> Document:
+    rows = [
+        class_row("bicycle", 31, 100, above=True, unfair=kind == "ood"),
+        class_row("car", -3, 100),
+        class_row("bus", 7, 50, above=True),
+    ]
+    return {
+        "detector": detector,
+        "operator": operator,
+        "oracle": oracle,
+        "kind": kind,
+        "tests": 123,
+        "scenes": 7,
+        "classes": rows,
+        "left_out": ["dog"],
+        "mean": 0.14,
+        "violations": ["bicycle", "bus"],
+        "unfair": ["bicycle"],
+        "violation_rate": 2 / 3,
+        "error_inducing": 41,
+        "error_rate": 41 / 123,
+        "error_low": 0.21,
+        "error_high": 0.47,
+        "fewest": 10,
+        "resamples": 1000,
+        "confidence": 0.95,
+    }
+
+
+def detection(label: str, box: list[float] | None, score: float = 0.5) -> Document:
+    return {"label": label, "score": score, "box": box}
+
+
+def telling() -> Document:
+    """A car is taken away; of two bicycles one is lost, and a sign appears."""
+    bicycles = [
+        detection("bicycle", [10, 100, 50, 200], 0.81),
+        detection("bicycle", [300, 100, 340, 200], 0.62),
+    ]
+    return {
+        "detector": "Argus",
+        "label": "bicycle",
+        "operator": "delete",
+        "mutated_label": "car",
+        "oracle": "exclusion",
+        "scene": "street 7",
+        "sentence": "With every car taken away, one bicycle is lost.",
+        "original": {
+            "src": SRC,
+            "width": 480,
+            "height": 360,
+            "detections": [*bicycles, detection("car", [100, 100, 200, 200])],
+        },
+        "mutated": {
+            "src": SRC,
+            "width": 480,
+            "height": 360,
+            "places": [[100, 100, 200, 200]],
+            "detections": [
+                detection("bicycle", [11, 100, 51, 200], 0.8),
+                detection("sign", [400, 10, 420, 40], 0.4),
+            ],
+        },
+    }
+
+
+def ranked() -> Document:
+    both = {"first_mean": 0.311, "second_mean": 0.272, "first_images": 123, "second_images": 39}
+    return {"detector": "Argus", **both, "u": 2911.5, "p": 0.013, "superiority": 0.567}
+
+
+def total() -> Document:
+    counts = {
+        "name": "gt",
+        "classes": 3,
+        "violations": 2,
+        "unfair": 1,
+        "tests": 123,
+        "error_inducing": 41,
+    }
+    return {**counts, "violation_rate": 0.667, "error_rate": 0.333}
+
+
+def compared() -> Document:
+    return {
+        "ood_vs_original": [ranked()],
+        "ood_vs_id": [{**ranked(), "p": 0.4}],
+        "ood_vs_control": [{**ranked(), "u": None, "p": None, "superiority": None}],
+        "usual": [
+            {
+                "detector": "Argus",
+                "oracle": "gt",
+                "unusual": total(),
+                "usual": total(),
+                "violation_gain": 0.0,
+                "error_gain": -23.0,
+            }
+        ],
+        "overlaps": [{"detector": "Argus", "gt": 3, "mt": 4, "both": 2, "covered": 0.6667}],
+        "originals": {
+            "originals": 4,
+            "mutants": 7,
+            "both": 3,
+            "only_mutants": 0.571,
+            "covered": 0.75,
+        },
+        "causes": [
+            {
+                "detector": "Argus",
+                "operator": "delete",
+                "oracle": "gt",
+                "label": "bus",
+                "rate": 0.14,
+                "control": 0.13,
+                "difference": 0.01,
+                "low": -0.02,
+                "high": None,
+                "cause": "in-painting",
+            }
+        ],
+        "rq5": [{"detector": "Argus", "pairs": 12, "real": 0.41, "generated": 0.523}],
+        "rq6": [{"detector": "Argus", "images": 41, "original": 0.0, "mutated": None}],
+        "times": [
+            {"operator": "insert", "images": 80, "seconds": 0.061},
+            {"operator": "total", "images": 0, "seconds": None},
+        ],
+        "quality": {
+            "pictures": 123,
+            "measures": [
+                {
+                    "name": "blur",
+                    "original": 0.341,
+                    "mutated": 0.352,
+                    "operators": {"insert": 0.36},
+                    "test": None,
+                }
+            ],
+            "messages": ["CLIP-IQA was left out."],
+        },
+    }
+
+
+def scenes() -> Document:
+    results = [result(operator, oracle) for operator in ("all", "delete") for oracle in ORACLES]
+    return {
+        "format": 1,
+        "kind": "scenes",
+        "created": "2026-11-16T11:30:00+00:00",
+        "title": "Streets of Bath",
+        "command": "fairprobe scenes streets --detector argus.onnx",
+        "partial": False,
+        "verdict": "Argus fails bicycle more often than other classes.",
+        "details": ["By the plain rule 2 classes lie above the mean."],
+        "data": {"name": "Bath", "scenes": 39, "clusters": 3, "objects": {"car": 12}},
+        "detectors": [{"name": "Argus", "identity": "argus.onnx 1f3a", "remote": True}],
+        "mutations": ["insert", "delete"],
+        "classes": ["car", "person"],
+        "seed": 11,
+        "repeats": 5,
+        "confidence": 0.95,
+        "least_objects": 10,
+        "settings": {"in-painting": "ns", "time-out": None, "fast": True, "steps": [1, 2]},
+        "versions": {"fairprobe": "0.1.0"},
+        "seconds": 431.2,
+        "results": (
+            results
+            + [result("delete", oracle, "control") for oracle in ORACLES]
+            + [result("insert", "gt", "id")]
+        ),
+        "comparisons": compared(),
+        "telling": [telling()],
+        "skipped": [
+            {"operator": "insert", "label": "truck", "reason": "no free ground", "count": 31}
+        ],
+        "failures": [{"detector": "Argus", "reason": "no answer within 10 s", "count": 2}],
+        "messages": ["a.png has no annotation."],
+    }
+
+
+def share(hits: int, samples: int) -> Document:
+    middle = hits / samples
+    return {
+        "estimate": middle,
+        "low": max(middle - 0.04, 0.0),
+        "high": min(middle + 0.04, 1.0),
+        "hits": hits,
+        "samples": samples,
+        "confidence": 0.95,
+    }
+
+
+def spread(mean: float) -> Document:
+    return {"mean": mean, "median": mean, "high": 2 * mean, "samples": 100}
+
+
+def search(method: str, title: str, hits: int, *, is_control: bool = False) -> Document:
+    part = {"at_seed": 3, "gsr": 0.174, "l2": spread(0.623), "seen_by_independent": share(23, 215)}
+    others = {
+        "random_signs": {"idis": 12, "success": share(12, 247), **part},
+        "shuffled_labels": {"idis": 100, "success": share(100, 247), **part},
+    }
+    counts = {
+        "seeds": 247,
+        "generated": 1235,
+        "idis": hits,
+        "moved": hits,
+        "at_seed_rate": share(3, 247),
+        "iterations": spread(4.2),
+    }
+    own = {
+        "method": method,
+        "title": title,
+        "is_control": is_control,
+        "success": share(hits, 247),
+        "ms_an_image": 21.5,
+    }
+    return {**counts, **own, **part, "controls": {} if is_control else others}
+
+
+def state(differing: int) -> Document:
+    attack = {
+        "success": share(360, 420),
+        "l2": {"estimate": 0.61, "low": 0.58, "high": 0.64, "samples": 350, "confidence": 0.95},
+    }
+    rates = {
+        "accuracy": share(815, 840),
+        "detection_rate": share(409, 420),
+        "flips": share(417, 420),
+        "differing": share(differing, 420),
+        "differing_faces": share(9, 420),
+    }
+    return {**rates, "auc": 0.312, "auc_random_signs": None, "attack": attack}
+
+
+def images() -> Document:
+    recalls = [{"name": name, "rate": share(141, 210)} for name in ("Female", "Male")]
+    change = {"flips": share(249, 250), "l2": spread(1.62), "seen_by_independent": share(31, 250)}
+    layer = {
+        "name": "relu1",
+        "neurons": 32768,
+        "auc": 0.0185,
+        "curve": [1.0, 0.4, 0.0],
+        "threshold": 0.045,
+        "biased": 814,
+    }
+    random = {
+        "random_signs": {"auc": 0.0078, "curve": [1.0, 0.2, 0.0]},
+        "shuffled_labels": {"auc": 0.0178},
+    }
+    pictures = dict.fromkeys(("original", "bias", "without", "change", "with"), png())
+    verdicts = {"original": ("face", 0.93), "without": ("face", 0.56), "with": ("not a face", 0.81)}
+    return {
+        "kind": "images",
+        "format": 1,
+        "created": "2026-11-16T11:20:00+00:00",
+        "command": "fairprobe audit-images faces.npz --sensitive gender",
+        "versions": {"fairprobe": "0.1.0"},
+        "seed": 5,
+        "sensitive": "gender",
+        "partial": False,
+        "stopped": None,
+        "messages": ["b.png is grey."],
+        "seconds": {"total": 93.1, "parts": [{"name": "Training the detector", "seconds": 40.2}]},
+        "settings": {"epsilon": 0.03, "max_iter": 20},
+        "data": {
+            "name": "faces32",
+            "images": 2800,
+            "faces": 1400,
+            "others": 1401,
+            "height": 32,
+            "width": 33,
+            "classes": ["not a face", "face"],
+        },
+        "detector": {
+            "name": "small detector",
+            "trained_here": True,
+            "parameters": 312000,
+            "accuracy": share(815, 840),
+            "detection_rate": share(409, 420),
+            "false_alarms": share(14, 420),
+            "by_value": [{"name": "Female", "detection_rate": share(204, 210)}],
+        },
+        "attribute": {
+            "values": ["Female", "Male"],
+            "chance": 0.5,
+            "head": {"balanced_accuracy": 0.664, "recalls": recalls},
+            "independent": {"balanced_accuracy": 0.751, "recalls": recalls},
+            "shuffled_labels": None,
+        },
+        "change": {
+            "epsilon": 0.03,
+            "cap": 0.06,
+            "smallest": False,
+            "faces": 250,
+            **change,
+            "controls": {"random_signs": change},
+        },
+        "interpretation": {
+            "pairs": 249,
+            "by": "channel",
+            "most_biased": "relu1",
+            "auc": 0.0185,
+            "thresholds": [0.0, 0.005, 0.01],
+            "layers": [
+                {**layer, "controls": random},
+                {**layer, "name": "relu2", "auc": 0.01, "controls": {}},
+            ],
+        },
+        "generation": [
+            search("neuronfair", "NeuronFair", 215),
+            search("random", "random direction", 2, is_control=True),
+        ],
+        "repair": {
+            "idis": 1200,
+            "method": "all",
+            "epochs": 3,
+            "before": state(40),
+            "without_idis": state(44),
+            "after": state(18),
+            "compared": {
+                "differing_ratio": 0.409,
+                "l2_ratio": 1.283,
+                "auc_ratio": None,
+                "accuracy_points": -0.476,
+            },
+        },
+        "controls": [
+            {
+                "key": "random_signs",
+                "name": "random signs",
+                "says": "What any noise of this size does.",
+            }
+        ],
+        "verdict": "NeuronFair turns 215 of 247 faces into pairs.",
+        "sentences": ["The random direction finds 2."],
+        "pairs": [
+            {
+                "row": 40,
+                "value": "Female",
+                "method": "neuronfair",
+                "at_seed": False,
+                "l2_bias": 1.1217,
+                "l2_change": 1.6628,
+                "amplified": 8.0,
+                "pictures": pictures,
+                "verdicts": {
+                    name: {"label": label, "probability": sure}
+                    for name, (label, sure) in verdicts.items()
+                },
+                "head": ["Female", "Male"],
+                "independent": ["Female", "Female"],
+            }
+        ],
+    }
+
+
+def survey() -> Document:
+    pictures = [{"id": f"p{place:02}", "src": SRC, "width": 4, "height": 4} for place in (1, 2, 3)]
+    return {"title": "How real are these streets?", "study": "bath-1", "pictures": pictures}
+
+
+def changed(make: Callable[[], Document], **parts: Any) -> Document:
+    return {**make(), **parts}
+
+
+RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
+    scenes: render_scenes,
+    images: render_images,
+    survey: render_survey,
+}
+KINDS = list(RENDER)
+
+
+@cache
+def rendered(make: Callable[[], Document]) -> str:
+    """Drawing takes most of the time of these tests, so each page is made once."""
+    return RENDER[make](make())
+
+
+def words(html: str) -> str:
+    """All texts of a page in one line, those of two cells with a space between them."""
+    return " ".join(" ".join(Page(html).pieces).split())
+
+
+# -- every page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_page_is_one_well_formed_file_that_loads_nothing(make: Callable[[], Document]) -> None:
+    html, page = rendered(make), Page(rendered(make))
+    assert html.startswith("<!doctype html>")
+    assert page.open == []
+    assert "://" not in html
+    assert "@import" not in html
+    links = [
+        value
+        for _, name, value in page.attributes
+        if name in {"src", "href", "xlink:href", "srcset", "data", "action"}
+    ]
+    assert all(link.startswith(("#", "data:,", "data:image/png;base64,")) for link in links)
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert any(tag == "meta" and "default-src 'none'" in value for tag, _, value in page.attributes)
+    assert ("script" in page.tags) is (make is survey)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_ids_are_unique_and_references_lead_somewhere(make: Callable[[], Document]) -> None:
+    page = Page(rendered(make))
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert max(Counter(ids).values()) == 1
+    wanted = {
+        value[1:]
+        for _, name, value in page.attributes
+        if name in {"href", "xlink:href"} and value.startswith("#")
+    }
+    wanted |= {value for _, name, value in page.attributes if name in {"aria-labelledby", "for"}}
+    wanted |= {
+        found for _, _, value in page.attributes for found in re.findall(r"url\(#([^)]*)\)", value)
+    }
+    assert wanted <= set(ids)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_every_picture_has_words_and_every_table_has_heads(make: Callable[[], Document]) -> None:
+    html, page = rendered(make), Page(rendered(make))
+    assert page.tags.count("img") == len(
+        [value for tag, name, value in page.attributes if tag == "img" and name == "alt" and value]
+    )
+    assert html.count("<table") == html.count("<thead>")
+    assert all('scope="' in head for head in re.findall(r"<th\b[^>]*>", html))
+
+
+def with_texts(body: Any, change: Callable[[str], str], key: str = "") -> Any:
+    if isinstance(body, str):
+        return body if key in FIXED else change(body)
+    if isinstance(body, list):
+        return [with_texts(item, change, key) for item in body]
+    if isinstance(body, dict):
+        return {name: with_texts(item, change, name) for name, item in body.items()}
+    return body
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_texts_of_the_document_stay_texts(make: Callable[[], Document]) -> None:
+    evil = Page(RENDER[make](with_texts(make(), lambda text: f"{text} {EVIL}")))
+    plain = Page(rendered(make))
+    assert Counter(evil.tags) == Counter(plain.tags)
+    assert "alert(1)" in evil.text
+    assert evil.open == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://elsewhere/a.png",
+        "data:text/html;base64,AAAA",
+        'data:image/png;base64,AA" onload="x',
+        "",
+        None,
+        7,
+    ],
+)
+def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
+    assert source(text) == ""
+    body = scenes()
+    body["telling"][0]["original"]["src"] = text
+    body["results"] = []
+    page = Page(render_scenes(body))
+    assert page.tags.count("img") == 1
+    assert "holds no picture here" in page.text
+
+
+# -- scenes ----------------------------------------------------------------------------------------
+
+
+def test_the_scenes_page_tells_all_that_was_measured() -> None:
+    text = words(rendered(scenes))
+    for told in (
+        "Failed more than other classes, at Argus: bicycle",
+        "Above the mean, but perhaps by chance: bus",
+        "31.0 % 26.0 % to 36.0 %",  # rate and interval of the class
+        "−3.0 % −8.0 % to 2.0 %",
+        "mean of all classes: 14.0 %",
+        "33.3 % 21.0 % to 47.0 %",  # error rate
+        "Left out, since too rare: dog",
+        "0.311 123 0.272 39 2,911.5 0.013 56.7 % more errors on mutated than on original pictures",
+        "no difference shown",
+        "in-painting alone does half of it or more",
+        "66.7 % 66.7 % 33.3 % 33.3 % 0 % −23 %",
+        "12 41.0 % 52.3 % × 1.28",
+        "0.341 0.352 0.360",
+        "CLIP-IQA was left out.",
+        "insertion 80 0.061 s",
+        "insertion truck 31 no free ground",
+        "Argus 2 no answer within 10 s",
+        "a.png has no annotation.",
+        "7 min 11 s",
+        "argus.onnx 1f3a, asked over the network",
+        "fairprobe scenes streets --detector argus.onnx",
+        "yes",
+    ):
+        assert told in text, told
+
+
+def test_lost_new_and_expected_detections_are_told_apart() -> None:
+    before, after = shots(telling())
+    assert [re.findall(r'class="box ([a-z ]+)"', one.overlay) for one in (before, after)] == [
+        ["mutated", "same", "lost"],
+        ["same", "new", "lost ghost"],
+    ]
+    assert "bicycle 0.62" in before.overlay
+    assert "bicycle: lost" in after.overlay
+    assert before.said.replace("\xa0", " ") == "Recognised: 2 × bicycle and 1 × car."
+    assert (
+        after.alt.replace("\xa0", " ")
+        == "Mutated picture of street 7. Recognised: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
+    )
+
+
+@pytest.mark.parametrize(("shift", "same"), [(0, True), (33, True), (34, False)])
+def test_boxes_are_the_same_object_if_half_of_their_union_is_shared(shift: int, same: bool) -> None:
+    """100 wide, moved by s: (100 − s) / (100 + s) is ½ at s = 33⅓."""
+    body = telling()
+    body["original"]["detections"] = [detection("bicycle", [0, 0, 100, 50])]
+    body["mutated"]["detections"] = [detection("bicycle", [shift, 0, 100 + shift, 50])]
+    assert ('class="box same"' in shots(body)[0].overlay) is same
+
+
+def test_a_recogniser_without_boxes_is_told_in_words_only() -> None:
+    body = telling()
+    body["original"]["detections"] = [detection("bicycle", None), detection("bicycle", None)]
+    body["mutated"]["detections"] = [detection("bicycle", None)]
+    before, after = shots(body)
+    assert "<rect" not in before.overlay + after.overlay
+    assert "Lost: 1\xa0×\xa0bicycle" in after.said
+
+
+edge = st.floats(-50, 600, allow_nan=False)
+
+
+@given(st.lists(st.tuples(edge, edge, edge, edge, st.text(min_size=1, max_size=9)), max_size=6))
+def test_words_stay_inside_the_picture(found: list[tuple[float, float, float, float, str]]) -> None:
+    body = telling()
+    body["original"]["detections"] = [
+        detection(label, [left, top, right, bottom]) for left, top, right, bottom, label in found
+    ]
+    body["mutated"]["detections"] = []
+    places = re.findall(
+        r'<g class="word lost"><rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)"'
+        r' height="([\d.]+)"',
+        shots(body)[0].overlay,
+    )
+    for x, y, wide, high in (map(float, place) for place in places):
+        assert x >= 0
+        assert y >= 0
+        assert x + wide <= 480.2
+        assert y + high <= 360.2
+
+
+def no_control() -> Document:
+    return changed(scenes, results=[one for one in scenes()["results"] if one["kind"] == "ood"])
+
+
+def nothing_unfair() -> Document:
+    body = scenes()
+    for one in body["results"]:
+        for row in one["classes"]:
+            row["is_unfair"] = False
+    return body
+
+
+def no_result() -> Document:
+    body = changed(
+        scenes,
+        results=[],
+        comparisons={},
+        telling=[],
+        skipped=[],
+        failures=[],
+        messages=[],
+        partial=True,
+        settings={},
+        classes=[],
+    )
+    del body["command"]
+    return body
+
+
+def one_mutation() -> Document:
+    return changed(scenes, results=[result("delete", "exclusion")], telling=[])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (no_control, "There is no in-painting control here"),
+        (nothing_unfair, "No class was shown to fail more than the others"),
+        (nothing_unfair, "“bicycle” at Argus: above the mean, perhaps by chance"),
+        (no_result, "The audit was interrupted."),
+        (no_result, "There is no result"),
+        (one_mutation, "Lost objects, deletion"),
+    ],
+)
+def test_scenes_documents_with_less_in_them_are_shown_too(
+    make: Callable[[], Document], told: str
+) -> None:
+    page = Page(render_scenes(make()))
+    assert told in page.text
+    assert page.open == []
+
+
+def test_rates_may_be_negative_or_more_than_all() -> None:
+    assert [rate(value) for value in (0.31, -0.05, 1.634, -1e-12)] == [
+        "31.0\xa0%",
+        "−5.0\xa0%",
+        "163\xa0%",
+        "0\xa0%",
+    ]
+    assert [p_value(value) for value in (None, 1e-46, 0.0134, 0.48)] == [
+        "–",
+        "<\xa00.001",
+        "0.013",
+        "0.48",
+    ]
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def test_the_images_page_tells_all_that_was_measured() -> None:
+    text = words(rendered(images))
+    for told in (
+        "faces32, 1,400 faces and 1,401 without a face, 33 × 32 pixels",
+        "Verdicts change, but mostly where nobody else sees gender change",
+        "97.0 % 95 % interval 93.0 % to 100 %",
+        "87.0 % random signs: 4.9 % shuffled labels: 40.5 % random direction: 0.81 %",
+        "the detector’s own head 66.4 %",
+        "independent network 75.1 %",
+        "What any noise of this size does.",
+        "215 of 247 3 before any step",
+        "17.4 %",
+        "0.623 at most 1.246",
+        "21.5 ms",
+        "0.018 | 0.008",  # AUC beside that of random signs
+        "relu1 ▲ 32,768 0.018 0.008 0.018 0.045 814",
+        "pairs that still differ × 0.41; L2 that a new attack needs × 1.28; accuracy −0.5 points",
+        "9.5 % 5.5 % to 13.5 % 10.5 % 6.5 % to 14.5 % 4.3 %",  # differing: before, control, after
+        "Pair 1: Female",
+        (
+            "not a face 81.0 % probable ≠ another verdict the detector’s head sees Male the"
+            " independent network sees Female"
+        ),
+        "shown × 8 L2 1.12",
+        "Found by NeuronFair, from picture 40.",
+        "Training the detector 40.2 s",
+        "b.png is grey.",
+        "max iter 20",
+    ):
+        assert told in text, told
+
+
+def test_small_pictures_keep_their_pixels() -> None:
+    html = rendered(images)
+    assert "image-rendering: pixelated" in html
+    assert html.count(f'src="{SRC}"') == 5
+
+
+@pytest.mark.parametrize(
+    ("shuffled", "seen", "told"),
+    [
+        (222, 200, "Verdicts change, but as often with a change that is not about gender"),
+        (100, 23, "Verdicts change, but mostly where nobody else sees gender change"),
+        (100, 200, "Verdicts that change with gender were found"),
+    ],
+)
+def test_the_headline_says_no_more_than_the_controls_allow(
+    shuffled: int, seen: int, told: str
+) -> None:
+    body = changed(images, pairs=[], interpretation=None, repair=None)
+    body["generation"][0]["controls"]["shuffled_labels"]["success"] = share(shuffled, 247)
+    body["generation"][0]["seen_by_independent"] = share(seen, 215)
+    assert told in Page(render_images(body)).text
+
+
+def interrupted_early() -> Document:
+    none = dict.fromkeys(("detector", "attribute", "change", "interpretation", "repair"))
+    rest: Document = {
+        "generation": [],
+        "pairs": [],
+        "controls": [],
+        "sentences": [],
+        "messages": [],
+    }
+    return changed(
+        images, **none, **rest, partial=True, stopped="It ended while the detector was trained."
+    )
+
+
+def without_controls() -> Document:
+    body = changed(
+        images,
+        controls=[],
+        generation=[{**search("adf", "ADF", 7), "controls": {}, "seen_by_independent": None}],
+    )
+    body["repair"] = {**body["repair"], "without_idis": None, "compared": None}
+    body["interpretation"]["layers"] = [
+        {**layer, "controls": {}} for layer in body["interpretation"]["layers"]
+    ]
+    body["pairs"][0]["independent"] = None
+    return body
+
+
+def interrupted_repair() -> Document:
+    body = changed(images, pairs=[])
+    body["detector"]["false_alarms"] = None
+    body["repair"] = {**body["repair"], "without_idis": None, "after": None, "compared": None}
+    return body
+
+
+def nothing_found() -> Document:
+    return changed(images, generation=[search("adf", "ADF", 0)], pairs=[], repair=None)
+
+
+def many_layers() -> Document:
+    body = images()
+    layer = body["interpretation"]["layers"][1]
+    body["interpretation"]["layers"] += [
+        {**layer, "name": f"conv{place}", "auc": place / 1000} for place in range(20)
+    ]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (interrupted_early, "It ended while the detector was trained."),
+        (interrupted_early, "No control was run."),
+        (
+            without_controls,
+            "how much of the change more training alone would have brought cannot be told",
+        ),
+        (interrupted_repair, "The audit ended before the repair was measured."),
+        (nothing_found, "No verdict that changes with gender was found"),
+        (many_layers, "Of 22 layers these are the 12 that react most."),
+    ],
+)
+def test_images_documents_with_less_or_more_in_them_are_shown_too(
+    make: Callable[[], Document], told: str
+) -> None:
+    page = Page(render_images(make()))
+    assert told in page.text
+    assert page.open == []
+
+
+# -- the survey ------------------------------------------------------------------------------------
+
+
+def test_the_survey_runs_its_own_script_and_no_other() -> None:
+    html = rendered(survey)
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    wanted = base64.b64encode(sha256(script.encode()).digest()).decode()
+    assert (
+        f"script-src &#39;sha256-{wanted}&#39;;" in html or f"script-src 'sha256-{wanted}';" in html
+    )
+    assert "bath-1" not in script  # nothing of the document is ever a program
+    assert "'unsafe-inline'" not in html.partition("script-src")[2].partition(";")[0]
+
+
+def test_the_survey_asks_the_papers_questions_of_each_picture() -> None:
+    page, html = Page(rendered(survey)), rendered(survey)
+    assert [value for _, name, value in page.attributes if name == "data-picture"] == [
+        "p01",
+        "p02",
+        "p03",
+    ]
+    answers = [value for tag, name, value in page.attributes if tag == "input" and name == "name"]
+    assert Counter(answers) == {"realism": 11, "likelihood": 11, "vehicles": 1}
+    assert '["participant", "picture", ...fields]' in html
+    assert 'const fields = ["realism", "likelihood", "vehicles"];' in html
+    assert 'data-study="bath-1"' in html
+
+
+def test_a_survey_picture_that_cannot_be_shown_says_so() -> None:
+    body = copy.deepcopy(survey())
+    body["pictures"][1]["src"] = "pictures/2.png"
+    page = Page(render_survey(body))
+    assert page.tags.count("img") == 2
+    assert "This picture cannot be shown." in page.text

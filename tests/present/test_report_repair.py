@@ -1,0 +1,351 @@
+"""What the report and the terminal say of a repair: from a real proof to plain data, and from plain
+data to words and pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fairprobe.audits.repair_document import repair_document
+from fairprobe.datasets import Dataset
+from fairprobe.interpret import neuron_bias
+from fairprobe.metrics import dm_rs, fairness, individual_fairness
+from fairprobe.models import TorchModel
+from fairprobe.present import render, repair_page
+from fairprobe.present.formats import SPACE
+from fairprobe.present.terminal import summary
+from fairprobe.present.tradeoff import tradeoff
+from fairprobe.repairs import Counterfactual
+from fairprobe.repairs.retrain import Retrain
+from fairprobe.repairs.verdict import Measured, OtherAttribute, Point, Proof
+from fairprobe.search import Budget
+from tests.helpers import merit, planted, tiny_domain
+from tests.present.test_report import parsed, read
+from tests.present.test_report_documents import (
+    Document,
+    collapsed,
+    document,
+    point,
+    refused,
+    repair,
+    repaired,
+)
+
+DOMAIN = tiny_domain("gender")
+X = DOMAIN.sample(300, rng=np.random.default_rng(3))
+DATA = Dataset(
+    name="toy",
+    domain=DOMAIN,
+    x=X,
+    y=(merit(DOMAIN, X) > 7).astype(np.int64),
+    classes=("no", "yes"),
+    label="job",
+    favourable=1,
+)
+
+
+def network(bias: float) -> TorchModel:
+    return TorchModel(planted(DOMAIN, bias=bias, cut=7.25))
+
+
+def measured_network(model: TorchModel) -> Measured:
+    held_out, inside = fairness(DATA, model, DATA.split(0).test), neuron_bias(DOMAIN, model, X)
+    assert held_out.selected is not None
+    other = DOMAIN.with_sensitive("race")
+    return Measured(
+        accuracy=held_out.accuracy,
+        f1=held_out.f1,
+        mcc=held_out.mcc,
+        selected=held_out.selected,
+        ifr_b=held_out.individual.b,
+        ifr_p=held_out.individual.p,
+        dp=held_out.groups[0].dp,
+        eo=held_out.groups[0].eo,
+        dm_rs=dm_rs(DOMAIN, model, rng=np.random.default_rng(0), samples=2000),
+        idis=12,
+        tried=34,
+        auc=inside.auc,
+        auc_scale_free=float("nan"),
+        others=(
+            OtherAttribute(
+                "race",
+                dm_rs(other, model, rng=np.random.default_rng(0), samples=500),
+                individual_fairness(other, model, X).b,
+            ),
+        ),
+        is_constant=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def proof() -> Proof:
+    before, after = measured_network(network(4)), measured_network(network(0))
+    chosen = Point(
+        setting=2.0,
+        accuracy=after.accuracy,
+        ifr_b=after.ifr_b,
+        ifr_p=after.ifr_p,
+        dm_rs=after.dm_rs,
+        dp=after.dp,
+        is_constant=False,
+        is_best=True,
+        is_chosen=True,
+    )
+    return Proof(
+        repair=Counterfactual(strength=2.0, start="fine-tune"),
+        model=network(0),
+        before=before,
+        after=after,
+        controls={"blind": after, "retrained": before},
+        curve=(chosen,),
+        reasons=(),
+        forced=False,
+        max_accuracy_drop=0.02,
+        max_harm=1.3,
+    )
+
+
+# -- a proof as plain data -------------------------------------------------------------------------
+
+
+def test_a_proof_becomes_plain_data_that_says_the_same(proof: Proof) -> None:
+    body = repair_document(proof)
+    assert json.loads(json.dumps(body, allow_nan=False)) == body
+    assert (body["name"], body["start"]) == ("counterfactual", "fine-tune")
+    assert body["dial"] == {"name": "strength", "means": Counterfactual.dial_means, "value": 2.0}
+    assert (body["accepted"], body["forced"], body["reasons"]) == (True, False, [])
+    assert body["limits"] == {"max_accuracy_drop": 0.02, "max_harm": 1.3}
+    assert list(body["controls"]) == ["blind", "retrained"]
+    assert body["controls"]["retrained"] == body["before"] != body["after"]
+    assert body["before"]["dm_rs"]["hits"] == proof.before.dm_rs.hits > 0
+    assert body["after"]["dm_rs"]["hits"] == 0
+    assert [each["name"] for each in body["after"]["others"]] == ["race"]
+    assert len(body["after"]["eo"]) == 2
+    assert body["curve"][0]["is_chosen"]
+    assert body["before"]["auc_scale_free"] is None
+
+
+def test_the_changes_are_worked_out_once(proof: Proof) -> None:
+    change = repair_document(proof)["change"]
+    assert change["dm_rs"] == -1.0
+    assert change["accuracy"] == pytest.approx(
+        proof.after.accuracy.estimate - proof.before.accuracy.estimate
+    )
+    nothing_to_lower = replace(proof, before=proof.after)
+    assert repair_document(nothing_to_lower)["change"] == {"accuracy": 0.0, "dm_rs": None}
+
+
+def test_settings_within_settings_are_kept_and_the_dial_stands_apart(proof: Proof) -> None:
+    told = repair_document(replace(proof, repair=Retrain(share=0.2, budget=Budget(seeds=7))))
+    assert told["dial"]["value"] == 0.2
+    assert "share" not in told["settings"]
+    assert "start" not in told["settings"]
+    assert told["settings"]["budget"]["seeds"] == 7
+    assert told["settings"]["training"]["optimiser"] == "adam"
+
+
+def test_a_real_proof_is_shown(proof: Proof) -> None:
+    body = document() | {"repair": repair_document(proof)}
+    text = read(body).text
+    assert "Repair accepted" in text
+    assert "changes it for 0 % after it" in text
+    assert "100 % less" in text
+
+
+# -- the banner ------------------------------------------------------------------------------------
+
+
+def test_an_accepted_repair_says_what_changed_with_intervals() -> None:
+    text = parsed(repaired).text
+    for words in (
+        "Fairness audit of a repaired network", "Repair accepted",
+        "Changing only gender changed the decision for 4.5 % of all possible people before the"
+        " repair (95 % interval 4.0 % to 5.0 %) "
+        "and changes it for 0.31 % after it (0 % to 0.81 %), 93.1 % less.",
+        "Accuracy goes from 84.0 % to 83.7 % (−0.3 points), IFRb"
+        " from 90.9 % to 98.7 %, IFRp from 37.5 % to 97.1 %.",
+        "the same network trained again without a repair: 4.4 % of all possible people (3.9 % to"
+        " 4.9 %), accuracy 84.0 %.",
+    ):  # fmt: skip
+        assert words in text, words
+
+
+def test_a_refused_repair_says_why_and_that_a_change_may_be_chance() -> None:
+    text = parsed(refused).text
+    assert "Repair refused: the accuracy falls by 7.9 points; at most 1.5 are allowed" in text
+    assert "2.0 % more, which may be chance: the intervals overlap." in text
+    assert "IFRp from 37.5 % to not defined" in text
+    assert "Repair accepted" not in text
+
+
+def test_a_repair_accepted_all_the_same_names_every_reason_and_the_collapse() -> None:
+    text = parsed(collapsed).text
+    assert "Accepted although 2 reasons speak against it" in text
+    assert "It gives everybody the same answer." in text
+    assert "it treats all alike because it decides nothing" in text
+    assert "“after” gives everybody the same answer: such numbers look perfect" in text
+
+
+REASONS = {
+    "Repair refused: it costs too much": (False, ["It costs too much."]),
+    "Repair refused: IFR_b falls": (False, ["IFR_b falls."]),
+    "Repair refused for 2 reasons": (False, ["a", "b"]),
+    "Accepted although a network remains that decides nothing": (
+        True,
+        ["A network remains that decides nothing."],
+    ),
+    "Repair accepted": (True, []),
+}
+
+
+@pytest.mark.parametrize("words", REASONS)
+def test_the_headline_is_a_sentence(words: str) -> None:
+    accepted, reasons = REASONS[words]
+    assert repair_page.headline({"accepted": accepted, "reasons": reasons}) == words
+
+
+# -- before and after ------------------------------------------------------------------------------
+
+
+def row(body: Document, name: str) -> list[Any]:
+    shown = repair_page.repair_page(body)
+    assert shown is not None
+    return next(list(cells) for label, cells in shown["table"].rows if label.startswith(name))
+
+
+def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
+    shown = repair_page.repair_page(repaired())
+    assert shown is not None
+    assert shown["table"].head == ("", "before", "after", "blind", "retrained", "random points")
+    names = [label for label, _ in shown["table"].rows]
+    wanted = [
+        "accuracy",
+        "F1",
+        "MCC",
+        "share selected",
+        "DM-RS",
+        "IFR_b",
+        "IFR_p",
+        "ΔDP",
+        "ΔEO, truth “<=50K”",
+        "ΔEO, truth “>50K”",
+    ]
+    assert all(
+        label.startswith(name)
+        for label, name in zip(names, [*wanted, "IDIs", "AUC", "scale-free AUC"], strict=True)
+    )
+    assert all(len(cells) == 5 for _, cells in shown["table"].rows)
+
+
+def test_only_what_lies_apart_from_before_is_marked() -> None:
+    body = repaired()
+    assert [cell.kind for cell in row(body, "accuracy")] == ["", "", "", "", ""]
+    assert [cell.kind for cell in row(body, "DM-RS")] == ["", "better", "better", "", "worse"]
+    assert [cell.kind for cell in row(body, "IFR_p")] == ["", "better", "better", "", "worse"]
+    assert {
+        cell.kind for name in ("share selected", "IDIs", "AUC") for cell in row(body, name)
+    } == {""}
+
+
+def test_a_network_that_decides_nothing_is_never_better_but_can_be_worse() -> None:
+    body = collapsed()
+    assert [cell.kind for cell in row(body, "DM-RS")][:2] == ["", ""]
+    assert [cell.kind for cell in row(body, "accuracy")][:2] == ["", "worse"]
+    assert row(body, "AUC")[1].text == "–"
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.2))
+def test_nothing_is_marked_while_intervals_touch(was: float, now: float, half: float) -> None:
+    one, other = ({"estimate": at, "low": at - half, "high": at + half} for at in (was, now))
+    assert repair_page._apart(one, other) == (
+        one["high"] < other["low"] or other["high"] < one["low"]
+    )
+    assert not repair_page._apart(one, one)
+    assert not repair_page._apart(one, other | {"low": None, "high": None})
+
+
+def test_attributes_that_fare_worse_are_marked_and_named() -> None:
+    shown, calm = repair_page.repair_page(refused()), repair_page.repair_page(repaired())
+    assert shown is not None
+    assert calm is not None
+    assert [[cell.kind for cell in cells] for _, cells in shown["others"].rows] == [
+        ["", "worse", "", ""],
+        ["", "", "", ""],
+    ]
+    assert shown["harmed"] == "Significantly worse after the repair, by DM-RS: race."
+    assert calm["harmed"].startswith("For none of them")
+    assert "Other sensitive attributes" not in parsed(collapsed).text
+
+
+# -- the trade-off ---------------------------------------------------------------------------------
+
+
+def test_the_picture_labels_every_point_and_the_table_has_its_numbers() -> None:
+    text = parsed(repaired).text
+    for words in (
+        "The trade-off: accuracy and IFRp, by strength",
+        "The ringed one, strength 20, was chosen",
+        "chosen, not beaten",
+        "96.7 % to 97.7 %",
+    ):
+        assert words in text, words
+    svg = str(tradeoff("curve", repair()["curve"], says="points"))
+    assert re.findall(r">(\d+)</text>", svg) == ["1", "20", "100", "1000"]
+    assert 'role="img" aria-label="points"' in svg
+
+
+def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
+    assert ">20</text>" not in str(tradeoff("curve", collapsed()["repair"]["curve"], says=""))
+    assert "same answer for all" in parsed(collapsed).text
+    assert 'id="tradeoff' not in render(refused())
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7))
+def test_any_points_can_be_drawn(places: list[tuple[float, float]]) -> None:
+    points = [point(number, *place, is_best=number == 0) for number, place in enumerate(places)]
+    svg = str(tradeoff("curve", points, says=""))
+    assert len(re.findall(r">\d+</text>", svg)) == len(places)
+    assert "nan" not in svg
+
+
+def test_labels_stand_apart_where_there_is_room() -> None:
+    same_place = [point(number, 0.8, 0.9) for number in (1, 2, 3)] + [point(9, 0.7, 0.5)]
+    texts = re.findall(r"<text ([^>]*)>\d</text>", str(tradeoff("curve", same_place, says="")))
+    assert len(set(texts)) == len(texts) == 4
+
+
+# -- the terminal ----------------------------------------------------------------------------------
+
+
+def terminal(body: Document) -> str:
+    console = Console(width=160, file=StringIO())
+    with console.capture() as captured:
+        console.print(summary(body))
+    return captured.get()
+
+
+def test_the_terminal_shows_the_banner_and_four_lines() -> None:
+    text = terminal(repaired()).replace(SPACE, " ")
+    assert "Repair accepted" in text
+    for line in ("Accuracy", "DM-RS", "IFR_b", "IFR_p"):
+        assert re.search(rf"^{line} +\d.*% to .*%\) +\d", text, re.MULTILINE), line
+    assert "Repair" not in terminal(document())
+    assert "not defined" in terminal(refused())
+    assert "Repair refused" in terminal(refused())
+
+
+def test_the_terminal_tells_of_the_people_held_out() -> None:
+    text = terminal(document())
+    assert "IFR_b = 90.86% (95 % interval 90.27% to 91.42%), 9,769 pairs" in text
+    assert "6.2% (Female) to 23.8% (Male), lowest impact ratio 0.26; everybody 17.9%" in text

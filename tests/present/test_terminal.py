@@ -1,0 +1,169 @@
+"""`fairprobe show`: the summary of every kind of run again, as its command printed it, and words
+for what is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.test_cli import ask
+from tests.present.test_report_documents import document, repaired
+from tests.present.test_report_pictures import images, scenes
+from tests.toy_scenes import COLOURS, toy_scenes
+
+Document = dict[str, Any]
+
+KINDS: dict[str, Callable[[], Document]] = {
+    "a table": document,
+    "a repair": repaired,
+    "images": images,
+    "scenes": scenes,
+}
+
+
+def written(folder: Path, body: object) -> Path:
+    """A run folder, as far as the command looks into it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run_is_shown_with_its_verdict_and_report(kind: str, tmp_path: Path) -> None:
+    body = KINDS[kind]()
+    answer = ask("show", written(tmp_path / "run", body))
+    assert answer.code == 0, answer
+    assert " ".join(body["verdict"].split()[:3]) in answer.out
+    assert answer.out.rstrip().endswith(f"Report: {tmp_path / 'run' / 'report.html'}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_is_the_document_of_the_run(kind: str, tmp_path: Path) -> None:
+    answer = ask("show", written(tmp_path / "run", KINDS[kind]()), "--json")
+    assert answer.code == 0, answer
+    assert json.loads(answer.out) == json.loads(json.dumps(KINDS[kind]()))
+
+
+def test_images_are_shown_with_what_each_method_found_and_what_the_repair_did(
+    tmp_path: Path,
+) -> None:
+    body = images()
+    answer = ask("show", written(tmp_path / "run", body))
+    assert all(sentence in answer.out for sentence in (body["verdict"], *body["sentences"]))
+    assert all(method["title"] in answer.out for method in body["generation"])
+    assert all(word in answer.out for word in ("at seed", "without IDIs", "L2 a new attack needs"))
+    alone = ask("show", written(tmp_path / "run", body | {"generation": [], "repair": None}))
+    assert alone.code == 0
+    assert "at seed" not in alone.out
+    assert "without IDIs" not in alone.out
+
+
+def test_scenes_are_shown_with_what_was_left_out_and_names_as_they_are(tmp_path: Path) -> None:
+    body = scenes()
+    body["results"] = [one | {"detector": "[b]x[/i]"} for one in body["results"]]
+    answer = ask("show", written(tmp_path / "run", body))
+    assert answer.code == 0, answer
+    assert all(sentence in answer.out for sentence in (body["verdict"], *body["details"]))
+    assert answer.out.count("[b]x[/i]") == 1
+    assert (
+        answer.err
+        == "a.png has no annotation.\n2 pictures without an answer: no answer within 10 s\n"
+    )
+
+
+def test_a_run_on_scenes_is_shown_as_the_command_showed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cv2")
+    monkeypatch.chdir(tmp_path)
+    for name in ("pictures", "masks"):
+        (tmp_path / name).mkdir()
+    for scene in (source := toy_scenes(4)).names:
+        read = source.read(scene)
+        numbers = read.stuff.copy()
+        for at, colour in enumerate(COLOURS.values(), start=3):
+            numbers[(read.image == colour).all(axis=2)] = at
+        Image.fromarray(read.image).save(f"pictures/{scene}.png")
+        Image.fromarray(numbers.astype(np.uint8)).save(f"masks/{scene}.png")
+    Path("names.json").write_text(
+        json.dumps(
+            dict(enumerate(["unknown", "road", "sky", *COLOURS])) | {"objects": list(COLOURS)}
+        )
+    )
+    Path("own_toys.py").write_text("from tests.toy_scenes import fair\n")
+    how = [
+        "--detector",
+        "own_toys.py:fair",
+        "--mutations",
+        "delete",
+        "--classes",
+        "car",
+        "--inpainting",
+        "ns",
+        "--fewest",
+        "1",
+    ]
+    first = ask(
+        "scenes",
+        "pictures",
+        "--annotations",
+        "masks",
+        "--names",
+        "names.json",
+        *how,
+        "--out",
+        "run",
+    )
+    assert first.code == 0, first
+    assert "own_toys.py:fair" in first.out
+    again = ask("show", "run")
+    assert (again.code, again.out, again.said) == (0, first.out, first.said)
+
+
+BROKEN: dict[str, tuple[object, str]] = {
+    "somebody else's": (
+        {"auditReportVersion": 2},
+        "not an audit of fairprobe, or was written by another version",
+    ),
+    "a list": ([1, 2], "not an audit of fairprobe"),
+    "an unknown kind": ({"kind": "sounds", "format": 1}, "not an audit of fairprobe"),
+    "a kind that is no word": ({"kind": ["images"], "format": 1}, "not an audit of fairprobe"),
+    "another version": (images() | {"format": 99}, "written by another version"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_no_run_is_told_with_the_kinds_there_are(what: str, tmp_path: Path) -> None:
+    body, words = BROKEN[what]
+    answer = ask("show", written(tmp_path / "run", body))
+    assert (answer.code, answer.out) == (2, "")
+    assert words in answer.said
+    assert answer.said.endswith(
+        "There are run folders of `fairprobe audit`, `repair`, `audit-images` and `scenes`."
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_with_parts_missing_is_told_in_a_sentence(kind: str, tmp_path: Path) -> None:
+    body = KINDS[kind]()
+    for broken in (
+        {name: body[name] for name in ("kind", "format") if name in body},
+        body | {"verdict": None},
+    ):
+        answer = ask("show", written(tmp_path / "run", broken))
+        assert (answer.code, answer.out) == (2, "")
+        assert f"The audit.json of {tmp_path / 'run'} is not whole" in answer.said
+
+
+@pytest.mark.parametrize("kind", ["images", "scenes"])
+def test_a_command_for_runs_on_tables_says_so(kind: str, tmp_path: Path) -> None:
+    answer = ask("card", written(tmp_path / "run", KINDS[kind]()))
+    assert answer.code == 2
+    assert "is not an audit of fairprobe on a table" in answer.said
