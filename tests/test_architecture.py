@@ -107,7 +107,7 @@ def test_what_shows_results_does_no_arithmetic_on_them(room: str) -> None:
 
 def test_no_file_is_more_than_one_room() -> None:
     for path in modules():
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, path
 
 
 def test_public_names_are_these() -> None:
@@ -117,7 +117,7 @@ def test_public_names_are_these() -> None:
         " Policy TorchModel Verdict"
     )
     functions = "audit check judge load_model neuron_bias save"
-    rooms = "datasets errors images interpret metrics networks repair scenes search"
+    rooms = "datasets errors images interpret metrics networks repairs scenes search"
     assert set(fairprobe.__all__) == {
         *things.split(),
         *functions.split(),

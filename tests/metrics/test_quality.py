@@ -17,7 +17,8 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError
-from fairprobe.metrics import Estimate, accuracy, f1, mcc, resampling
+from fairprobe.metrics import Estimate, accuracy, f1, mcc
+from fairprobe.statistics import resampling
 from fairprobe.statistics.resampling import around, bootstrap, replicates
 from tests import helpers as _profile  # noqa: F401
 
