@@ -107,7 +107,7 @@ def test_what_shows_results_does_no_arithmetic_on_them(room: str) -> None:
 
 def test_no_file_is_more_than_one_room() -> None:
     for path in modules():
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 550, path
 
 
 def test_public_names_are_these() -> None:
