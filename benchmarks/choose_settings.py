@@ -6,14 +6,14 @@ each division, never on its test people.
 The rules, for each model and data set, with means over the repeats:
 
     speed     of ALFR and LAFTR: the lowest ΔDP, of CFAIR: the lowest ΔEO (both classes summed), at
-    a loss of accuracy against the MLP of
+              a loss of accuracy against the MLP of
               2.5 points or less (2.5 below our MLP on Adult is the 82 % that we want to keep); if
               none is so cheap, the most accurate
     λ         of IIFR: the highest IFR_p at a loss of accuracy, against the same model without it,
-    of no more than the paper itself gave up
+              of no more than the paper itself gave up
               for it (table 4), and of half a point where it gave up less than that
     λ         of the counterfactual repair: the highest IFR_p at a loss of half a point or less
-    against the MLP
+              against the MLP
 
 A setting with which any repeat collapsed to one answer is not chosen, nor a λ that leaves less than
 half of the positive answers. (The last condition was added after a first choice for German Credit

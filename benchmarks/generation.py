@@ -1,8 +1,9 @@
 """How fast NeuronFair finds IDIs, beside how fast given instances are merely judged.
 
     python -m benchmarks.generation            gender, race, age: CPU ms for 1,000 IDIs and the
-    ratio to judging, both paths python -m benchmarks.generation --linear   1 k, 10 k, 100 k seeds:
-    time for each 1,000 seeds, and the peak of memory
+                                               ratio to judging, both paths
+    python -m benchmarks.generation --linear   1 k, 10 k, 100 k seeds: time for each 1,000 seeds,
+                                               and the peak of memory
 
 The network is the calibration network of the census data where FAIRPROBE_ASSETS points at it, else
 an LFCN trained on the packaged Adult. One thread. A ratio of 1 would mean that searching costs

@@ -2,9 +2,10 @@
 memory an interpretation takes.
 
     python -m benchmarks.images             the small detector: GSR, CPU ms an image, pictures a
-    second and the ratio to the bare loop python -m benchmarks.images --vgg16     the same on a
-    VGG16 with drawn weights, 64 × 64 pixels python -m benchmarks.images --memory    the peak of
-    memory while a VGG16 at 64 × 64 pixels is interpreted on 256 pairs
+                                            second and the ratio to the bare loop
+    python -m benchmarks.images --vgg16     the same on a VGG16 with drawn weights, 64 × 64 pixels
+    python -m benchmarks.images --memory    the peak of memory while a VGG16 at 64 × 64 pixels is
+                                            interpreted on 256 pairs
 
 The pictures are `face_nonface32.npz` where FAIRPROBE_ASSETS points at it, and the detector is
 trained on them; else random ones with a detector that has drawn weights. One thread. Both rates

@@ -162,8 +162,9 @@ def planted(domain: Domain, *, bias: float = 2.0, cut: float | None = None) -> n
     row is discriminatory exactly when cut − bias < merit < cut.
 
         hidden1     neuron 0: merit; neuron 1: bias · sensitive, the only one of this layer that
-        knows the sensitive attributes hidden2     neuron 0: how far the score lies above the cut;
-        neuron 1: how far below output      logits (below, above)
+                    knows the sensitive attributes
+        hidden2     neuron 0: how far the score lies above the cut; neuron 1: how far below
+        output      logits (below, above)
     """
     offset = torch.from_numpy(domain.low)
     weight = torch.zeros(2, len(domain))

@@ -5,10 +5,12 @@ the sensitive attributes, is given another label. All combinations of sensitive 
 once, so the verdict depends only on the other attributes: if labels differ anywhere over the
 sensitive values, every one of them has a partner.
 
-    paper           here label(x)        the most probable class; a lead of at most `TIE` over the
-    runner-up is a tie, and a tie is not evidence x'              `x_other`: a value that flips the
-    label if there is one (the one with the widest gap), else the widest gap gap             the
-    change of the probability of the class predicted for x
+    paper           here
+    label(x)        the most probable class; a lead of at most `TIE` over the runner-up is a tie,
+                    and a tie is not evidence
+    x'              `x_other`: a value that flips the label if there is one (the one with the widest
+                    gap), else the widest gap
+    gap             the change of the probability of the class predicted for x
 
 Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last
 bit. Without `TIE` a network that does not look at the sensitive attribute could be accused by

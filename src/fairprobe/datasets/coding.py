@@ -4,10 +4,11 @@
     categorical, words                "Private"                      position        "Private"
     categorical, other values         True, or 2 of 1 and 2          position        True, 2
     categorical, a binned number      41.5                           its bin         a middle value
-    of the rows in the bin integer, bin 1                    38                             38
-    38 integer, bin 10                   38                             3               30 real
-    4.857                          4.857           4.857 any, with `missing`               nothing
-    (NaN, None)            `missing`       NaN
+                                      of the rows in the bin
+    integer, bin 1                    38                             38              38
+    integer, bin 10                   38                             3               30
+    real                              4.857                          4.857           4.857
+    any, with `missing`               nothing (NaN, None)            `missing`       NaN
 
 A coding is found in a table (`Coding.of`, by the rules of `datasets.infer`), declared in a file
 (`datasets.declared`), or follows from a domain alone (`Coding.of_domain`).

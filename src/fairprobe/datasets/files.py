@@ -1,10 +1,13 @@
 """Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas
 DataFrame comes out.
 
-    in the table                                   in the frame "", "?", "NA", "N/A", "NaN", "null",
-    "None"    a gap (NaN) numbers                                        int64, or float64 where
-    there are fractions or gaps True, False                                    bool words
-    pandas categories, sorted: a million cells of 40 words are a megabyte
+    in the table                                   in the frame
+    "", "?", "NA", "N/A", "NaN", "null", "None"    a gap (NaN)
+    numbers                                        int64, or float64 where there are fractions or
+                                                   gaps
+    True, False                                    bool
+    words                                          pandas categories, sorted: a million cells of 40
+                                                   words are a megabyte
 
 Blanks around the cells and names of a text file are not part of them. What cannot be meant is
 refused with the line, or the column and the row, counted from 0: rows of different length, dates, a

@@ -9,9 +9,9 @@ categories here are those of the documentation in words.
 
 The source has one attribute for gender and marital status together:
 
-    A91 male, divorced or separated       A92 female, divorced, separated or married A93 male,
-    single                      A94 male, married or widowed                     A95 female, single
-    (nobody)
+    A91 male, divorced or separated       A92 female, divorced, separated or married
+    A93 male, single                      A94 male, married or widowed                     A95
+                                          female, single (nobody)
 
 Its five values cannot be taken apart finely without saying the gender again ("divorced or
 separated" would always be a man, "divorced, separated or married" always a woman), and then

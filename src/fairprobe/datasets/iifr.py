@@ -2,10 +2,11 @@
 same packaged tables.
 
     adult     45,222 people without an unknown value, the official test set held out. 114 columns:
-    11 buckets of age, 5 numbers, 98 one-hot compas    6,172 people, 11 columns; race is
-    African-American or not, with columns for the other races as the source codes them german
-    1,000 people, age in five bands. The paper's 30 columns are not identified; ours has numbers,
-    and one column a category
+              11 buckets of age, 5 numbers, 98 one-hot
+    compas    6,172 people, 11 columns; race is African-American or not, with columns for the other
+              races as the source codes them
+    german    1,000 people, age in five bands. The paper's 30 columns are not identified; ours has
+              numbers, and one column a category
 
 A network sees the one-hot columns of an attribute change together. In COMPAS a person of another
 named race has no counterpart, because nobody is of two races; they are learnt from, but not

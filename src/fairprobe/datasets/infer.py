@@ -1,13 +1,15 @@
 """What a table says about itself: the domain of its columns, and its rows as codes.
 
-    a column of the table                               its attribute words, categories, True and
-    False                   categorical and one-hot; the categories are those that occur, in the
-    order that
+    a column of the table                               its attribute
+    words, categories, True and False                   categorical and one-hot; the categories are
+                                                        those that occur, in the order that
                                                         the column declares or else sorted
     whole numbers (an integer type)                     integer, from the least to the greatest that
-    occurs other numbers, or whole ones too large for a row    real, from the least to the greatest
-    that occurs a sensitive number                                  ordered categories, because
-    counterparts need a finite set of values: each value
+                                                        occurs
+    other numbers, or whole ones too large for a row    real, from the least to the greatest that
+                                                        occurs
+    a sensitive number                                  ordered categories, because counterparts
+                                                        need a finite set of values: each value
                                                         that occurs is one, and where there are more
                                                         than 20, each tenth of the rows is
 

@@ -3,9 +3,10 @@ attribute's classifier takes for another value.
 
 Zheng et al., "NeuronFair", ICSE 2022, §3.3; the nudge is FGSM (Goodfellow et al., ICLR 2015).
 
-    paper                                   here Δ_sens = ε · sign(∇_x J(x, y))
-    `sensitive_change` ε                                       `ChangeSettings.epsilon`; what each
-    image got, `Change.epsilon`
+    paper                                   here
+    Δ_sens = ε · sign(∇_x J(x, y))          `sensitive_change`
+    ε                                       `ChangeSettings.epsilon`; what each image got,
+                                            `Change.epsilon`
 
 Deliberate choices:
 - y is the classifier's own answer (`target="own"`): with the true value (`"true"`), faces that it

@@ -4,12 +4,14 @@ ADF and EIDIG on pixels.
 Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. ADF and EIDIG as in
 `fairprobe.search.methods`, carried over to pixels.
 
-    paper                       here Δ_bias                      `ImageFindings.delta` the pair
-    x + Δ_bias, and clip(x + Δ_bias + Δ_sens) J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)
-    `_neuronfair`, by its derivative; ascended ADF: ∇ of the cross-entropy to the own label
-    `_adf`, where x and x' agree on the sign EIDIG: ∇ of the own label's probability
-    `_eidig`, against it, likewise; memories for x and x' apart step, max_iter, μ, p_r, r_step
-    `ImageSearch`
+    paper                       here
+    Δ_bias                      `ImageFindings.delta`
+    the pair                    x + Δ_bias, and clip(x + Δ_bias + Δ_sens)
+    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)     `_neuronfair`, by its derivative; ascended
+    ADF: ∇ of the cross-entropy to the own label       `_adf`, where x and x' agree on the sign
+    EIDIG: ∇ of the own label's probability            `_eidig`, against it, likewise; memories for
+                                x and x' apart
+    step, max_iter, μ, p_r, r_step                     `ImageSearch`
 
 Deliberate choices:
 - "No sign, step 0.15" needs a norm: the gradient is brought to an L2 length of 1 for each image.

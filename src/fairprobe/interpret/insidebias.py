@@ -4,10 +4,12 @@ a few images of each group show it.
 Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
 Biometrics", ICPR 2020.
 
-    paper                           here λ[l], of a group
-    `LayerActivation.activation` λ'[l], normalised               `InsideBias.curves` Λ[l], the
-    Activation Ratio      `LayerActivation.ratio`; of the layer that decides, `InsideBias.ratio` τ
-    `InsideBias.tau`
+    paper                           here
+    λ[l], of a group                `LayerActivation.activation`
+    λ'[l], normalised               `InsideBias.curves`
+    Λ[l], the Activation Ratio      `LayerActivation.ratio`; of the layer that decides,
+                                    `InsideBias.ratio`
+    τ                               `InsideBias.tau`
 
 Choices where the paper is silent: activations after the activation function; the strongest map is
 taken for each image and then averaged over the group (`order="image"`; the other order is an

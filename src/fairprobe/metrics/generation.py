@@ -1,12 +1,14 @@
 """What a search achieved: how many, how different, how fast — and, apart from it, how common
 discrimination is.
 
-paper       here GSR         `gsr`: unique IDIs among unique instances generated. A search looks
-where it expects to find: this is no population rate CR, GD      `coverage_rate`,
-`generation_diversity`: which of two sets of IDIs reaches further, at a radius of cosine distance
+paper       here
+GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to
+            find: this is no population rate
+CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a
+            radius of cosine distance
 DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an
-exact interval (ours)      `spread`: the mean distance between two findings, each attribute scaled
-to [0, 1]
+            exact interval
+(ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How groups of people fare: selection rates and impact ratios, demographic parity, equalised odds.
 
-paper       here ΔDP         `demographic_parity`: how far the groups' rates of the favourable
-prediction lie apart ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true
-label is k (law)       `selection_tables`: what a bias audit after New York City's Local Law 144
-lists, by attribute and by intersection
+paper       here
+ΔDP         `demographic_parity`: how far the groups' rates of the favourable prediction lie apart
+ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true label is k
+(law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by
+            attribute and by intersection
 
 Read them beside the rates: a model that says the same to everybody has perfect differences.
 """

@@ -1,10 +1,12 @@
 """Individual fairness rates: how often a person and their counterparts are told the same.
 
-paper       here pair        a person `x` and one counterpart `x'`, equal in everything but the
-sensitive attributes IFR_b       `ifr_b`: the share of pairs with equal labels. A tie is no evidence
-of a difference, as in `judgement` IFR_p(τ)    `ifr_p`: the share of pairs with equal labels and
-JS(f(x), f(x')) ≤ τ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base
-2, but its worked example is in nats: "bits" is an option
+paper       here
+pair        a person `x` and one counterpart `x'`, equal in everything but the sensitive attributes
+IFR_b       `ifr_b`: the share of pairs with equal labels. A tie is no evidence of a difference, as
+            in `judgement`
+IFR_p(τ)    `ifr_p`: the share of pairs with equal labels and JS(f(x), f(x')) ≤ τ
+JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 2, but its worked
+            example is in nats: "bits" is an option
 """
 
 from __future__ import annotations

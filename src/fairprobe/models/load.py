@@ -1,12 +1,16 @@
 """`load_model`: a model of the user's own, from wherever it is, joined with the data it is to be
   audited on.
 
-    what is given                                  what it becomes .onnx, .keras, .pt2, TorchScript
-    a white box if its network can be rebuilt in torch, otherwise a black box .skops (scikit-learn)
-    a white box if it ends in an MLPClassifier, otherwise a black box module:function,
-    file.py:function              an nn.Module is a white box, an estimator or a function as above
-    and below .json, .ubj (XGBoost), .txt (LightGBM)         a black box https://…
-    a black box behind JSON an nn.Module, an estimator, any callable       the same from Python
+    what is given                                  what it becomes
+    .onnx, .keras, .pt2, TorchScript               a white box if its network can be rebuilt in
+                                                   torch, otherwise a black box
+    .skops (scikit-learn)                          a white box if it ends in an MLPClassifier,
+                                                   otherwise a black box
+    module:function, file.py:function              an nn.Module is a white box, an estimator or a
+                                                   function as above and below
+    .json, .ubj (XGBoost), .txt (LightGBM)         a black box
+    https://…                                      a black box behind JSON
+    an nn.Module, an estimator, any callable       the same from Python
 
 Between the domain, where instances are varied and judged, and the model's own columns stands an
 *encoder*: the model's own first steps, one that is given, or the plain one, a number for each

@@ -7,9 +7,10 @@ ICML 2018 (LAFTR); Zhao, Coston, Adel and Gordon, "Conditional Learning of Fair 
 ICLR 2020 (CFAIR). As the IIFR paper compares them.
 
              the adversary                              its loss
-    ALFR     one                                        cross-entropy LAFTR    one
-    |1 - probability of the true group|, averaged within each group, then summed CFAIR    one for
-    each class, on the rows of it      cross-entropy
+    ALFR     one                                        cross-entropy
+    LAFTR    one                                        |1 - probability of the true group|,
+             averaged within each group, then summed
+    CFAIR    one for each class, on the rows of it      cross-entropy
 
     μ        `strength`: the network gets the adversary's gradient times -μ (gradient reversal), so
     both learn in one step

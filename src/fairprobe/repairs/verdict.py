@@ -5,8 +5,9 @@ The controls without which a repair means nothing:
 
     blind           the sensitive columns taken away: what perfect individual fairness costs
     retrained       the same network trained again without any repair: what a new training alone
-    changes random points   trained again with as many possible people, labelled by the network:
-    what more data alone changes
+                    changes
+    random points   trained again with as many possible people, labelled by the network: what more
+                    data alone changes
 
 A repair is refused when it leaves a network that decides nothing, costs too much accuracy, helps
 nobody, or harms by another attribute.

@@ -4,12 +4,15 @@ evidence hold?
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
 (section 3.4, algorithm 2, eq. 4 and 5).
 
-    paper                                here Err_Count[c], Tot_Count[c]
-    `ClassRate.errors`, `ClassRate.objects`: sums over all tests, negative GT errors included Err_c
-    (eq. 4)                        `ClassRate.rate` c faces a fairness error (eq. 5)
-    `ClassRate.is_above`, `Analysis.violations`: the plain rule, rate > mean of all rates violation
-    rate                       `Analysis.violation_rate` error-inducing inputs
-    `Analysis.inducing`: tests with an error above 0 in a class of `violations`, each counted once
+    paper                                here
+    Err_Count[c], Tot_Count[c]           `ClassRate.errors`, `ClassRate.objects`: sums over all
+                                         tests, negative GT errors included
+    Err_c (eq. 4)                        `ClassRate.rate`
+    c faces a fairness error (eq. 5)     `ClassRate.is_above`, `Analysis.violations`: the plain
+                                         rule, rate > mean of all rates
+    violation rate                       `Analysis.violation_rate`
+    error-inducing inputs                `Analysis.inducing`: tests with an error above 0 in a class
+                                         of `violations`, each counted once
     fairness error rate                  `Analysis.error_rate`
 
 Classes with fewer than `FEWEST` objects (the rate's own denominator) are left out, as in the paper.

@@ -4,10 +4,12 @@ distributions.
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
 (section 3.1, 3.2, definition 1).
 
-    paper                     here clusters of Img_List      `clusters`, k-means on the counts of
-    each class ⟨Θ_c, min_c, max_c⟩       `ClassRange`: `angles`, `least`, `most`; of each cluster,
-    `distributions` OOD image                 `is_ood` MutGen, MUT_num           `inserted_count`
-    (OOD), `id_counts` (the in-distribution baseline)
+    paper                     here
+    clusters of Img_List      `clusters`, k-means on the counts of each class
+    ⟨Θ_c, min_c, max_c⟩       `ClassRange`: `angles`, `least`, `most`; of each cluster,
+                              `distributions`
+    OOD image                 `is_ood`
+    MutGen, MUT_num           `inserted_count` (OOD), `id_counts` (the in-distribution baseline)
 
 Choices where the paper is silent: K is 3 (its public code takes 3 or 4), fewer where fewer pictures
 differ. An orientation is an axis, so angles count modulo 180 degrees, and it is *not in* Θ_c when

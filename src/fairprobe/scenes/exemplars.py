@@ -4,10 +4,12 @@ that texture and edges go on.
 Criminisi, Pérez, Toyama, "Region Filling and Object Removal by Exemplar-Based Image Inpainting",
 IEEE Trans. on Image Processing 2004.
 
-    paper                           here Ω, the target region            `_Fill._open` Φ, the source
-    region            `_Fill._sources`, the middles of patches wholly outside it C(p), D(p), P(p)
-    `_Fill._trust`, the strength of lines in `_Fill._judge`, `_Fill._priority` Ψ, a patch
-    `_Fill._side` pixels to each side of its middle
+    paper                           here
+    Ω, the target region            `_Fill._open`
+    Φ, the source region            `_Fill._sources`, the middles of patches wholly outside it
+    C(p), D(p), P(p)                `_Fill._trust`, the strength of lines in `_Fill._judge`,
+                                    `_Fill._priority`
+    Ψ, a patch                      `_Fill._side` pixels to each side of its middle
 
 The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt sharp. Deliberate
 deviations: the sources are sought in the picture at a smaller scale and copied at the full one,

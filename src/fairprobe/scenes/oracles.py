@@ -3,11 +3,13 @@
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
 (section 2, algorithm 3).
 
-    paper                           here num_orig(c), num_ood(c)         `Test.original`,
-    `Test.found` GT_Ref, GT_c (eq. 3)            `reference_counts`, `Test.truth` Err_c of the GT
-    oracle (eq. 2)  `errors(test, "gt")`: negative where the mutation helped INC, EXC of the MT
-    oracle       `errors(test, "inclusion")`, `errors(test, "exclusion")` GT_Pred, summed to
-    Tot_Count    `reference`: the union for GT, what the recogniser saw in the original for MT
+    paper                           here
+    num_orig(c), num_ood(c)         `Test.original`, `Test.found`
+    GT_Ref, GT_c (eq. 3)            `reference_counts`, `Test.truth`
+    Err_c of the GT oracle (eq. 2)  `errors(test, "gt")`: negative where the mutation helped
+    INC, EXC of the MT oracle       `errors(test, "inclusion")`, `errors(test, "exclusion")`
+    GT_Pred, summed to Tot_Count    `reference`: the union for GT, what the recogniser saw in the
+                                    original for MT
 
 The mutated class is left out of everything. The multiset union is, for each class, the greatest
 count (as in the paper's public code).

@@ -2,9 +2,10 @@
 mutants.
 
     similarity   full reference: structural similarity of a mutant and its original (scikit-image);
-    1 where nothing changed blur         no reference: the blur effect of Crete et al.
-    (scikit-image); 0 sharp, 1 blurred clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the
-    measure of the DistroFair paper; 0 bad, 1 good
+                 1 where nothing changed
+    blur         no reference: the blur effect of Crete et al. (scikit-image); 0 sharp, 1 blurred
+    clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the measure of the DistroFair paper; 0
+                 bad, 1 good
 
 CLIP-IQA runs where piq is installed and its weights are at hand; nothing is fetched behind the
 user's back. The paper asks it for "Realistic photo" against "Unrealistic photo"; the released piq

@@ -1,9 +1,9 @@
 """How a decision tree sees one row: the path it takes, regions of the domain made of such
 predicates, and z3 to find somebody in them.
 
-    x ≤ t, x > t        `Predicate`; the tree compares float32 rows with float64 thresholds path
-    condition      a list of predicates; with the bounds of the domain it is a `Region`: a lowest
-    and a highest code an attribute
+    x ≤ t, x > t        `Predicate`; the tree compares float32 rows with float64 thresholds
+    path condition      a list of predicates; with the bounds of the domain it is a `Region`: a
+                        lowest and a highest code an attribute
 
 Both ends of a region are codes that rows can hold (whole numbers, or float32 for a real attribute),
 so `x > t` is `x ≥ the next code`, and no rounding of the solver's rational answer can carry a row

@@ -1,9 +1,11 @@
 """A model behind an address: rows go out as JSON in batches, probabilities come back.
 
     POST {"instances": [{"age": 39, "sex": "Male"}, …]}   or, with form="rows", {"instances": [[39,
-    1], …]} ->   {"predictions": [0.2, …]}                        the probability of class 1,
-         {"predictions": [[0.8, 0.2], …]}                 or of every class, {"predictions": [{"no":
-         0.8, "yes": 0.2}, …]}    or of every class by its name (in the order of the names)
+                                                          1], …]}
+    ->   {"predictions": [0.2, …]}                        the probability of class 1,
+         {"predictions": [[0.8, 0.2], …]}                 or of every class,
+         {"predictions": [{"no": 0.8, "yes": 0.2}, …]}    or of every class by its name (in the
+                                                          order of the names)
 
 A bare list and {"probabilities": …} are understood, too. A connection that fails, a time-out, 429
 and 5xx are tried again, later and later.

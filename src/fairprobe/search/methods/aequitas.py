@@ -2,12 +2,15 @@
 
 Udeshi, Arora and Chattopadhyay, "Automated Directed Fairness Testing", ASE 2018.
 
-    paper                       here global search               one uniform draw of the domain for
-    each seed (with more global iterations: until it is an IDI) local search                one
-    attribute by ±1 a step; a miss is accepted with probability 1/e (the authors' basin hopping) σ_v
-    (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that
-    succeeded, within [0, 1] σ_pr (choice of attribute)  `choice`: from 1/n, moved by `learning` up
-    after a success and down after a miss, not below 0, normalised
+    paper                       here
+    global search               one uniform draw of the domain for each seed (with more global
+                                iterations: until it is an IDI)
+    local search                one attribute by ±1 a step; a miss is accepted with probability 1/e
+                                (the authors' basin hopping)
+    σ_v (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that
+                                succeeded, within [0, 1]
+    σ_pr (choice of attribute)  `choice`: from 1/n, moved by `learning` up after a success and down
+                                after a miss, not below 0, normalised
 
 Deliberate choices:
 - `variant`: "random" (both uniform), "semi" (learns `down`), "full" (learns both; the default).

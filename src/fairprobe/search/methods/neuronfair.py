@@ -4,11 +4,14 @@
 Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron
 Identification", ICSE 2022.
 
-    paper                       here J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)
-    `_gradients`, which only needs its derivative by a_k(x); ascended p, r, p_r, r_step
-    the layer's biased neurons, the random ones, `random_share`, `*_redraw` μ
-    `*_momentum` P                           the chance of each attribute to move, from reciprocals
-    of the gradient
+    paper                       here
+    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `_gradients`, which only needs its derivative
+                                by a_k(x); ascended
+    p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`,
+                                `*_redraw`
+    μ                           `*_momentum`
+    P                           the chance of each attribute to move, from reciprocals of the
+                                gradient
 
 Deliberate choices (each a named option or explained here):
 - `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one

@@ -4,14 +4,17 @@ the other side of its branches.
 Aggarwal, Lohia, Nagar, Dey and Saha, "Black Box Fairness Testing of Machine Learning Models",
 ESEC/FSE 2019.
 
-    paper                   here LIME + decision tree    `path_of` a tree grown on `samples` rows
-    drawn from the marginals of `x`, labelled by the model confidence, T1
-    `Predicate.confidence`, `confidence`: the global search goes down a path while its predicates
-    have this much ranked queue            `RankedQueue`: seeds 5, local children 1 + mean
-    confidence, global ones 10 − mean confidence; lower is first local search            one
-    predicate of a discriminatory input's path is negated global search           a prefix of any
-    input's path is kept, and the predicate after it is negated constraint solver
-    `RegionSolver` (z3)
+    paper                   here
+    LIME + decision tree    `path_of` a tree grown on `samples` rows drawn from the marginals of
+                            `x`, labelled by the model
+    confidence, T1          `Predicate.confidence`, `confidence`: the global search goes down a path
+                            while its predicates have this much
+    ranked queue            `RankedQueue`: seeds 5, local children 1 + mean confidence, global ones
+                            10 − mean confidence; lower is first
+    local search            one predicate of a discriminatory input's path is negated
+    global search           a prefix of any input's path is kept, and the predicate after it is
+                            negated
+    constraint solver       `RegionSolver` (z3)
 
 Deliberate choices:
 - The confidence of a predicate is the share of its node's sample that goes that way; negated, it is

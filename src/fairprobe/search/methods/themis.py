@@ -2,11 +2,13 @@
 
 Galhotra, Brun and Meliou, "Fairness Testing: Testing Software for Discrimination", ESEC/FSE 2017.
 
-    paper                       here causal discrimination score `causal`: the share of uniform
-    instances whose label changes with the sensitive attributes alone group discrimination score
-    `group`: the widest difference between sensitive values in how often they are given a label
+    paper                       here
+    causal discrimination score `causal`: the share of uniform instances whose label changes with
+    the sensitive attributes alone
+    group discrimination score  `group`: the widest difference between sensitive values in how often
+                                they are given a label
     margin of error             `error`: sampling stops when the causal score is known this well, at
-    `confidence`
+                                `confidence`
 
 Deliberate choices:
 - The sample grows by doubling, and every look at it takes a share of the error probability (1/2,
