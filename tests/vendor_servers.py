@@ -1,28 +1,28 @@
-"""A local server that speaks what Google, Amazon and Azure speak, and misbehaves when told to."""
+"""A local server that speaks the protocols of Google, Amazon and Azure, and fails on request."""
 
 from __future__ import annotations
 
 import base64
 import io
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from PIL import Image
+
+from tests.services import Handler, Request, Server, running
 
 Name = Literal["google", "amazon", "azure"]
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How one request is answered: well, or with a status and words of the vendor's own form, or
-    with these bytes.
+    """How one request is answered: correctly, with an error in the vendor's own format, or with
+    these bytes.
     """
 
     status: int = 200
@@ -37,100 +37,64 @@ BROKEN = Manner(content=b'{"responses": [{"localizedObj')
 HALF = Manner(content=b"{}")
 
 
-class VendorServer(ThreadingHTTPServer):
-    """Answers by `script`, one manner a request, and well when the script is over. Remembers every
-    request.
-    """
-
-    daemon_threads = True
+class VendorServer(Server):
+    """Answers as `script` says, one entry a request, and correctly when the script is over."""
 
     def __init__(self, name: Name) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.name = name
         self.script: list[Manner] = []
-        self.seen: list[dict[str, Any]] = []
-        self.address = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, *_: Any) -> None:
-        """A client that hung up is no news."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(Handler):
     server: VendorServer
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        about = {"google": _google_request, "amazon": _amazon_request, "azure": _azure_request}[
-            self.server.name
-        ](self, body)
-        self.server.seen.append(about)
+    def record(self, request: Request) -> Any:
+        requests = {"google": _google_request, "amazon": _amazon_request, "azure": _azure_request}
+        return requests[self.server.name](request) | {"headers": request.headers}
+
+    def respond(self, request: Request) -> None:
+        name = self.server.name
         manner = self.server.script.pop(0) if self.server.script else GOOD
         time.sleep(manner.seconds)
-        content = manner.content
-        if content is None and manner.status == 200:
-            content = json.dumps(ANSWERS[self.server.name]).encode()
-        elif content is None:
-            content = json.dumps(_refusal(self.server.name, manner.status, manner.said)).encode()
-        self.send_response(manner.status)
-        for name, value in {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(content)),
-            **manner.headers,
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is written anywhere."""
+        answer = (
+            ANSWERS[name] if manner.status == 200 else _refusal(name, manner.status, manner.said)
+        )
+        content = json.dumps(answer).encode() if manner.content is None else manner.content
+        self.reply(content, manner.status, **{"Content_Type": "application/json", **manner.headers})
 
 
 @contextmanager
 def vendor_server(name: Name) -> Iterator[VendorServer]:
-    with VendorServer(name) as server:
-        thread = threading.Thread(
-            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
-        )
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = VendorServer(name)
+    with running(server):
+        yield server
 
 
-# -- what each vendor is asked: what does not look like it is an error of ours ---------------------
+# -- requests: one that the vendor would not accept fails the test ---------------------------------
 
 
-def _google_request(handler: _Handler, body: bytes) -> dict[str, Any]:
-    assert urlsplit(handler.path).path == "/v1/images:annotate", handler.path
-    (request,) = json.loads(body)["requests"]
-    (feature,) = request["features"]
+def _google_request(request: Request) -> dict[str, Any]:
+    assert urlsplit(request.path).path == "/v1/images:annotate", request.path
+    (wanted,) = request.json["requests"]
+    (feature,) = wanted["features"]
     assert feature["type"] in ("OBJECT_LOCALIZATION", 19)
-    return {
-        "size": _size(base64.b64decode(request["image"]["content"])),
-        "most": feature["maxResults"],
-        "headers": dict(handler.headers),
-    }
+    image = base64.b64decode(wanted["image"]["content"])
+    return {"size": _size(image), "most": feature["maxResults"]}
 
 
-def _amazon_request(handler: _Handler, body: bytes) -> dict[str, Any]:
-    assert handler.headers["X-Amz-Target"] == "RekognitionService.DetectLabels"
-    assert handler.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
-    request = json.loads(body)
-    return {
-        "size": _size(base64.b64decode(request["Image"]["Bytes"])),
-        "least": request["MinConfidence"],
-        "headers": dict(handler.headers),
-    }
+def _amazon_request(request: Request) -> dict[str, Any]:
+    assert request.headers["X-Amz-Target"] == "RekognitionService.DetectLabels"
+    assert request.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=")
+    image = base64.b64decode(request.json["Image"]["Bytes"])
+    return {"size": _size(image), "least": request.json["MinConfidence"]}
 
 
-def _azure_request(handler: _Handler, body: bytes) -> dict[str, Any]:
-    parts = urlsplit(handler.path)
-    assert parts.path == "/computervision/imageanalysis:analyze", handler.path
+def _azure_request(request: Request) -> dict[str, Any]:
+    parts = urlsplit(request.path)
+    assert parts.path == "/computervision/imageanalysis:analyze", request.path
     assert parse_qs(parts.query)["features"] == ["objects"]
-    return {"size": _size(body), "headers": dict(handler.headers)}
+    return {"size": _size(request.body)}
 
 
 def _size(content: bytes) -> tuple[int, int]:
@@ -139,7 +103,7 @@ def _size(content: bytes) -> tuple[int, int]:
         return image.size
 
 
-# -- what each vendor answers (for a picture of 200×100 pixels where it tells pixels) --------------
+# -- answers (in pixels, for a picture of 200×100) -------------------------------------------------
 
 
 def _corners(left: float, top: float, right: float, bottom: float) -> list[dict[str, float]]:

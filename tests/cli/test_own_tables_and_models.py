@@ -9,7 +9,6 @@ import pickle
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +34,7 @@ from tests.model_files import (
     write_onnx,
     write_torchscript,
 )
-from tests.services import serving
+from tests.services import Handler, Request, serving
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -517,80 +516,52 @@ def test_own_code_that_is_no_model_is_refused(what: str) -> None:
 # -- endpoints -------------------------------------------------------------------------------------
 
 
-def answer(request: Any, content: bytes, code: int = 200, **headers: str) -> None:
-    request.send_response(code)
-    for name, value in {"Content-Length": str(len(content)), **headers}.items():
-        request.send_header(name.replace("_", "-"), value)
-    request.end_headers()
-    request.wfile.write(content)
+def with_predictions(one: Any) -> Callable[[Handler, int], None]:
+    return lambda handler, rows: handler.reply(json.dumps({"predictions": [one] * rows}).encode())
 
 
-def hang(request: Any, _: int) -> None:
-    time.sleep(0.4)
-    request.close_connection = True
-
-
-ANSWERS: dict[str, tuple[Callable[[Any, int], None], str]] = {
-    "hangs": (hang, "did not answer within 0.1 seconds; tried 5 times"),
+ANSWERS: dict[str, tuple[Callable[[Handler, int], None], str]] = {
+    "hangs": (
+        lambda handler, rows: time.sleep(0.4),
+        "did not answer within 0.1 seconds; tried 5 times",
+    ),
     "is-a-page": (
-        lambda request, rows: answer(request, b"<!doctype html><title>Hello</title>"),
+        lambda handler, rows: handler.reply(b"<!doctype html><title>Hello</title>"),
         "answered with a web page",
     ),
     "too-few": (
-        lambda request, rows: answer(request, b'{"predictions": [0.5]}'),
+        lambda handler, rows: handler.reply(b'{"predictions": [0.5]}'),
         "answered with 1 predictions to",
     ),
-    "nothing": (lambda request, rows: answer(request, b""), "answered with nothing"),
+    "nothing": (lambda handler, rows: handler.reply(b""), "answered with nothing"),
     "half": (
-        lambda request, rows: answer(request, b'{"predictions": [0.1, '),
-        "no JSON, or is cut short",
+        lambda handler, rows: handler.reply(b'{"predictions": [0.1, '),
+        "invalid or truncated JSON",
     ),
-    "words": (
-        lambda request, rows: answer(request, json.dumps({"predictions": ["yes"] * rows}).encode()),
-        "expected a probability",
-    ),
-    "null": (
-        lambda request, rows: answer(request, json.dumps({"predictions": [None] * rows}).encode()),
-        "expected a probability",
-    ),
-    "nan": (
-        lambda request, rows: answer(
-            request, json.dumps({"predictions": [float("nan")] * rows}).encode()
-        ),
-        "expected a probability",
-    ),
-    "logits": (
-        lambda request, rows: answer(request, json.dumps([7.5] * rows).encode()),
-        "expected a probability",
-    ),
-    "three-classes": (
-        lambda request, rows: answer(request, json.dumps([[0.2, 0.3, 0.5]] * rows).encode()),
-        "knows 3 classes",
-    ),
+    "words": (with_predictions("yes"), "expected a probability"),
+    "null": (with_predictions(None), "expected a probability"),
+    "nan": (with_predictions(float("nan")), "expected a probability"),
+    "logits": (with_predictions(7.5), "expected a probability"),
+    "three-classes": (with_predictions([0.2, 0.3, 0.5]), "knows 3 classes"),
     "other-classes": (
-        lambda request, rows: answer(
-            request, json.dumps([{"good": 0.5, "bad": 0.5}] * rows).encode()
-        ),
+        with_predictions({"good": 0.5, "bad": 0.5}),
         "answers for the classes bad, good; 'people' has no, yes",
     ),
     "elsewhere": (
-        lambda request, rows: answer(request, b"", 307, Location="https://example.org/"),
+        lambda handler, rows: handler.reply(b"", 307, Location="https://example.org/"),
         "redirects to another host",
     ),
-    "forbidden": (lambda request, rows: answer(request, b"no", 403), "answered 403"),
+    "forbidden": (lambda handler, rows: handler.reply(b"no", 403), "answered 403"),
     "broken": (
-        lambda request, rows: answer(request, b"no", 500),
+        lambda handler, rows: handler.reply(b"no", 500),
         "answered 500 Internal Server Error; tried 5 times",
     ),
 }
 
 
-class Service(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-        ANSWERS[self.path.strip("/")][0](self, len(rows))
-
-    def log_message(self, *_: object) -> None: ...
+class Service(Handler):
+    def respond(self, request: Request) -> None:
+        ANSWERS[request.path.strip("/")][0](self, len(request.json["instances"]))
 
 
 @pytest.fixture(scope="module")

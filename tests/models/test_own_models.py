@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ from fairprobe.repairs import prove
 from fairprobe.search import Budget
 from tests.model_files import WRITERS
 from tests.present.test_report import Page
-from tests.services import serving
+from tests.services import Handler, Request, serving
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -384,28 +383,18 @@ NAMED = {
 }
 
 
-class Service(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        p = rule(
-            pd.DataFrame(
-                json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-            )
-        )
-        names = NAMED[self.path]
+class Service(Handler):
+    def respond(self, request: Request) -> None:
+        p = rule(pd.DataFrame(request.json["instances"]))
+        names = NAMED[request.path]
         parts = [
             (one, 1 - one) if names and len(names) == 2 else (one / 2, 1 - one, one / 2)
             for one in p.tolist()
         ]
-        told = (
+        predictions = (
             p.tolist() if names is None else [dict(zip(names, part, strict=True)) for part in parts]
         )
-        content = json.dumps({"predictions": told}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None: ...
+        self.reply(json.dumps({"predictions": predictions}).encode())
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,18 @@
-"""Models behind an address, against a real server that speaks well and misbehaves in every way we
-know.
-"""
+"""Models behind an address, against a real server that also fails in every way we know."""
 
 from __future__ import annotations
 
 import datetime
 import email.utils
-import http.server
 import json
 import shutil
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,110 +20,73 @@ import pandas as pd
 import pytest
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.models.formats.endpoint import TOKEN, Endpoint, open_endpoint
+from fairprobe.models.formats import endpoint as endpoint_module
+from fairprobe.models.formats.endpoint import TOKEN, Endpoint, open_endpoint, retry_after
+from tests.services import Handler, Request, Server, running
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "sex": ["f", "m", None], "gain": [1.5, np.nan, 0.0]})
 ROWS = np.array([[0.1, 1.0], [0.2, np.nan], [0.3, 3.0]], dtype=np.float32)
 SECRET = "s3cret-t0ken"
 
-Handle = Callable[["Handler", list[Any]], None]
+Respond = Callable[["Service", list[Any]], None]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Service(Handler):
     """Answers by what the path says."""
 
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.seen.append((self.path, dict(self.headers), body))
-        MANNERS[self.path.split("?")[0]](self, body.get("instances", []))
-
-    def answer(
-        self, content: bytes, *, code: int = 200, length: int | None = None, **headers: str
-    ) -> None:
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(content) if length is None else length))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(content)
-        self.close_connection = True
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is written anywhere."""
+    def respond(self, request: Request) -> None:
+        RESPONSES[request.path.split("?")[0]](self, request.json.get("instances", []))
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Remembers what it was asked."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.seen: list[tuple[str, dict[str, str], Any]] = []
-        self.address = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, *_: Any) -> None:
-        """A client that hung up is no news."""
+def says(make: Callable[[list[Any]], Any]) -> Respond:
+    return lambda service, rows: service.reply(json.dumps(make(rows)).encode())
 
 
-def says(make: Callable[[list[Any]], Any]) -> Handle:
-    return lambda handler, rows: handler.answer(json.dumps(make(rows)).encode())
+def sends(content: bytes, **settings: Any) -> Respond:
+    return lambda service, rows: service.reply(content, **settings)
 
 
-def sends(content: bytes, **settings: Any) -> Handle:
-    return lambda handler, rows: handler.answer(content, **settings)
+def first_then(first: Respond, then: Respond) -> Respond:
+    """Fails once, then recovers."""
+
+    def respond(service: Service, rows: list[Any]) -> None:
+        requests = sum(request.path == service.path for request in service.server.seen)
+        (first if requests == 1 else then)(service, rows)
+
+    return respond
 
 
-def first_then(first: Handle, then: Handle, times: int = 1) -> Handle:
-    """Misbehaves so many times, then thinks better of it."""
-
-    def handle(handler: Handler, rows: list[Any]) -> None:
-        asked = sum(path == handler.path for path, _, _ in handler.server.seen)
-        (first if asked <= times else then)(handler, rows)
-
-    return handle
-
-
-def hangs(handler: Handler, rows: list[Any]) -> None:
+def hangs(service: Service, rows: list[Any]) -> None:
     time.sleep(1.5)
 
 
-def drips(handler: Handler, rows: list[Any]) -> None:
-    handler.send_response(200)
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
+def drips(service: Service, rows: list[Any]) -> None:
+    service.send_response(200)
+    service.send_header("Content-Length", "1000")
+    service.end_headers()
     for _ in range(30):
-        handler.wfile.write(b" ")
-        handler.wfile.flush()
+        service.wfile.write(b" ")
+        service.wfile.flush()
         time.sleep(0.05)
 
 
-def drops(handler: Handler, rows: list[Any]) -> None:
-    handler.connection.shutdown(socket.SHUT_RDWR)
-    handler.close_connection = True
+def drops(service: Service, rows: list[Any]) -> None:
+    service.connection.shutdown(socket.SHUT_RDWR)
+    service.close_connection = True
 
 
-def redirects(to: str) -> Handle:
-    return lambda handler, rows: handler.answer(b"", code=307, Location=to)
+def redirects(to: str) -> Respond:
+    return lambda service, rows: service.reply(b"", code=307, Location=to)
 
 
-def needs_token(handler: Handler, rows: list[Any]) -> None:
+def needs_token(service: Service, rows: list[Any]) -> None:
     if (
-        handler.headers.get("Authorization") != f"Bearer {SECRET}"
-        and handler.headers.get("X-Api-Key") != SECRET
+        service.headers.get("Authorization") != f"Bearer {SECRET}"
+        and service.headers.get("X-Api-Key") != SECRET
     ):
-        handler.answer(b"who are you?", code=401)
+        service.reply(b"who are you?", code=401)
     else:
-        good(handler, rows)
-
-
-def in_http(seconds: float) -> str:
-    return email.utils.format_datetime(
-        datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True
-    )
+        good(service, rows)
 
 
 good = says(
@@ -136,7 +96,7 @@ good = says(
 )
 late = says(lambda rows: {"predictions": [row["age"] and 0.5 for row in rows]})
 PAGE = b"<!DOCTYPE html><html><body>Sign in</body></html>"
-MANNERS: dict[str, Handle] = {
+RESPONSES: dict[str, Respond] = {
     "/good": good,
     "/late": late,
     "/bare": says(lambda rows: [0.5 for _ in rows]),
@@ -148,13 +108,11 @@ MANNERS: dict[str, Handle] = {
     ),
     "/once-500": first_then(sends(b"oops", code=500), good),
     "/once-503": first_then(sends(b"", code=503, Retry_After="0.2"), good),
-    "/once-429": first_then(sends(b"", code=429, Retry_After="0.3"), good),
-    "/once-429-date": first_then(
-        lambda handler, rows: handler.answer(b"", code=429, Retry_After=in_http(1.2)), good
-    ),
+    "/once-429": first_then(sends(b"", code=429, Retry_After="30"), good),
+    "/once-too-patient": first_then(sends(b"", code=429, Retry_After="86400"), good),
     "/once-dropped": first_then(drops, good),
     "/once-slow": first_then(hangs, good),
-    "/once-short": first_then(sends(b'{"predic', length=100), good),
+    "/once-short": first_then(sends(b'{"predic', Content_Length="100"), good),
     "/token": needs_token,
     "/moved": redirects("/good"),
     "/moved-away": redirects("http://localhost:1/good"),
@@ -196,40 +154,35 @@ MANNERS: dict[str, Handle] = {
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(
-            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
-        )
-        thread.start()
+def shared_server() -> Iterator[Server]:
+    server = Server(Service)
+    with running(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
-def server(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.delenv(TOKEN, raising=False)
     monkeypatch.setenv("no_proxy", "*")
-    running.seen.clear()
-    return running
+    shared_server.seen.clear()
+    return shared_server
 
 
-def ask(server: Server, path: str, **settings: Any) -> Any:
-    timeout = 0.5 if path.split("?")[0] in ("/hangs", "/drips", "/once-slow") else 10.0
+def connect(server: Server, path: str, **settings: Any) -> Endpoint:
+    timeout = {"/hangs": 0.5, "/drips": 0.5, "/once-slow": 2.0}.get(path.split("?")[0], 10.0)
     return Endpoint(
         server.address + path, **{"timeout": timeout, "retries": 1, "pause": 0.01, **settings}
     )
 
 
-# -- speaking well ---------------------------------------------------------------------------------
+# -- good answers ----------------------------------------------------------------------------------
 
 
-def test_records_carry_the_tables_words_and_gaps_are_null(server: Server) -> None:
+def test_records_hold_the_values_of_the_table_and_gaps_are_null(server: Server) -> None:
     opened = open_endpoint(f"{server.address}/good")
     assert (opened.takes, opened.network, opened.name) == ("words", None, f"{server.address}/good")
     np.testing.assert_allclose(opened.ask(FRAME), [0.3, 0.4, 0.5])
-    assert server.seen[0][2] == {
+    assert server.seen[0].json == {
         "instances": [
             {"age": 30, "sex": "f", "gain": 1.5},
             {"age": 40, "sex": "m", "gain": None},
@@ -238,7 +191,7 @@ def test_records_carry_the_tables_words_and_gaps_are_null(server: Server) -> Non
     }
 
 
-def test_values_of_every_kind_become_json(server: Server) -> None:
+def test_values_of_every_type_become_json(server: Server) -> None:
     frame = pd.DataFrame(
         {
             "age": [np.float32(30)],
@@ -248,8 +201,8 @@ def test_values_of_every_kind_become_json(server: Server) -> None:
             "n": [np.int64(3)],
         }
     )
-    ask(server, "/good")(frame)
-    assert server.seen[0][2]["instances"] == [
+    connect(server, "/good")(frame)
+    assert server.seen[0].json["instances"] == [
         {"age": 30.0, "flag": True, "day": "2024-05-01T00:00:00", "kind": "x", "n": 3}
     ]
 
@@ -258,15 +211,15 @@ def test_rows_are_lists_of_numbers(server: Server) -> None:
     opened = open_endpoint(f"{server.address}/good", form="rows")
     assert opened.takes == "numbers"
     np.testing.assert_allclose(opened.ask(ROWS), [0.1, 0.2, 0.3], rtol=1e-6)
-    assert server.seen[0][2]["instances"][1][1] is None
+    assert server.seen[0].json["instances"][1][1] is None
 
 
 def test_many_rows_go_in_batches_and_come_back_in_order(server: Server) -> None:
     rows = np.linspace(0, 1, 1030, dtype=np.float32)[:, None]
     np.testing.assert_allclose(
-        ask(server, "/good", form="rows", batch=200)(rows), rows[:, 0], atol=1e-6
+        connect(server, "/good", form="rows", batch=200)(rows), rows[:, 0], atol=1e-6
     )
-    assert [len(body["instances"]) for _, _, body in server.seen] == [200] * 5 + [30]
+    assert [len(request.json["instances"]) for request in server.seen] == [200] * 5 + [30]
 
 
 @pytest.mark.parametrize(
@@ -279,11 +232,11 @@ def test_many_rows_go_in_batches_and_come_back_in_order(server: Server) -> None:
     ],
 )
 def test_every_form_of_answer_is_understood(path: str, expected: Any, server: Server) -> None:
-    np.testing.assert_allclose(ask(server, path)(FRAME), [expected] * 3)
+    np.testing.assert_allclose(connect(server, path)(FRAME), [expected] * 3)
 
 
-def test_the_classes_names_are_kept_and_no_rows_need_no_request(server: Server) -> None:
-    endpoint = ask(server, "/named")
+def test_class_names_are_kept_and_an_empty_table_needs_no_request(server: Server) -> None:
+    endpoint = connect(server, "/named")
     endpoint(FRAME)
     assert endpoint.classes == ("no", "yes")
     assert endpoint(FRAME.iloc[:0]).shape == (0, 2)
@@ -291,58 +244,81 @@ def test_the_classes_names_are_kept_and_no_rows_need_no_request(server: Server) 
 
 
 def test_the_fields_may_have_other_names(server: Server) -> None:
-    with pytest.raises(
-        ModelError, match="0 predictions to 3 rows"
-    ):  # the server of the tests only knows "instances"
-        ask(server, "/scores", rows_field="inputs", answer_field="scores")(FRAME)
-    assert list(server.seen[0][2]) == ["inputs"]
+    # the server of these tests only knows "instances"
+    with pytest.raises(ModelError, match="0 predictions to 3 rows"):
+        connect(server, "/scores", rows_field="inputs", answer_field="scores")(FRAME)
+    assert list(server.seen[0].json) == ["inputs"]
     np.testing.assert_allclose(
-        ask(server, "/scores", answer_field="scores")(FRAME), [[0.2, 0.8]] * 3
+        connect(server, "/scores", answer_field="scores")(FRAME), [[0.2, 0.8]] * 3
     )
 
 
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that an endpoint makes, which take no time."""
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append)
+    monkeypatch.setattr(endpoint_module, "time", clock)
+    return pauses
+
+
 @pytest.mark.parametrize(
-    "path",
+    ("path", "requested"),
     [
-        "/once-500",
-        "/once-503",
-        "/once-429",
-        "/once-429-date",
-        "/once-dropped",
-        "/once-slow",
-        "/once-short",
+        ("/once-500", 0.0),
+        ("/once-503", 0.2),
+        ("/once-429", 30.0),
+        ("/once-too-patient", 60.0),
+        ("/once-dropped", 0.0),
+        ("/once-slow", 0.0),
+        ("/once-short", 0.0),
     ],
 )
-def test_what_may_pass_is_tried_again(path: str, server: Server) -> None:
-    started = time.monotonic()
-    np.testing.assert_allclose(ask(server, path)(FRAME), [0.3, 0.4, 0.5])
+def test_failures_that_may_pass_are_retried_after_the_requested_pause(
+    path: str, requested: float, server: Server, slept: list[float]
+) -> None:
+    np.testing.assert_allclose(connect(server, path)(FRAME), [0.3, 0.4, 0.5])
     assert len(server.seen) == 2
-    assert time.monotonic() - started >= {
-        "/once-429": 0.3,
-        "/once-503": 0.2,
-        "/once-429-date": 0.1,
-    }.get(path, 0)
+    (pause,) = [pause for pause in slept if pause > 0]
+    assert pause == requested or requested < pause < 0.05
 
 
-def test_requests_keep_to_the_rate(server: Server) -> None:
-    started = time.monotonic()
-    ask(server, "/good", batch=1, per_second=10)(FRAME)
-    assert time.monotonic() - started >= 0.2
+def test_pauses_grow_until_the_retries_are_used_up(server: Server, slept: list[float]) -> None:
+    with pytest.raises(ModelError, match="tried 5 times"):
+        connect(server, "/always-500", retries=4, pause=1.0)(FRAME)
+    pauses = [pause for pause in slept if pause > 0]
+    assert [int(np.log2(pause)) for pause in pauses] == [0, 1, 2, 3]
+
+
+def test_a_server_may_request_a_pause_in_seconds_or_until_a_date() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    in_an_hour = email.utils.format_datetime(now + datetime.timedelta(hours=1), usegmt=True)
+    assert retry_after("2.5") == 2.5
+    assert 3000 < retry_after(in_an_hour) <= 3600
+    assert retry_after(email.utils.format_datetime(now - datetime.timedelta(hours=1))) == 0
+    assert retry_after(None) == retry_after("soon") == retry_after("-3") == 0
+
+
+def test_requests_stay_below_the_rate_limit(server: Server, slept: list[float]) -> None:
+    connect(server, "/good", batch=1, per_second=0.001)(FRAME)
+    assert slept[0] == 0
+    assert 900 < slept[1] <= 1000
+    assert 1900 < slept[2] <= 2000
 
 
 def test_a_redirection_on_the_same_server_keeps_the_rows(server: Server) -> None:
-    np.testing.assert_allclose(ask(server, "/moved")(FRAME), [0.3, 0.4, 0.5])
+    np.testing.assert_allclose(connect(server, "/moved")(FRAME), [0.3, 0.4, 0.5])
 
 
-# -- misbehaving -----------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
-MISBEHAVIOUR: list[tuple[str, str]] = [
+FAILURES: list[tuple[str, str]] = [
     ("/html", "answered with a web page .*Sign in"),
     ("/empty", "answered with nothing"),
-    ("/no-json", "no JSON"),
-    ("/short-json", "cut short"),
-    ("/deep-json", "no JSON"),
-    ("/binary", "no JSON"),
+    ("/no-json", "invalid or truncated JSON"),
+    ("/short-json", "invalid or truncated JSON"),
+    ("/deep-json", "invalid or truncated JSON"),
+    ("/binary", "invalid or truncated JSON"),
     ("/fewer", "1 predictions to 3 rows"),
     ("/more", "4 predictions to 3 rows"),
     ("/nan", "answered NaN for row 1"),
@@ -359,7 +335,7 @@ MISBEHAVIOUR: list[tuple[str, str]] = [
     ("/other-names", r"named other classes for row 1 \(no\)"),
     ("/other-field", "without 'predictions' or 'probabilities'; it has 'result'"),
     ("/error-field", "it has 'error'"),
-    ("/number", "answered with 0.3 where a list"),
+    ("/number", "answered with 0.3; expected a list"),
     ("/hangs", "did not answer within 0.5 seconds; tried 2 times"),
     ("/drips", "did not answer within 0.5 seconds"),
     ("/drops", "could not be reached"),
@@ -372,31 +348,29 @@ MISBEHAVIOUR: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "told"), MISBEHAVIOUR, ids=[path for path, _ in MISBEHAVIOUR])
-def test_a_server_that_misbehaves_is_told_in_a_sentence(
-    path: str, told: str, server: Server
-) -> None:
-    with pytest.raises(ModelError, match=told) as caught:
-        ask(server, f"{path}?view=hidden")(FRAME)
-    message = str(caught.value)
-    assert f"{server.address}{path}, asked for rows 0 to 2," in message
-    assert "hidden" not in message
-    assert "\n" not in message
+@pytest.mark.parametrize(("path", "message"), FAILURES, ids=[path for path, _ in FAILURES])
+def test_every_failure_is_reported_in_one_sentence(path: str, message: str, server: Server) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        connect(server, f"{path}?view=hidden")(FRAME)
+    text = str(caught.value)
+    assert f"{server.address}{path} (rows 0 to 2) " in text
+    assert "hidden" not in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize("path", ["/400", "/404", "/token", "/html", "/nan"])
-def test_what_will_not_pass_is_not_tried_again(path: str, server: Server) -> None:
+def test_failures_that_will_not_pass_are_not_retried(path: str, server: Server) -> None:
     with pytest.raises(ModelError):
-        ask(server, path, retries=3)(FRAME)
+        connect(server, path, retries=3)(FRAME)
     assert len(server.seen) == 1
 
 
-def test_a_later_batch_is_named(server: Server) -> None:
-    with pytest.raises(ModelError, match="asked for rows 2 to 3, answered null for row 3"):
-        ask(server, "/late", batch=2)(pd.concat([FRAME, FRAME.iloc[:1].assign(age=None)]))
+def test_an_error_in_a_later_batch_names_its_rows(server: Server) -> None:
+    with pytest.raises(ModelError, match=r"\(rows 2 to 3\) answered null for row 3"):
+        connect(server, "/late", batch=2)(pd.concat([FRAME, FRAME.iloc[:1].assign(age=None)]))
 
 
-def test_nobody_at_the_address_and_no_such_host(server: Server) -> None:
+def test_an_address_without_a_server_is_reported(server: Server) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -406,45 +380,29 @@ def test_nobody_at_the_address_and_no_such_host(server: Server) -> None:
         Endpoint("http://no-such-host.invalid/x", retries=0)(FRAME)
 
 
-def test_a_certificate_that_nobody_signed_is_not_trusted(
+def test_a_self_signed_certificate_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "*")
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
-    files = [str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")]
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    options = "-x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem"
     subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-keyout",
-            files[0],
-            "-out",
-            files[1],
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-        ],
+        ["openssl", "req", *options.split(), "-out", certificate.name],
         check=True,
         capture_output=True,
+        cwd=tmp_path,
     )
-    with Server() as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(files[1], files[0])
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(
-            target=lambda: server.serve_forever(poll_interval=0.02), daemon=True
-        )
-        thread.start()
-        with pytest.raises(ModelError, match="certificate that cannot be trusted"):
-            Endpoint(server.address.replace("http", "https") + "/good", timeout=2, retries=3)(FRAME)
-        server.shutdown()
-        thread.join()
+    server = Server(Service)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with (
+        running(server),
+        pytest.raises(ModelError, match="certificate that cannot be trusted"),
+    ):
+        Endpoint(server.address.replace("http", "https") + "/good", retries=3)(FRAME)
     assert server.seen == []
 
 
@@ -456,10 +414,10 @@ def test_a_token_comes_from_the_environment_and_is_never_shown(
     header: str | None, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN, SECRET)
-    np.testing.assert_allclose(ask(server, "/token", header=header)(FRAME), [0.3, 0.4, 0.5])
+    np.testing.assert_allclose(connect(server, "/token", header=header)(FRAME), [0.3, 0.4, 0.5])
     monkeypatch.setenv(TOKEN, "wrong-" + SECRET)
     with pytest.raises(ModelError, match=f"The token in {TOKEN} was sent") as caught:
-        ask(server, "/token", header=header)(FRAME)
+        connect(server, "/token", header=header)(FRAME)
     assert SECRET not in str(caught.value)
 
 
@@ -468,7 +426,7 @@ def test_a_token_that_cannot_be_sent_is_not_shown(
 ) -> None:
     monkeypatch.setenv(TOKEN, f"{SECRET}\r\nX: y")
     with pytest.raises(SettingError, match="cannot be sent") as caught:
-        ask(server, "/good")(FRAME)
+        connect(server, "/good")(FRAME)
     assert SECRET not in str(caught.value)
 
 
@@ -498,27 +456,25 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("url", "settings", "told"), BAD_SETTINGS)
-def test_settings_that_make_no_sense_are_refused(
-    url: str, settings: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(SettingError, match=told) as caught:
+@pytest.mark.parametrize(("url", "settings", "message"), BAD_SETTINGS)
+def test_invalid_settings_are_refused(url: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message) as caught:
         open_endpoint(url, **settings)
     assert "pass@" not in str(caught.value)
 
 
-def test_values_that_json_cannot_hold_are_named(server: Server) -> None:
-    with pytest.raises(FairprobeError, match="cannot be written as JSON"):
-        ask(server, "/good")(pd.DataFrame({"age": [np.inf]}))
-    with pytest.raises(FairprobeError, match="type complex has no place in JSON"):
-        ask(server, "/good")(pd.DataFrame({"age": [1j]}, dtype=object))
+def test_values_that_json_cannot_hold_are_refused(server: Server) -> None:
+    with pytest.raises(FairprobeError, match="Cannot write rows 0 to 0 as JSON"):
+        connect(server, "/good")(pd.DataFrame({"age": [np.inf]}))
+    with pytest.raises(FairprobeError, match="type complex cannot be written"):
+        connect(server, "/good")(pd.DataFrame({"age": [1j]}, dtype=object))
     assert server.seen == []
 
 
 @pytest.mark.parametrize(
     "query", ["api_key=1", "version=2&subscription-key=abc", "access_token=x", "sig=9", "code="]
 )
-def test_an_address_with_a_secret_in_it_is_refused_for_it_would_be_written_down(query: str) -> None:
+def test_an_address_with_a_secret_is_refused_because_runs_record_it(query: str) -> None:
     with pytest.raises(
         SettingError, match=r"looks like a secret.*FAIRPROBE_ENDPOINT_TOKEN"
     ) as caught:
@@ -526,5 +482,5 @@ def test_an_address_with_a_secret_in_it_is_refused_for_it_would_be_written_down(
     assert "abc" not in str(caught.value)
 
 
-def test_an_address_may_have_an_ordinary_query() -> None:
+def test_an_address_may_have_a_harmless_query() -> None:
     assert open_endpoint("https://example.org/predict?api-version=2026-01-01").takes == "words"
