@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.fairness import fairness_document
+from fairprobe.audits.document import fairness_document
 from fairprobe.audits.words import notes
 from fairprobe.datasets import Dataset
+from fairprobe.documents import to_dict
 from fairprobe.metrics import Fairness, fairness
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.domain import Attribute, Domain
@@ -43,7 +44,7 @@ def measured(data: Dataset, model: Model | None = None) -> Fairness:
 
 
 def as_document(data: Dataset, model: Model | None = None) -> Document:
-    body = fairness_document(measured(data, model), data.classes)
+    body = to_dict(fairness_document(measured(data, model), data.classes))
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     return body
 

@@ -329,7 +329,7 @@ class Odd(Own):
             {},
             (
                 r"cannot take 2 pictures of 8 × 8 pixels, as float32 from 0 to 1 \(KeyError;"
-                r" .*test_images_detector.py:"
+                r" .*test_detector.py:"
             ),
         ),
         (Odd("a tuple"), {}, "answers 2 pictures with a tuple; expected a tensor"),

@@ -239,7 +239,8 @@ def document() -> Document:
         layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255),
     )
     return {
-        "format": 4,
+        "format": 5,
+        "kind": "table",
         "created": "2026-11-15T23:11:38+00:00",
         "dataset": "adult",
         "sensitive": ["gender"],
@@ -304,6 +305,7 @@ def document() -> Document:
             "global_iterations": 40,
             "local_iterations": 1000,
             "tried": 474380,
+            "judged": 530112,
             "idis": 414449,
             "global_idis": 603,
             "local_idis": 413846,
@@ -313,6 +315,7 @@ def document() -> Document:
             "refuted": None,
             "wall_seconds": 3.1358,
             "cpu_seconds": 3.1301,
+            "wall_ms_per_1000_idis": 7.5662,
             "cpu_ms_per_1000_idis": 7.5524,
             "scores": {},
         },
@@ -326,6 +329,7 @@ def document() -> Document:
             "groups": [
                 {"attribute": "education", "value": "Masters", **rate(564, 2657, 0.1969, 0.2283)}
             ],
+            "absent": [],
             "advantages": [
                 {"value": "Male", "share": 0.8594},
                 {"value": "Female", "share": 0.1406},
@@ -357,6 +361,7 @@ def nothing_found() -> Document:
         **rate(0, 48842, 0.0, 0.0000755),
         "values": values,
         "groups": [],
+        "absent": [],
         "advantages": [],
     }
     body["generation"] |= {
@@ -365,6 +370,7 @@ def nothing_found() -> Document:
         "local_idis": 0,
         "gsr": 0.0,
         "spread": None,
+        "wall_ms_per_1000_idis": None,
         "cpu_ms_per_1000_idis": None,
     }
     inside = body["interpretation"]

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fairprobe.audits.repair_document import repair_document
+from fairprobe.audits.document import repair_document as typed_repair_document
 from fairprobe.datasets import Dataset
+from fairprobe.documents import to_dict
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import dm_rs, fairness, individual_fairness
 from fairprobe.models import TorchModel
@@ -52,6 +53,10 @@ DATA = Dataset(
     label="job",
     favourable=1,
 )
+
+
+def repair_document(proof: Proof) -> dict[str, Any]:
+    return to_dict(typed_repair_document(proof))
 
 
 def network(bias: float) -> TorchModel:

@@ -709,7 +709,7 @@ def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> No
     with (
         np.errstate(divide="raise"),
         pytest.raises(
-            ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:9"
+            ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:10"
         ),
     ):
         open_detector(f"{path}:fails").detect(plain())

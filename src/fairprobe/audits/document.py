@@ -1,234 +1,427 @@
-"""An audit as plain data: the content of `audit.json`, from which the report and the summary are
-made. Numbers in, words out.
-"""
+"""Build the document of an audit of a table: the content of `audit.json`."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from fairprobe.audits.fairness import fairness_document
+import msgspec
+
 from fairprobe.audits.models import name_of
-from fairprobe.audits.plain import plain_number
-from fairprobe.audits.repair_document import repair_document
 from fairprobe.audits.words import notes, verdict
+from fairprobe.documents import (
+    AblationDocument,
+    Advantage,
+    Data,
+    Dial,
+    EqualizedOdds,
+    EstimateDocument,
+    Fairness,
+    GroupFairness,
+    GroupRate,
+    Ifr,
+    IndividualFairness,
+    Interpretation,
+    Layer,
+    LayerSize,
+    Measured,
+    ModelDocument,
+    NamedIfr,
+    OtherAttribute,
+    OutsideRows,
+    PairDocument,
+    People,
+    Quality,
+    RateDocument,
+    RepairChange,
+    RepairDocument,
+    RepairLimits,
+    Search,
+    SelectionRow,
+    SelectionTable,
+    TableDocument,
+    TableOrigin,
+    TradeoffPoint,
+    to_dict,
+)
 from fairprobe.interpret import GRID
-from fairprobe.metrics import Group, Pair, gsr, ms_per_1000_idis
-from fairprobe.models import About, Model, TorchModel
+from fairprobe.metrics import IFR, Divided, Estimate, Group, Pair, Rate, gsr, ms_per_1000_idis
+from fairprobe.metrics import Fairness as MeasuredFairness
+from fairprobe.models import About, TorchModel
 from fairprobe.networks import DenseNetwork
+from fairprobe.repairs.base import Repair
+from fairprobe.repairs.verdict import Measured as MeasuredNetwork
+from fairprobe.repairs.verdict import Point, Proof
 from fairprobe.search import Method
 
 if TYPE_CHECKING:
     from fairprobe.audits.evidence import Audit
 
-FORMAT = 4  # raised when the meaning of a field changes
 
-
-def document(audit: Audit) -> dict[str, Any]:
-    """Everything a reader of the audit needs, in JSON's own types."""
+def table_document(audit: Audit, *, command: str = "") -> TableDocument:
+    """Everything a reader of the audit needs."""
     data = audit.data
-    body: dict[str, Any] = {
-        "format": FORMAT,
-        "created": audit.created,
-        "dataset": data.name,
-        "sensitive": list(data.domain.sensitive),
-        "seed": audit.seed,
-        "versions": audit.versions,
-        "data": _data(audit),
-        "model": _model(audit),
-        "interpretation": _interpretation(audit),
-        "generation": _generation(audit),
-        "dm_rs": audit.dm_rs.to_dict(),
-        "people": {
+    document = TableDocument(
+        created=audit.created,
+        command=command,
+        dataset=data.name,
+        sensitive=list(data.domain.sensitive),
+        seed=audit.seed,
+        versions=audit.versions,
+        data=_data(audit),
+        model=_model(audit),
+        interpretation=_interpretation(audit),
+        generation=_generation(audit),
+        dm_rs=rate_document(audit.dm_rs),
+        people=People(
             **audit.people.everybody.to_dict(),
-            "values": [_group(group) for group in audit.people.values],
-            "groups": [_group(group) for group in audit.people.groups],
-            "absent": list(audit.people.absent),
-            "advantages": [
-                {"value": advantage.value, "share": advantage.share}
-                for advantage in audit.people.advantages
+            values=[group_document(group) for group in audit.people.values],
+            groups=[group_document(group) for group in audit.people.groups],
+            absent=list(audit.people.absent),
+            advantages=[
+                Advantage(value=each.value, share=each.share) for each in audit.people.advantages
             ],
-        },
-        "fairness": fairness_document(audit.fairness, data.classes),
-        "pairs": [_pair(audit, pair) for pair in audit.pairs],
-        "repair": None if audit.repair is None else repair_document(audit.repair),
-    }
-    return body | {"verdict": verdict(body), "notes": notes(body)}
-
-
-def _group(group: Group) -> dict[str, Any]:
-    return {"attribute": group.attribute, "value": group.value, **group.rate.to_dict()}
-
-
-def _data(audit: Audit) -> dict[str, Any]:
-    data, card = audit.data, audit.data.card
-    return {
-        "title": card.title if card else data.name,
-        "about": card.about if card else "",
-        "source": card.source if card else "",
-        "licence": card.licence if card else "",
-        "citation": card.citation if card else "",
-        "rows": len(data),
-        "attributes": list(data.domain.names),
-        "label": data.label,
-        "classes": list(data.classes),
-        "favourable": data.favourable,
-        "constraints": [constraint.name for constraint in data.domain.constraints],
-        "origin": None if data.origin is None else dict(data.origin),
-        "outside": {"rows": len(audit.outside), "by_attribute": audit.outside.by_attribute},
-    }
-
-
-def _model(audit: Audit) -> dict[str, Any]:
-    return {
-        **(
-            _network(audit.model, audit)
-            if isinstance(audit.model, TorchModel)
-            else _black_box(audit)
         ),
-        "outputs": len(audit.data.classes),
-        "accuracy": audit.accuracy.estimate,
-        "accuracy_low": audit.accuracy.low,
-        "accuracy_high": audit.accuracy.high,
-        "accuracy_rows": audit.accuracy.samples,
-        "majority": audit.majority,
-        "constant": audit.is_constant,
-        **_about(audit.model),
-    }
+        fairness=fairness_document(audit.fairness, data.classes),
+        pairs=[_pair(audit, pair) for pair in audit.pairs],
+        repair=None if audit.repair is None else repair_document(audit.repair),
+        verdict="",
+        notes=[],
+    )
+    body = to_dict(document)
+    return msgspec.structs.replace(document, verdict=verdict(body), notes=notes(body))
 
 
-def _about(model: Model) -> dict[str, Any]:
-    """What is known of a user's own model, and nothing of ours."""
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def rate_document(rate: Rate) -> RateDocument:
+    """A rate with its interval."""
+    return RateDocument(**rate.to_dict())
+
+
+def group_document(group: Group) -> GroupRate:
+    """The rate of one group."""
+    return GroupRate(attribute=group.attribute, value=group.value, **group.rate.to_dict())
+
+
+def estimate_document(estimate: Estimate) -> EstimateDocument:
+    """A number with its bootstrap interval."""
+    return EstimateDocument(**_fields_of_estimate(estimate))
+
+
+def _fields_of_estimate(estimate: Estimate) -> dict[str, Any]:
+    return asdict(estimate) | {"left_out": list(estimate.left_out)}
+
+
+def ifr_document(ifr: IFR) -> Ifr:
+    """An individual fairness rate, of everybody and of each group."""
+    return Ifr(
+        **_fields_of_ifr(ifr),
+        groups=[NamedIfr(name=name, **_fields_of_ifr(group)) for name, group in ifr.groups],
+    )
+
+
+def _fields_of_ifr(ifr: IFR) -> dict[str, Any]:
+    names = ("estimate", "low", "high", "samples", "pairs", "confidence")
+    return {name: getattr(ifr, name) for name in names}
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it; infinities and NaN become null."""
+    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
+
+
+# -- data, model, network --------------------------------------------------------------------------
+
+
+def _data(audit: Audit) -> Data:
+    data, card = audit.data, audit.data.card
+    return Data(
+        title=card.title if card else data.name,
+        about=card.about if card else "",
+        source=card.source if card else "",
+        licence=card.licence if card else "",
+        citation=card.citation if card else "",
+        rows=len(data),
+        attributes=list(data.domain.names),
+        label=data.label,
+        classes=list(data.classes),
+        favourable=data.favourable,
+        constraints=[constraint.name for constraint in data.domain.constraints],
+        origin=None if data.origin is None else TableOrigin(**data.origin),
+        outside=OutsideRows(rows=len(audit.outside), by_attribute=audit.outside.by_attribute),
+    )
+
+
+def _model(audit: Audit) -> ModelDocument:
+    model = audit.model
     about = model.about or About("", "")
-    return {
-        "kind": about.kind,
-        "why_black_box": "" if isinstance(model, TorchModel) else about.why,
-        "blind_to": list(about.blind_to),
-        "origin": None if about.origin is None else dict(about.origin),
-    }
-
-
-def _network(model: TorchModel, audit: Audit) -> dict[str, Any]:
-    network = model.module
-    layers = audit.interpretation.layers if audit.interpretation else ()
-    return {
-        "network": (
+    if isinstance(model, TorchModel):
+        network = model.module
+        layers = audit.interpretation.layers if audit.interpretation else ()
+        inputs = model.encoder.width if model.encoder else len(audit.data.domain)
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        name = (
             network.name
             if isinstance(network, DenseNetwork)
             else model.about.name
             if model.about
             else type(network).__name__
-        ),
-        "inputs": model.encoder.width if model.encoder else len(audit.data.domain),
-        "layers": [{"name": layer.name, "neurons": layer.neurons} for layer in layers],
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "trained_here": model.trained_on == (audit.data.name, audit.seed),
-    }
+        )
+    else:
+        name, inputs, layers, parameters = name_of(model), len(audit.data.domain), (), None
+    return ModelDocument(
+        network=name,
+        inputs=inputs,
+        layers=[LayerSize(name=layer.name, neurons=layer.neurons) for layer in layers],
+        parameters=parameters,
+        trained_here=isinstance(model, TorchModel)
+        and model.trained_on == (audit.data.name, audit.seed),
+        outputs=len(audit.data.classes),
+        accuracy=audit.accuracy.estimate,
+        accuracy_low=audit.accuracy.low,
+        accuracy_high=audit.accuracy.high,
+        accuracy_rows=audit.accuracy.samples,
+        majority=audit.majority,
+        constant=audit.is_constant,
+        kind=about.kind,
+        why_black_box="" if isinstance(model, TorchModel) else about.why,
+        blind_to=list(about.blind_to),
+        origin=None if about.origin is None else dict(about.origin),
+    )
 
 
-def _black_box(audit: Audit) -> dict[str, Any]:
-    inputs = len(audit.data.domain)
-    return {
-        "network": name_of(audit.model),
-        "inputs": inputs,
-        "layers": [],
-        "parameters": None,
-        "trained_here": False,
-    }
-
-
-def _interpretation(audit: Audit) -> dict[str, Any] | None:
+def _interpretation(audit: Audit) -> Interpretation | None:
     bias, ablation = audit.interpretation, audit.ablation
     if bias is None or ablation is None:
         return None
-    layers = [
-        {
-            "name": layer.name,
-            "neurons": layer.neurons,
-            "auc": layer.auc,
-            "auc_scale_free": layer.auc_scale_free,
-            "threshold": layer.threshold,
-            "biased": len(layer.biased),
-            "biased_neurons": layer.biased.tolist(),
-            "differences": [round(float(value), 4) for value in layer.squashed],
-            "curve": [round(float(share), 4) for share in layer.curve],
-        }
-        for layer in bias.layers
-    ]
-    return {
-        "layers": layers,
-        "grid": GRID,
-        "pairs": bias.pairs,
-        "most_biased": bias.most_biased.name,
-        "auc": bias.auc,
-        "ablation": {name: getattr(ablation, name) for name in ablation.__dataclass_fields__},
-    }
+    return Interpretation(
+        layers=[
+            Layer(
+                name=layer.name,
+                neurons=layer.neurons,
+                auc=layer.auc,
+                auc_scale_free=layer.auc_scale_free,
+                threshold=layer.threshold,
+                biased=len(layer.biased),
+                biased_neurons=layer.biased.tolist(),
+                differences=[round(float(value), 4) for value in layer.squashed],
+                curve=[round(float(share), 4) for share in layer.curve],
+            )
+            for layer in bias.layers
+        ],
+        grid=GRID,
+        pairs=bias.pairs,
+        most_biased=bias.most_biased.name,
+        auc=bias.auc,
+        ablation=AblationDocument(**asdict(ablation)),
+    )
 
 
-def _generation(audit: Audit) -> dict[str, Any]:
+# -- search ----------------------------------------------------------------------------------------
+
+
+def _generation(audit: Audit) -> Search:
     how, idis = audit.findings.generation, len(audit.findings)
     first = audit.findings.count("global")
-    return {
-        "method": how.method,
-        "variant": how.variant,
-        "settings": _settings(audit.method),
-        "seeds": how.seeds,
-        "global_iterations": how.global_iterations,
-        "local_iterations": how.local_iterations,
-        "tried": how.tried,
-        "judged": how.judged,
-        "idis": idis,
-        "global_idis": first,
-        "local_idis": idis - first,
-        "gsr": gsr(idis, how.tried),
-        "spread": audit.spread,
-        "stopped": how.stopped,
-        "refuted": audit.refuted,
-        "wall_seconds": how.wall_seconds,
-        "cpu_seconds": how.cpu_seconds,
-        "wall_ms_per_1000_idis": ms_per_1000_idis(how.wall_seconds, idis),
-        "cpu_ms_per_1000_idis": ms_per_1000_idis(how.cpu_seconds, idis),
-        "scores": {name: plain_number(score) for name, score in how.scores.items()},
-    }
-
-
-def _settings(method: Method) -> dict[str, Any]:
-    """What of the method is not as it is by default; the variant and the iterations have their own
-    place.
-    """
-    default: dict[str, Any] = (
-        {each.name: each.default for each in fields(method) if each.init}
-        if is_dataclass(method)
-        else {}
+    return Search(
+        method=how.method,
+        variant=how.variant,
+        settings=_changed_settings(audit.method),
+        seeds=how.seeds,
+        global_iterations=how.global_iterations,
+        local_iterations=how.local_iterations,
+        tried=how.tried,
+        judged=how.judged,
+        idis=idis,
+        global_idis=first,
+        local_idis=idis - first,
+        gsr=gsr(idis, how.tried),
+        spread=audit.spread,
+        stopped=how.stopped,
+        refuted=audit.refuted,
+        wall_seconds=how.wall_seconds,
+        cpu_seconds=how.cpu_seconds,
+        wall_ms_per_1000_idis=ms_per_1000_idis(how.wall_seconds, idis),
+        cpu_ms_per_1000_idis=ms_per_1000_idis(how.cpu_seconds, idis),
+        scores={name: finite(score) for name, score in how.scores.items()},
     )
-    told = {
-        name: getattr(method, name)
-        for name in default
-        if name not in ("variant", "global_iterations", "local_iterations")
-    }
+
+
+def _changed_settings(method: Method) -> dict[str, Any]:
+    """Settings of the method that differ from its defaults; variant and iterations have fields of
+    their own.
+    """
+    if not is_dataclass(method):
+        return {}
     return {
-        name: value
-        for name, value in told.items()
-        if (isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)))
-        and value != default[name]
+        each.name: value
+        for each in fields(method)
+        if each.init
+        and each.name not in ("variant", "global_iterations", "local_iterations")
+        and _is_plain(value := getattr(method, each.name))
+        and value != each.default
     }
 
 
-def _pair(audit: Audit, pair: Pair) -> dict[str, Any]:
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+
+
+def _pair(audit: Audit, pair: Pair) -> PairDocument:
     domain, classes = audit.data.domain, audit.data.classes
     mine, other = domain.describe(pair.x), domain.describe(pair.x_other)
-    return {
-        "shared": {name: mine[name] for name in domain.names if name not in domain.sensitive},
-        "sensitive": {name: [mine[name], other[name]] for name in domain.sensitive},
-        "label": classes[pair.label],
-        "label_other": classes[pair.label_other],
-        "favourable": (
-            None if audit.data.favourable is None else pair.label == audit.data.favourable
+    return PairDocument(
+        shared={name: mine[name] for name in domain.names if name not in domain.sensitive},
+        sensitive={name: (mine[name], other[name]) for name in domain.sensitive},
+        label=classes[pair.label],
+        label_other=classes[pair.label_other],
+        favourable=(None if audit.data.favourable is None else pair.label == audit.data.favourable),
+        probability=pair.probability,
+        probability_other=pair.probability_other,
+        gap=pair.gap,
+        phase=pair.phase,
+        origin=pair.origin,
+    )
+
+
+# -- people held out -------------------------------------------------------------------------------
+
+
+def fairness_document(measured: MeasuredFairness, classes: tuple[str, ...]) -> Fairness:
+    """What was measured on the people held out."""
+    individual = measured.individual
+    return Fairness(
+        rows=measured.rows,
+        positive=measured.positive,
+        positive_assumed=measured.is_assumed,
+        individual=IndividualFairness(
+            tau=individual.tau,
+            base=individual.base,
+            over=individual.over,
+            left_out=individual.left_out,
+            b=ifr_document(individual.b),
+            p=ifr_document(individual.p),
         ),
-        "probability": pair.probability,
-        "probability_other": pair.probability_other,
-        "gap": pair.gap,
-        "phase": pair.phase,
-        "origin": pair.origin,
+        group=(
+            None
+            if measured.selected is None
+            else GroupFairness(
+                selected=rate_document(measured.selected),
+                tables=[_selection_table(divided, classes) for divided in measured.groups],
+            )
+        ),
+        quality=Quality(
+            accuracy=rate_document(measured.accuracy),
+            f1=estimate_document(measured.f1),
+            mcc=estimate_document(measured.mcc),
+        ),
+    )
+
+
+def _selection_table(divided: Divided, classes: tuple[str, ...]) -> SelectionTable:
+    table = divided.table
+    return SelectionTable(
+        attribute=table.attribute,
+        rows=[
+            SelectionRow(
+                name=row.name,
+                **row.rate.to_dict(),
+                impact_ratio=estimate_document(row.impact_ratio),
+                is_small=row.is_small,
+                is_empty=row.is_empty,
+            )
+            for row in table.rows
+        ],
+        unknown=table.unknown,
+        smallest=table.smallest,
+        dp=estimate_document(divided.dp),
+        eo=[
+            EqualizedOdds(given=name, **_fields_of_estimate(each))
+            for name, each in zip(classes, divided.eo, strict=True)
+        ],
+    )
+
+
+# -- the proof of a repair -------------------------------------------------------------------------
+
+
+def repair_document(proof: Proof) -> RepairDocument:
+    """What was done, measured before, after and for each control, and the trade-off."""
+    repair, was = proof.repair, proof.before.dm_rs.estimate
+    settings = {
+        name: value
+        for name, value in _plain_settings(repair).items()
+        if name not in ("start", repair.dial)
     }
+    return RepairDocument(
+        name=repair.name,
+        start=repair.start,
+        settings=settings,
+        dial=Dial(name=repair.dial, means=repair.dial_means, value=repair.dial_at),
+        accepted=proof.accepted,
+        forced=proof.forced,
+        reasons=list(proof.reasons),
+        limits=RepairLimits(max_accuracy_drop=proof.max_accuracy_drop, max_harm=proof.max_harm),
+        before=_measured(proof.before),
+        after=_measured(proof.after),
+        controls={name: _measured(control) for name, control in proof.controls.items()},
+        change=RepairChange(
+            accuracy=proof.after.accuracy.estimate - proof.before.accuracy.estimate,
+            dm_rs=(proof.after.dm_rs.estimate - was) / was if was else None,
+        ),
+        curve=[_point(point) for point in proof.curve],
+    )
+
+
+def _plain_settings(settings: Repair | Any) -> dict[str, Any]:
+    """The fields of settings, those of settings within them (a training, a budget) included."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    return {
+        name: _plain_settings(value) if is_dataclass(value) else value
+        for name, value in values.items()
+        if value is None or is_dataclass(value) or _is_plain(value)
+    }
+
+
+def _measured(measured: MeasuredNetwork) -> Measured:
+    return Measured(
+        accuracy=rate_document(measured.accuracy),
+        f1=estimate_document(measured.f1),
+        mcc=estimate_document(measured.mcc),
+        selected=rate_document(measured.selected),
+        ifr_b=ifr_document(measured.ifr_b),
+        ifr_p=ifr_document(measured.ifr_p),
+        dp=estimate_document(measured.dp),
+        eo=[estimate_document(each) for each in measured.eo],
+        dm_rs=rate_document(measured.dm_rs),
+        idis=measured.idis,
+        tried=measured.tried,
+        auc=finite(measured.auc),
+        auc_scale_free=finite(measured.auc_scale_free),
+        others=[
+            OtherAttribute(
+                name=other.name,
+                dm_rs=rate_document(other.dm_rs),
+                ifr_b=ifr_document(other.ifr_b),
+            )
+            for other in measured.others
+        ],
+        is_constant=measured.is_constant,
+    )
+
+
+def _point(point: Point) -> TradeoffPoint:
+    return TradeoffPoint(
+        setting=point.setting,
+        accuracy=rate_document(point.accuracy),
+        ifr_b=ifr_document(point.ifr_b),
+        ifr_p=ifr_document(point.ifr_p),
+        dm_rs=rate_document(point.dm_rs),
+        dp=estimate_document(point.dp),
+        is_constant=point.is_constant,
+        is_best=point.is_best,
+        is_chosen=point.is_chosen,
+    )

@@ -14,11 +14,12 @@ import numpy as np
 
 from fairprobe.arrays import Ints
 from fairprobe.audits.confirm import confirmed
-from fairprobe.audits.document import document
+from fairprobe.audits.document import table_document
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import OnStage, as_model, check_classes, check_seed
 from fairprobe.audits.streams import streams
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents import TableDocument, to_dict
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
@@ -81,9 +82,14 @@ class Audit:
     refuted: int | None = None
     repair: Proof | None = None
 
+    @property
+    def document(self) -> TableDocument:
+        """All of it as a typed document."""
+        return table_document(self)
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, the content of `audit.json`."""
-        return document(self)
+        return to_dict(self.document)
 
     def report(self, path: Path | str = "report.html") -> Path:
         """Writes the report, one self-contained HTML file, and returns its path."""

@@ -13,10 +13,12 @@ from types import TracebackType
 from typing import Any
 
 from fairprobe import networks
-from fairprobe.audits.document import FORMAT
+from fairprobe.audits.document import table_document
 from fairprobe.audits.evidence import Audit
 from fairprobe.audits.models import AUDIT, MODEL, REFUSED
 from fairprobe.datasets import write_domain
+from fairprobe.documents import TableDocument, decode, encode, header_of, read_bytes, to_dict
+from fairprobe.documents.table import FORMAT
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.images.document import FORMAT as IMAGES_FORMAT
@@ -28,10 +30,10 @@ from fairprobe.storage import StagedFolder, write_text
 
 FINDINGS, REPORT, DOMAIN = "findings.parquet", "report.html", "domain.toml"
 KINDS = (
-    (None, FORMAT),
+    ("table", FORMAT),
     (IMAGES, IMAGES_FORMAT),
     ("scenes", SCENES_FORMAT),
-)  # of documents; one of a run on a table names no kind
+)  # of documents
 
 
 class RunFolder(StagedFolder):
@@ -102,24 +104,26 @@ def read_run(folder: Path | str) -> dict[str, Any]:
         ) from error
 
 
-def _read(
-    folder: Path | str, kinds: Sequence[tuple[str | None, int]], on: str = ""
-) -> dict[str, Any]:
+def _read(folder: Path | str, kinds: Sequence[tuple[str, int]], on: str = "") -> dict[str, Any]:
     path = Path(folder) / AUDIT
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        data = read_bytes(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
-            f"{folder} is no run folder: it has no {AUDIT}. Run `fairprobe audit … --out {folder}`"
-            " first."
+            f"{folder} is not a run folder: it has no {AUDIT}. Run `fairprobe audit … --out"
+            f" {folder}` first."
         ) from error
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error
-    if not isinstance(body, dict) or (body.get("kind"), body.get("format")) not in kinds:
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {error}. Run the audit again.") from error
+    header = header_of(data, name=str(path))
+    if (header.kind, header.format) not in kinds:
         raise StorageError(
-            f"{path} is not an audit of fairprobe{on}, or was written by another version. Run the"
-            " audit again."
+            f"{path} is not an audit of fairprobe{on}, or was written by another version (format"
+            f" {header.format}). Run the audit again."
         )
+    if header.kind == "table":
+        return to_dict(decode(data, TableDocument, name=str(path)))
+    body: dict[str, Any] = json.loads(data)
     return body
 
 
@@ -149,15 +153,13 @@ def _steps(audit: Audit, folder: Path, command: str) -> list[Callable[[], object
         if audit.data.origin is not None:
             write_domain(audit.data, folder / DOMAIN)
 
-    body = audit.to_dict() | {"command": command}
+    document = table_document(audit, command=command)
     return [
         findings,
-        lambda: write_text(
-            folder / AUDIT, json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        ),
+        lambda: write_text(folder / AUDIT, encode(document).decode()),
         network,
         domain,
-        lambda: write_text(folder / REPORT, render(body)),
+        lambda: write_text(folder / REPORT, render(to_dict(document))),
     ]
 
 

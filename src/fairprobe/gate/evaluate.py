@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from fairprobe.audits.document import FORMAT
 from fairprobe.audits.evidence import Audit
 from fairprobe.audits.folder import read_document
+from fairprobe.documents.table import FORMAT
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable

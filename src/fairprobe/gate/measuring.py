@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.document import FORMAT
-from fairprobe.audits.fairness import fairness_document
+from fairprobe.audits.document import fairness_document
 from fairprobe.audits.models import as_model, check_classes, check_seed, name_of
 from fairprobe.audits.streams import streams
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents import to_dict
+from fairprobe.documents.table import FORMAT
 from fairprobe.gate.measures import Document
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.metrics import dm_rs, fairness, people
@@ -67,7 +68,9 @@ def groups_held_out(data: Dataset, model: Model, *, seed: int) -> Document:
     check_seed(seed)
     with one_thread():
         measured = fairness(data, model, data.split(seed).test)
-    return _header(data, model, seed) | {"fairness": fairness_document(measured, data.classes)}
+    return _header(data, model, seed) | {
+        "fairness": to_dict(fairness_document(measured, data.classes))
+    }
 
 
 def _header(data: Dataset, model: Model, seed: int) -> Document:

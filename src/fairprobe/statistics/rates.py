@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from scipy.stats import beta
 
@@ -39,7 +40,7 @@ class Rate:
             else 1.0
         )
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
             "estimate": self.estimate,

@@ -1,0 +1,410 @@
+"""The document of an audit of a table, and of the repair that made its model."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from fairprobe.documents.base import (
+    Count,
+    Document,
+    EstimateDocument,
+    RateDocument,
+    Seconds,
+    Settings,
+    Share,
+    check_interval,
+)
+
+FORMAT: Final = 5  # raised when the meaning of a field changes
+
+
+class GroupRate(RateDocument, frozen=True, kw_only=True):
+    """The rate among people with one value of an attribute."""
+
+    attribute: str
+    value: str
+
+
+class Advantage(Document, frozen=True, kw_only=True):
+    """The share of affected people who would get the favorable answer with this value."""
+
+    value: str
+    share: Share
+
+
+class People(RateDocument, frozen=True, kw_only=True):
+    """The people in the data who are affected, by sensitive value and by group."""
+
+    values: list[GroupRate] = msgspec.field(default_factory=list)
+    groups: list[GroupRate] = msgspec.field(default_factory=list)
+    absent: list[str] = msgspec.field(default_factory=list)
+    advantages: list[Advantage] = msgspec.field(default_factory=list)
+
+
+class TableOrigin(Document, frozen=True, kw_only=True):
+    """Where a user's own table came from."""
+
+    path: str | None
+    sha256: str | None
+    label: str
+    drop: list[str]
+    rows: Count
+
+
+class OutsideRows(Document, frozen=True, kw_only=True):
+    """Rows with values outside the schema's bounds."""
+
+    rows: Count
+    by_attribute: dict[str, Count]
+
+
+class Data(Document, frozen=True, kw_only=True):
+    """The table that was audited."""
+
+    title: str
+    about: str
+    source: str
+    licence: str
+    citation: str
+    rows: Count
+    attributes: list[str]
+    label: str
+    classes: list[str]
+    favourable: int | None
+    constraints: list[str]
+    origin: TableOrigin | None
+    outside: OutsideRows
+
+    def __post_init__(self) -> None:
+        if self.favourable is not None and not 0 <= self.favourable < len(self.classes):
+            raise ValueError(f"the favourable class {self.favourable} is not one of the classes")
+
+
+class LayerSize(Document, frozen=True, kw_only=True):
+    """A layer and its number of neurons."""
+
+    name: str
+    neurons: Count
+
+
+class ModelSummary(Document, frozen=True, kw_only=True):
+    """What any measurement says about its model."""
+
+    network: str
+    blind_to: list[str]
+
+
+class ModelDocument(ModelSummary, frozen=True, kw_only=True):
+    """The model that was audited."""
+
+    inputs: Count
+    layers: list[LayerSize]
+    parameters: Count | None
+    trained_here: bool
+    outputs: Count
+    accuracy: Share
+    accuracy_low: Share
+    accuracy_high: Share
+    accuracy_rows: Count
+    majority: Share
+    constant: bool
+    kind: str
+    why_black_box: str
+    origin: Settings | None
+
+    def __post_init__(self) -> None:
+        check_interval(self.accuracy_low, self.accuracy, self.accuracy_high)
+
+
+class Layer(LayerSize, frozen=True, kw_only=True):
+    """How strongly a layer's neurons react to a change of the sensitive attributes."""
+
+    auc: float
+    auc_scale_free: float
+    threshold: float
+    biased: Count
+    biased_neurons: list[Count]
+    differences: list[float]
+    curve: list[Share]
+
+
+class AblationDocument(Document, frozen=True, kw_only=True):
+    """DM-RS and accuracy with biased neurons silenced, and with as many random ones."""
+
+    before: Share
+    biased_zeroed: Share
+    random_zeroed: Share
+    accuracy_before: Share
+    accuracy_biased_zeroed: Share
+    accuracy_random_zeroed: Share
+    silenced: Count
+    samples: Count
+    repeats: Count
+
+
+class Interpretation(Document, frozen=True, kw_only=True):
+    """What was seen inside the network."""
+
+    layers: list[Layer]
+    grid: float
+    pairs: Count
+    most_biased: str
+    auc: float
+    ablation: AblationDocument
+
+    def __post_init__(self) -> None:
+        if self.most_biased not in {layer.name for layer in self.layers}:
+            raise ValueError(f"the most biased layer '{self.most_biased}' is not among the layers")
+
+    @property
+    def most_biased_layer(self) -> Layer:
+        return next(layer for layer in self.layers if layer.name == self.most_biased)
+
+
+class Search(Document, frozen=True, kw_only=True):
+    """What the search was given, what it found, and what it cost."""
+
+    method: str
+    variant: str
+    settings: Settings
+    seeds: Count
+    global_iterations: Count
+    local_iterations: Count
+    tried: Count
+    judged: Count
+    idis: Count
+    global_idis: Count
+    local_idis: Count
+    gsr: Share
+    spread: float | None
+    stopped: str
+    refuted: Count | None
+    wall_seconds: Seconds
+    cpu_seconds: Seconds
+    wall_ms_per_1000_idis: Seconds | None
+    cpu_ms_per_1000_idis: Seconds | None
+    scores: dict[str, float | None]
+
+
+class GroupIfr(Document, frozen=True, kw_only=True):
+    """The individual fairness rate of one group, or of everybody."""
+
+    estimate: Share | None
+    low: Share | None
+    high: Share | None
+    samples: Count
+    pairs: Count
+    confidence: Share
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.estimate, self.high)
+
+
+class NamedIfr(GroupIfr, frozen=True, kw_only=True):
+    """The individual fairness rate of a named group."""
+
+    name: str
+
+
+class Ifr(GroupIfr, frozen=True, kw_only=True):
+    """An individual fairness rate, of everybody and of each group."""
+
+    groups: list[NamedIfr]
+
+
+class IndividualFairness(Document, frozen=True, kw_only=True):
+    """How alike people and their counterparts are answered: IFR_b and IFR_p."""
+
+    tau: float
+    base: str
+    over: str
+    left_out: Count
+    b: Ifr
+    p: Ifr
+
+
+class SelectionRow(RateDocument, frozen=True, kw_only=True):
+    """How often one group is selected."""
+
+    name: str
+    impact_ratio: EstimateDocument
+    is_small: bool
+    is_empty: bool
+
+
+class EqualizedOdds(EstimateDocument, frozen=True, kw_only=True):
+    """ΔEO among people whose true answer is `given`."""
+
+    given: str
+
+
+class SelectionTable(Document, frozen=True, kw_only=True):
+    """Selection rates by one attribute, or by a combination of several."""
+
+    attribute: str
+    rows: list[SelectionRow]
+    unknown: Count
+    smallest: Share
+    dp: EstimateDocument
+    eo: list[EqualizedOdds]
+
+
+class GroupFairness(Document, frozen=True, kw_only=True):
+    """How often groups are selected."""
+
+    selected: RateDocument
+    tables: list[SelectionTable]
+
+
+class Quality(Document, frozen=True, kw_only=True):
+    """How often the model is right."""
+
+    accuracy: RateDocument
+    f1: EstimateDocument
+    mcc: EstimateDocument
+
+
+class Fairness(Document, frozen=True, kw_only=True):
+    """What was measured on the people held out."""
+
+    rows: Count
+    positive: int | None
+    positive_assumed: bool
+    individual: IndividualFairness
+    group: GroupFairness | None
+    quality: Quality
+
+
+class PairDocument(Document, frozen=True, kw_only=True):
+    """Two people who differ only in the sensitive attributes and get different answers."""
+
+    shared: dict[str, str]
+    sensitive: dict[str, tuple[str, str]]
+    label: str
+    label_other: str
+    favourable: bool | None
+    probability: Share
+    probability_other: Share
+    gap: float
+    phase: str
+    origin: int
+
+
+class Dial(Document, frozen=True, kw_only=True):
+    """The one setting of a repair that trades accuracy for fairness."""
+
+    name: str
+    means: str
+    value: float | None
+
+
+class RepairLimits(Document, frozen=True, kw_only=True):
+    """What a repair may cost."""
+
+    max_accuracy_drop: float
+    max_harm: float
+
+
+class OtherAttribute(Document, frozen=True, kw_only=True):
+    """The same measures for an attribute that the repair was not asked to mend."""
+
+    name: str
+    dm_rs: RateDocument
+    ifr_b: Ifr
+
+
+class Measured(Document, frozen=True, kw_only=True):
+    """One network's measurements in a repair's proof."""
+
+    accuracy: RateDocument
+    f1: EstimateDocument
+    mcc: EstimateDocument
+    selected: RateDocument
+    ifr_b: Ifr
+    ifr_p: Ifr
+    dp: EstimateDocument
+    eo: list[EstimateDocument]
+    dm_rs: RateDocument
+    idis: Count
+    tried: Count
+    auc: float | None
+    auc_scale_free: float | None
+    others: list[OtherAttribute]
+    is_constant: bool
+
+
+class TradeoffPoint(Document, frozen=True, kw_only=True):
+    """One strength of the repair, measured on validation people."""
+
+    setting: float | None
+    accuracy: RateDocument
+    ifr_b: Ifr
+    ifr_p: Ifr
+    dm_rs: RateDocument
+    dp: EstimateDocument
+    is_constant: bool
+    is_best: bool
+    is_chosen: bool
+
+
+class RepairChange(Document, frozen=True, kw_only=True):
+    """The change in accuracy, and the relative change of DM-RS (null where it was 0)."""
+
+    accuracy: float
+    dm_rs: float | None
+
+
+class RepairDocument(Document, frozen=True, kw_only=True):
+    """A repair's proof: what was done, and the same measurements before, after and for controls."""
+
+    name: str
+    start: str
+    settings: Settings
+    dial: Dial
+    accepted: bool
+    forced: bool
+    reasons: list[str]
+    limits: RepairLimits
+    before: Measured
+    after: Measured
+    controls: dict[str, Measured]
+    change: RepairChange
+    curve: list[TradeoffPoint]
+
+
+class TableMeasurements(Document, frozen=True, kw_only=True):
+    """What the gate reads. A test that measures one thing leaves the others out."""
+
+    format: Literal[5] = FORMAT
+    kind: Literal["table"] = "table"
+    dataset: str
+    sensitive: list[str]
+    seed: int
+    model: ModelSummary
+    interpretation: Interpretation | None = None
+    generation: Search | None = None
+    dm_rs: RateDocument | None = None
+    people: People | None = None
+    fairness: Fairness | None = None
+    pairs: list[PairDocument] = msgspec.field(default_factory=list)
+
+
+class TableDocument(TableMeasurements, frozen=True, kw_only=True):
+    """A whole audit of a table."""
+
+    created: str
+    command: str
+    versions: dict[str, str]
+    data: Data
+    model: ModelDocument
+    interpretation: Interpretation | None
+    generation: Search
+    dm_rs: RateDocument
+    people: People
+    fairness: Fairness
+    pairs: list[PairDocument]
+    repair: RepairDocument | None
+    verdict: str
+    notes: list[str]
