@@ -54,7 +54,7 @@ def test_a_repair_is_in_the_card(run: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "is no run folder"), ("{", "cannot be read"), ("{}", "was written by another version")],
+    [(None, "is not a run folder"), ("{", "or it is damaged"), ("{}", "or it is damaged")],
 )
 def test_what_is_no_run_is_told_in_a_sentence(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:

@@ -405,7 +405,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["datasets", "fetch", "adult"],
         "'adult' cannot be fetched. Only meps can",
     ),
-    "a run that is not there": (["show", "nowhere"], "nowhere is no run folder"),
+    "a run that is not there": (["show", "nowhere"], "nowhere is not a run folder"),
     "a folder that holds no run": (["show", "full"], "no run folder"),
     "a file in place of a run": (["show", "file"], "file"),
     "an audit.json of somebody else": (["show", "foreign"], "not an audit of fairprobe"),

@@ -280,8 +280,8 @@ def test_without_a_place_the_repaired_run_lies_beside_the_first_also_for_somebod
 # What somebody may get wrong, and a piece of the sentence that tells them. RUN stands for a run
 # with a network.
 MISTAKES: dict[str, tuple[list[str], str]] = {
-    "no run": (["nowhere"], "nowhere is no run folder"),
-    "a folder that is no run": (["full"], "full is no run folder"),
+    "no run": (["nowhere"], "nowhere is not a run folder"),
+    "a folder that is no run": (["full"], "full is not a run folder"),
     "a run of a black box": (["blackbox"], "a run of a black box does not keep the model"),
     "a run of an older version": (["older"], "was written by another version"),
     "a run of data with other attributes": (["attributes"], "made with data that is not here"),

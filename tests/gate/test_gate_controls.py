@@ -645,7 +645,7 @@ def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(
     (tmp_path / "both.toml").write_text("[baseline]\nrun = 'gone'\ndm_rs = 0.1\n")
     code, _, err = ask(*given_model, "--policy", tmp_path / "both.toml", "--out", tmp_path / "run")
     assert code == 2
-    assert "gone is no run folder" in err
+    assert "gone is not a run folder" in err
     assert not (tmp_path / "run").exists()
 
 

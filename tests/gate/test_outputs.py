@@ -297,7 +297,7 @@ def test_a_baseline_can_be_named_on_the_command_line(saved: Path, tmp_path: Path
 def test_bad_input_is_2_and_a_sentence(saved: Path, tmp_path: Path) -> None:
     good = policy_file(tmp_path, "[limits]\nauc = 1")
     for words, said in (
-        ((tmp_path, "--policy", good), "is no run folder"),
+        ((tmp_path, "--policy", good), "is not a run folder"),
         ((saved, "--policy", tmp_path / "none.toml"), "There is no policy"),
         ((saved, "--policy", good, "--junit", tmp_path / "no" / "where.xml"), "Cannot write"),
         ((saved, "--policy", good, "--baseline", saved), "does not say by how much"),
