@@ -725,7 +725,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
         DOMAIN.replace('"integer"', '"number"'),
         "must be integer, real or categorical",
     ),
-    "an unknown key": (DOMAIN.replace("low = 18", "lowest = 18"), "the key 'lowest'"),
+    "an unknown key": (DOMAIN.replace("low = 18", "lowest = 18"), "the unknown key 'lowest'"),
     "the wrong way round": (DOMAIN.replace("low = 18", "low = 90"), "age"),
     "a column that is not there": (
         DOMAIN + '[attributes.wealth]\nkind = "real"\nlow = 0\nhigh = 1\n',

@@ -12,18 +12,16 @@ from __future__ import annotations
 from fairprobe.datasets.adult import adult
 from fairprobe.datasets.bank import bank
 from fairprobe.datasets.base import Card, Dataset, Split
-from fairprobe.datasets.coding import Coding
 from fairprobe.datasets.compas import compas
-from fairprobe.datasets.declared import Declared, read_domain, write_domain
 from fairprobe.datasets.files import read_table
 from fairprobe.datasets.german import german
-from fairprobe.datasets.infer import dataset_of, domain_of
 from fairprobe.datasets.meps import meps
 from fairprobe.datasets.meps_fetch import TERMS, fetch_meps
-from fairprobe.datasets.own import open_table
+from fairprobe.datasets.own import dataset_of, open_table, write_domain
 from fairprobe.datasets.packaged import read_packaged
 from fairprobe.datasets.registry import Entry, catalogue, load, names
-from fairprobe.datasets.table import rows_from_frame
+from fairprobe.schema.coding import Coding, domain_of, rows_from_frame
+from fairprobe.schema.domain_file import Declared, read_domain
 
 __all__ = [
     "TERMS",

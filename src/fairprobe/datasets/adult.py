@@ -22,8 +22,8 @@ import numpy as np
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 TRAINING_ROWS = 32_561  # the first rows are the official training set

@@ -27,8 +27,8 @@ import numpy as np
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 LONGEST_CALL = 999  # seconds; the 990s stand for everything longer

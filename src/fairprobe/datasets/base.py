@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.datasets.coding import Coding
 from fairprobe.errors import DataError
+from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Domain
+from fairprobe.schema.domain_file import Declared
 
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is for the test
 
@@ -74,6 +75,12 @@ class Dataset:
         own understands.
         """
         return (self.coding or Coding.of_domain(self.domain)).words(rows)
+
+    def declared(self) -> Declared:
+        """What a domain file declares of these data."""
+        coding = self.coding or Coding.of_domain(self.domain)
+        favourable = None if self.favourable is None else self.classes[self.favourable]
+        return Declared(replace(coding, domain=self.domain), self.label, favourable)
 
     def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
         """The same data with these attributes as the sensitive ones; each of their values must

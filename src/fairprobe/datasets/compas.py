@@ -32,9 +32,9 @@ from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 Coding = Literal["one-hot", "free"]

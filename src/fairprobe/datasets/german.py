@@ -31,8 +31,8 @@ import pandas as pd
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 FACTS = Facts(

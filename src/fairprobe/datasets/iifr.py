@@ -29,9 +29,9 @@ from fairprobe.datasets.compas import FACTS as COMPAS
 from fairprobe.datasets.compas import screened
 from fairprobe.datasets.german import german
 from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 AGES = (

@@ -28,8 +28,8 @@ from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.datasets.facts import Facts
 from fairprobe.datasets.meps_codebook import NOT_ASCERTAINED, VARIABLES, Variable
-from fairprobe.datasets.table import rows_from_frame
 from fairprobe.errors import DataError, StorageError
+from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
 LABEL = "UTILIZATION"

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.coding import Coding
-from fairprobe.datasets.columns import UNSEEN, is_words, words_of
-from fairprobe.datasets.declared import Declared, read_domain
 from fairprobe.datasets.files import Read, Source, read
-from fairprobe.datasets.table import in_words
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.schema import domain_file
+from fairprobe.schema.coding import Coding, Columns, Table
+from fairprobe.schema.columns import UNSEEN, in_words, is_words, words_of
+from fairprobe.schema.domain_file import Declared, read_domain
 
 MOST_CLASSES = 100
 MOST_CATEGORIES = (
@@ -110,6 +111,38 @@ def open_table(
             "rows": len(people),
         },
     )
+
+
+def dataset_of(
+    table: Table,
+    labels: npt.ArrayLike | Sequence[object],
+    *,
+    sensitive: Columns = (),
+    name: str = "table",
+) -> Dataset:
+    """A table and a label for each of its rows as a data set; the classes are the labels that
+    occur, sorted.
+    """
+    coding = Coding.of(table, sensitive=sensitive)
+    column = pd.Series(np.asarray(labels))
+    if column.isna().any():
+        raise DataError(
+            f"Row {int(column.isna().argmax())} has no label (NaN). Drop the row or fill it in."
+        )
+    classes, y = np.unique(column.to_numpy(), return_inverse=True)
+    return Dataset(
+        name=name,
+        domain=coding.domain,
+        x=coding.rows(table),
+        y=y,
+        classes=tuple(map(str, classes)),
+        coding=coding,
+    )
+
+
+def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
+    """Writes the schema of a data set as a file to edit. Constraints made of code are left out."""
+    domain_file.write_domain(what.declared() if isinstance(what, Dataset) else what, path)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ and in grid search.
 >>> fp.audit(classifier.data_, classifier.model_, sensitive="sex")
 
 `X` is an array of numbers or a DataFrame, `y` any labels. How columns are read stands in
-`datasets.infer`; a sensitive number with many values is seen in tenths. One row in eight decides
+`schema.coding`; a sensitive number with many values is seen in tenths. One row in eight decides
 when to stop; all others are learnt from.
 
 Settings that all have: `sensitive`, the column or columns by name or number; `hidden`, the neurons
@@ -41,7 +41,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
-from fairprobe.datasets.infer import Coding, Columns, as_frame
 from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Encoder, Scale, TorchModel
 from fairprobe.networks import LFCN, Training, dense, is_constant, train
@@ -51,6 +50,7 @@ from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.counterfactual import Counterfactual
 from fairprobe.repairs.iifr import IIFR
 from fairprobe.repairs.retrain import Labels, Retrain
+from fairprobe.schema.coding import Coding, Columns, as_frame
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget
 

@@ -1,5 +1,5 @@
-"""Conditions on rows of codes, as a constraint's words say them: what holds for a row, and how it
-can be made to hold.
+"""Conditions on rows of codes, as written in a constraint: whether they hold for a row, and how a
+row is repaired so that they hold.
 
 Everything is plain data, so a domain with constraints can be sent to another process.
 """
@@ -9,14 +9,14 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 import numpy as np
 
 from fairprobe.arrays import Floats, Mask, Rows
-from fairprobe.datasets.columns import shortest
 from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.columns import shortest
 
 Codes: TypeAlias = "Mapping[str, Rows]"
 
@@ -28,26 +28,35 @@ SIGNS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+class Expression:
+    """A part of a condition."""
+
+    def used(self) -> Iterator[Number | Category]:
+        """The attributes that it refers to, here through the parts that it consists of."""
+        for field in fields(self):  # type: ignore[arg-type]  # every expression is a dataclass
+            value = getattr(self, field.name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, Expression):
+                    yield from part.used()
 
 
 # -- numbers and categories ------------------------------------------------------------------------
 
 
-class Quantity(ABC):
-    """Something that is a number for each row."""
+class Quantity(Expression, ABC):
+    """A number for each row."""
 
     @abstractmethod
     def numbers(self, codes: Codes) -> Floats: ...
 
-    def used(self) -> Iterator[Number | Category]:
-        """The attributes that it looks at."""
-        return iter(())
-
 
 @dataclass(frozen=True)
 class Constant(Quantity):
-    """A number that is written."""
+    """A literal number."""
 
     value: float
 
@@ -57,8 +66,8 @@ class Constant(Quantity):
 
 @dataclass(frozen=True)
 class Number(Quantity):
-    """An attribute that the table holds as a number; `values` are those of its categories, where it
-    has some.
+    """An attribute that the table holds as a number; `values` are those of its categories, if it
+    has categories.
     """
 
     attribute: Attribute
@@ -71,31 +80,26 @@ class Number(Quantity):
     def numbers(self, codes: Codes) -> Floats:
         column = codes[self.name]
         if self.values:
-            return np.array(self.values)[
-                np.clip(np.rint(column), 0, len(self.values) - 1).astype(np.int64)
-            ]
-        return (
-            shortest(column)
-            if self.attribute.kind == "real"
-            else np.rint(column).astype(np.float64) * self.attribute.bin
-        )
+            places = np.clip(np.rint(column), 0, len(self.values) - 1)
+            return np.array(self.values)[places.astype(np.int64)]
+        if self.attribute.kind == "real":
+            return shortest(column)
+        return np.rint(column).astype(np.float64) * self.attribute.bin
 
     def used(self) -> Iterator[Number | Category]:
         yield self
 
     def absent(self, codes: Codes) -> Mask:
-        column = codes[self.name]
-        gap = (
-            np.zeros(len(column), dtype=bool)
-            if self.attribute.missing is None
-            else column == np.float32(self.attribute.missing)
-        )
-        return gap | (column < 0) | (column >= len(self.values)) if self.values else gap
+        column, missing = codes[self.name], self.attribute.missing
+        absent = np.zeros(len(column), dtype=bool)
+        if missing is not None:
+            absent |= column == np.float32(missing)
+        if self.values:
+            absent |= (column < 0) | (column >= len(self.values))
+        return absent
 
     def code(self, numbers: Floats, sign: str) -> Rows:
-        """The code whose number fulfils `sign` with these numbers, as near to them as there is
-        one.
-        """
+        """The nearest code whose number stands in the relation `sign` to these numbers."""
         if self.attribute.kind == "real":
             return _real(numbers, sign)
         steps = numbers / self.attribute.bin
@@ -119,11 +123,14 @@ def _real(numbers: Floats, sign: str) -> Rows:
 
 
 @dataclass(frozen=True)
-class Category:
+class Category(Expression):
     """An attribute that the table holds as words."""
 
     name: str
     names: tuple[str, ...]
+
+    def used(self) -> Iterator[Number | Category]:
+        yield self
 
     def absent(self, codes: Codes) -> Mask:
         column = codes[self.name]
@@ -140,37 +147,26 @@ class Arithmetic(Quantity):
 
     def numbers(self, codes: Codes) -> Floats:
         with np.errstate(all="ignore"):
-            answer: Floats = OPERATIONS[self.sign](
-                self.left.numbers(codes), self.right.numbers(codes)
-            )
+            left, right = self.left.numbers(codes), self.right.numbers(codes)
+            answer: Floats = OPERATIONS[self.sign](left, right)
         return np.where(np.isfinite(answer), answer, np.nan)
-
-    def used(self) -> Iterator[Number | Category]:
-        yield from self.left.used()
-        yield from self.right.used()
 
 
 # -- conditions ------------------------------------------------------------------------------------
 
 
-class Condition(ABC):
-    """Something that holds for a row or does not."""
-
-    @abstractmethod
-    def holds(self, codes: Codes) -> Mask: ...
-
-    @abstractmethod
-    def used(self) -> Iterator[Number | Category]:
-        """The attributes that it looks at."""
+class Condition(Expression, ABC):
+    """Holds for a row or does not."""
 
     @property
     def repairable(self) -> bool:
         return False
 
-    def repaired(self, codes: Codes) -> Mapping[str, Rows]:  # noqa: ARG002  (for those that are repairable)
-        """Columns with which the condition holds; only those that change, and none where it cannot
-        be repaired.
-        """
+    @abstractmethod
+    def holds(self, codes: Codes) -> Mask: ...
+
+    def repaired(self, codes: Codes) -> Mapping[str, Rows]:  # noqa: ARG002  (for the repairable)
+        """The columns to change so that the condition holds; empty if it cannot be repaired."""
         return {}
 
 
@@ -187,25 +183,20 @@ class Comparison(Condition):
         answer: Mask = SIGNS[self.sign](left, right)
         return answer & ~np.isnan(left) & ~np.isnan(right)
 
-    def used(self) -> Iterator[Number | Category]:
-        yield from self.left.used()
-        yield from self.right.used()
-
     @property
     def repairable(self) -> bool:
         return self._target is not None
 
     @property
     def _target(self) -> tuple[Number, str, Quantity] | None:
-        """The attribute that stands alone on one side, how it must compare with the other side, and
-        that side.
+        """The attribute that stands alone on one side, its relation to the other side, and that
+        side.
         """
-        mirrored = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-        if self.sign not in mirrored:
+        if self.sign == "!=":
             return None
         for alone, sign, other in (
             (self.left, self.sign, self.right),
-            (self.right, mirrored[self.sign], self.left),
+            (self.right, MIRRORED[self.sign], self.left),
         ):
             if (
                 isinstance(alone, Number)
@@ -219,16 +210,13 @@ class Comparison(Condition):
         assert self._target is not None
         target, sign, other = self._target
         wanted = other.numbers(codes)
-        return {
-            target.name: np.where(
-                self.holds(codes) | np.isnan(wanted), codes[target.name], target.code(wanted, sign)
-            )
-        }
+        fine, column = self.holds(codes) | np.isnan(wanted), codes[target.name]
+        return {target.name: np.where(fine, column, target.code(wanted, sign))}
 
 
 @dataclass(frozen=True)
 class OneOfNumbers(Condition):
-    """A number that is one of some."""
+    """A number that is in a list."""
 
     number: Quantity
     values: tuple[float, ...]
@@ -236,13 +224,10 @@ class OneOfNumbers(Condition):
     def holds(self, codes: Codes) -> Mask:
         return np.isin(self.number.numbers(codes), self.values)
 
-    def used(self) -> Iterator[Number | Category]:
-        yield from self.number.used()
-
 
 @dataclass(frozen=True)
 class OneOfCategories(Condition):
-    """A category that is one of some."""
+    """A category that is in a list."""
 
     category: Category
     codes: tuple[int, ...]
@@ -250,33 +235,23 @@ class OneOfCategories(Condition):
     def holds(self, codes: Codes) -> Mask:
         return np.isin(codes[self.category.name], self.codes)
 
-    def used(self) -> Iterator[Number | Category]:
-        yield self.category
-
     @property
     def repairable(self) -> bool:
         return True
 
     def repaired(self, codes: Codes) -> Mapping[str, Rows]:
-        return {
-            self.category.name: np.where(
-                self.holds(codes), codes[self.category.name], np.float32(self.codes[0])
-            )
-        }
+        name, first = self.category.name, np.float32(self.codes[0])
+        return {name: np.where(self.holds(codes), codes[name], first)}
 
 
 @dataclass(frozen=True)
 class Both(Condition):
-    """All of some conditions."""
+    """All of several conditions."""
 
     parts: tuple[Condition, ...]
 
     def holds(self, codes: Codes) -> Mask:
         return np.asarray(np.logical_and.reduce([part.holds(codes) for part in self.parts]))
-
-    def used(self) -> Iterator[Number | Category]:
-        for part in self.parts:
-            yield from part.used()
 
     @property
     def repairable(self) -> bool:
@@ -291,16 +266,12 @@ class Both(Condition):
 
 @dataclass(frozen=True)
 class Either(Condition):
-    """At least one of some conditions."""
+    """At least one of several conditions."""
 
     parts: tuple[Condition, ...]
 
     def holds(self, codes: Codes) -> Mask:
         return np.asarray(np.logical_or.reduce([part.holds(codes) for part in self.parts]))
-
-    def used(self) -> Iterator[Number | Category]:
-        for part in self.parts:
-            yield from part.used()
 
 
 @dataclass(frozen=True)
@@ -312,40 +283,30 @@ class Not(Condition):
     def holds(self, codes: Codes) -> Mask:
         return ~self.part.holds(codes)
 
-    def used(self) -> Iterator[Number | Category]:
-        yield from self.part.used()
-
 
 @dataclass(frozen=True)
-class Rule:
-    """What must hold `then`, for everybody or `when` something else does. Whoever has a gap in it
-    fulfils it.
+class Rule(Expression):
+    """A condition `then` that must hold for everybody, or for those for whom `when` holds. A row
+    with a gap in an attribute of the rule obeys it.
     """
 
     when: Condition | None
     then: Condition
 
     def holds(self, codes: Codes) -> Mask:
-        return ~self._concerned(codes) | self.then.holds(codes)
-
-    @property
-    def repairable(self) -> bool:
-        return self.then.repairable
+        return ~self._applies(codes) | self.then.holds(codes)
 
     def repair(self, codes: Codes) -> Mapping[str, Rows]:
-        concerned = self._concerned(codes)
+        applies = self._applies(codes)
         return {
-            name: np.where(concerned, column, codes[name])
+            name: np.where(applies, column, codes[name])
             for name, column in self.then.repaired(codes).items()
         }
 
-    def _concerned(self, codes: Codes) -> Mask:
-        concerned = (
-            np.ones(len(next(iter(codes.values()))), dtype=bool)
-            if self.when is None
-            else self.when.holds(codes)
-        )
-        for condition in (self.when, self.then):
-            for attribute in condition.used() if condition is not None else ():
-                concerned &= ~attribute.absent(codes)
-        return concerned
+    def _applies(self, codes: Codes) -> Mask:
+        applies = np.ones(len(next(iter(codes.values()))), dtype=bool)
+        if self.when is not None:
+            applies &= self.when.holds(codes)
+        for attribute in self.used():
+            applies &= ~attribute.absent(codes)
+        return applies

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.arrays import Rows
-from fairprobe.datasets import Coding
-from fairprobe.datasets.rules import constraint_of
 from fairprobe.errors import DomainError
+from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.schema.rules import RuleText, WrittenConstraint, constraint_of
 
 CODING = Coding(
     Domain(
@@ -58,8 +58,12 @@ def columns(x: Rows) -> dict[str, Rows]:
     return {name: x[:, place] for place, name in enumerate(CODING.domain.names)}
 
 
+def parsed(name: str = "mine", **parts: str) -> WrittenConstraint:
+    return constraint_of(RuleText(name, **parts), CODING)
+
+
 def held(rule: str, rows: Rows = ROWS) -> list[bool]:
-    answer = constraint_of("r", CODING, rule=rule).holds(columns(rows))
+    answer = parsed(rule=rule).holds(columns(rows))
     assert answer.dtype == np.bool_
     return list(map(bool, answer))
 
@@ -68,7 +72,7 @@ def with_rules(*rules: dict[str, str]) -> Domain:
     return Domain(
         CODING.domain.attributes,
         ("married",),
-        tuple(constraint_of(f"rule {place}", CODING, **rule) for place, rule in enumerate(rules)),
+        tuple(parsed(f"rule {place}", **rule) for place, rule in enumerate(rules)),
     )
 
 
@@ -135,8 +139,8 @@ def test_a_rule_about_other_attributes_concerns_rows_with_gaps_too() -> None:
     assert held("`odd``name` < 3") == [True, True, True, False]
 
 
-def test_then_must_hold_only_when_when_does() -> None:
-    constraint = constraint_of("r", CODING, when="age < 40", then="work == 'None'")
+def test_then_is_required_only_where_when_holds() -> None:
+    constraint = parsed(when="age < 40", then="work == 'None'")
     assert constraint.holds(columns(ROWS)).tolist() == [True, False, True, True]
 
 
@@ -180,10 +184,8 @@ def test_repaired_rows_obey_the_rule(rule: dict[str, str]) -> None:
     np.testing.assert_array_equal(repaired[obeyed], rows[obeyed])
 
 
-def test_a_repair_changes_no_more_than_it_must() -> None:
-    constraint = constraint_of(
-        "r", CODING, when="age < 40", then="`capital-gain` <= 3500 and work == 'None'"
-    )
+def test_a_repair_changes_only_what_it_must() -> None:
+    constraint = parsed(when="age < 40", then="`capital-gain` <= 3500 and work == 'None'")
     assert constraint.repair is not None
     changed = constraint.repair(columns(ROWS))
     assert changed["capital-gain"].tolist() == [0, 3, 99, 0]
@@ -202,8 +204,8 @@ def test_a_repair_changes_no_more_than_it_must() -> None:
         "work != 'None'",
     ],
 )
-def test_what_words_do_not_show_how_to_repair_has_no_repair(rule: str) -> None:
-    assert constraint_of("r", CODING, rule=rule).repair is None
+def test_a_rule_that_implies_no_repair_has_none(rule: str) -> None:
+    assert parsed(rule=rule).repair is None
 
 
 def test_a_sample_obeys_rules_with_and_without_repair() -> None:
@@ -239,19 +241,19 @@ def test_a_domain_with_rules_can_be_sent_to_another_process() -> None:
         ("work == married", "both categories"),
         ("work in [1]", "must hold names of its categories"),
         ("work + 1 > 3", "nothing can be calculated with it"),
-        ("'a' * 2 > age", "'a' is no number"),
+        ("'a' * 2 > age", "'a' is not a number"),
         ("age == 'old'", "'old' is compared with a number"),
         ("work == 'a\\d'", "is not a category"),
-        ("age", "age is no condition"),
-        ("age + 3", "is no condition"),
-        ("`capital-gain`", ": `capital-gain` is no condition"),
+        ("age", "age is not a condition"),
+        ("age + 3", "is not a condition"),
+        ("`capital-gain`", ": `capital-gain` is not a condition"),
         ("age in 3", "needs a list"),
         ("age in []", "needs a list"),
         ("age in ['x']", "list of plain values"),
         ("'x' in ['x']", "list of plain values"),
         ("age is 3", "write == or !="),
         ("age >", "cannot be read"),
-        (" \n", "nothing to read"),
+        (" \n", "the text is empty"),
         ("age > 3) or (rate > 1", "cannot be read"),
         ("`age > 3", "a backtick is not closed"),
         ("age ** 2 > 3", "not part of the language"),
@@ -264,16 +266,16 @@ def test_a_domain_with_rules_can_be_sent_to_another_process() -> None:
         ("(lambda: 3)() < age", "not part of the language"),
         ("f'{age}' == 'x'", "not part of the language"),
         ("(age := 3) > 2", "not part of the language"),
-        ("age > 3 if rate else 4", "is no condition"),
-        ("-'a' < age", "is no number"),
+        ("age > 3 if rate else 4", "is not a condition"),
+        ("-'a' < age", "is not a number"),
         ("age > 3\x00", "cannot be read"),
         ("(" * 5000 + "age > 3" + ")" * 5000, "at most|cannot be read"),
         ("not " * 3000 + "age > 3", "at most|cannot be read"),
     ],
 )
-def test_a_rule_that_cannot_be_meant_is_refused_when_it_is_read(rule: str, message: str) -> None:
+def test_an_invalid_rule_is_refused_when_it_is_read(rule: str, message: str) -> None:
     with pytest.raises(DomainError, match=message) as caught:
-        constraint_of("mine", CODING, rule=rule)
+        parsed(rule=rule)
     assert str(caught.value).startswith("Constraint 'mine', rule: ")
     assert "\n" not in str(caught.value)
 
@@ -287,6 +289,6 @@ def test_a_rule_that_cannot_be_meant_is_refused_when_it_is_read(rule: str, messa
         {"rule": "age > 3", "when": "age > 3", "then": "age > 3"},
     ],
 )
-def test_a_rule_has_one_part_or_two(parts: dict[str, Any]) -> None:
+def test_a_constraint_needs_a_rule_or_both_when_and_then(parts: dict[str, Any]) -> None:
     with pytest.raises(DomainError, match="either `rule`, or `when` together with `then`"):
-        constraint_of("mine", CODING, **parts)
+        parsed(**parts)

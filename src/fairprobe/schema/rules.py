@@ -1,16 +1,16 @@
-"""The little language of constraints in a domain file: conditions on the table's own values, read
-as syntax and never executed.
+"""The language of constraints in a domain file: conditions on the table's own values, parsed and
+never executed.
 
     hours <= 80
     `capital-gain` == 0 or `capital-loss` == 0
     when  relationship in ['Husband', 'Wife']       then  marital == 'Married'
     when  age < 16                                  then  hours == 0 and work == 'None'
 
-A name is an attribute, in backticks where it is more than a word (a backtick within it is doubled).
-There are numbers, 'words' for categories, == != < <= > >= (also chained), in and not in with a
-list, and, or, not, + - * / and parentheses. A category that the table holds as a number is a
-number. A binned number is where its bin begins. A row with a gap in an attribute that a rule uses
-fulfils it. No comparison with a division by zero holds.
+A name is an attribute, in backticks unless it is a plain word (a backtick within it is doubled).
+The language has numbers, 'words' for categories, == != < <= > >= (also chained), in and not in with
+a list, and, or, not, + - * / and parentheses. A category that the table holds as a number counts as
+a number, a binned number as the start of its bin. A row with a gap in an attribute that a rule uses
+obeys the rule. No comparison with a division by zero holds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairprobe.arrays import Rows
-from fairprobe.datasets.coding import Coding
-from fairprobe.datasets.conditions import (
+from fairprobe.errors import DomainError, suggest
+from fairprobe.schema.attributes import Constraint
+from fairprobe.schema.coding import Coding
+from fairprobe.schema.conditions import (
+    MIRRORED,
     Arithmetic,
     Both,
     Category,
@@ -39,8 +40,6 @@ from fairprobe.datasets.conditions import (
     Quantity,
     Rule,
 )
-from fairprobe.errors import DomainError, suggest
-from fairprobe.schema.attributes import Constraint
 
 LONGEST = 10_000  # characters of a rule
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`((?:[^`]|``)+)`""", re.DOTALL)
@@ -55,13 +54,12 @@ COMPARISONS = {
     ast.GtE: ">=",
 }
 OPERATIONS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
-class Wording:
-    """A constraint as it is written: a `rule`, or what must hold `then` `when` something else
-    does.
+class RuleText:
+    """A constraint as it is written: a `rule`, or a condition `then` that must hold `when` another
+    holds.
     """
 
     name: str
@@ -71,38 +69,32 @@ class Wording:
 
 
 @dataclass(frozen=True)
-class Ruled(Constraint):
-    """A constraint that was read, and knows its words."""
+class WrittenConstraint(Constraint):
+    """A constraint that was read from text, which it keeps."""
 
-    wording: Wording | None = None
+    text: RuleText | None = None
 
 
-def constraint_of(
-    name: str,
-    coding: Coding,
-    *,
-    rule: str | None = None,
-    when: str | None = None,
-    then: str | None = None,
-) -> Ruled:
-    """The constraint that the words say, with a repair where the words show one."""
-    wording = Wording(name, rule, when, then)
-    if (rule is None) == (then is None) or (when is None) != (then is None):
+def constraint_of(text: RuleText, coding: Coding) -> WrittenConstraint:
+    """The constraint that the text describes, with a repair where the text implies one."""
+    name, then = text.name, text.then
+    if (text.rule is None) == (then is None) or (text.when is None) != (then is None):
         raise DomainError(
             f"Constraint '{name}' needs either `rule`, or `when` together with `then`."
         )
-    said = Rule(
-        when=None if when is None else _Reader(name, "when", when, coding).condition(),
-        then=_Reader(
-            name, "rule" if then is None else "then", rule or then or "", coding
+    rule = Rule(
+        when=None if text.when is None else _Reader(name, "when", text.when, coding).condition(),
+        then=(
+            _Reader(name, "rule", text.rule or "", coding)
+            if then is None
+            else _Reader(name, "then", then, coding)
         ).condition(),
     )
-    holds: Callable[[Mapping[str, Rows]], Any] = said.holds
-    return Ruled(name, holds, said.repair if said.repairable else None, wording)
+    return WrittenConstraint(name, rule.holds, rule.repair if rule.then.repairable else None, text)
 
 
 class _Reader:
-    """One condition: its syntax, and which attributes and categories are meant."""
+    """Parses one condition and finds the attributes and categories that it names."""
 
     def __init__(self, name: str, part: str, text: str, coding: Coding) -> None:
         self.where = f"Constraint '{name}', {part}"
@@ -116,13 +108,13 @@ class _Reader:
                 f"the text has {len(self.text):,} characters; at most {LONGEST:,} are read"
             )
         if not self.text.strip():
-            raise self.error("there is nothing to read")
+            raise self.error("the text is empty")
         plain = QUOTED.sub(self._stand_in, self.text).replace("\n", " ").strip()
         if "`" in plain:
             raise self.error("a backtick is not closed")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a backslash that escapes nothing
+                warnings.simplefilter("ignore")  # about a backslash that escapes nothing
                 return self._condition(ast.parse(plain, mode="eval").body)
         except SyntaxError as error:
             raise self.error(f"cannot be read ({error.msg}): {self.text.strip()!r}") from error
@@ -164,7 +156,7 @@ class _Reader:
                 )
                 return parts[0] if len(parts) == 1 else Both(parts)
         raise self.error(
-            f"{self.shown(node)} is no condition; compare it with something, as in `age <= 60`"
+            f"{self.shown(node)} is not a condition; compare it with something, as in `age <= 60`"
         )
 
     def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Condition:
@@ -173,7 +165,7 @@ class _Reader:
             return inside if isinstance(op, ast.In) else Not(inside)
         sign = COMPARISONS.get(type(op))
         if sign is None:
-            raise self.error("`is` is not known; write == or !=")
+            raise self.error("`is` is not supported; write == or !=")
         first, second = self._side(left), self._side(right)
         if isinstance(second, Category) and not isinstance(first, Category):
             first, second, sign = second, first, MIRRORED[sign]
@@ -220,7 +212,7 @@ class _Reader:
             isinstance(value, Constant) for value in values
         ):
             raise self.error(
-                f"{self.shown(left)} in {self.shown(right)} must ask for an attribute in a list of"
+                f"{self.shown(left)} in {self.shown(right)} must look for an attribute in a list of"
                 " plain values"
             )
         return OneOfNumbers(
@@ -262,7 +254,7 @@ class _Reader:
     def _negative(self, node: ast.expr) -> Constant:
         value = self._number(node)
         if not isinstance(value, Constant):
-            raise self.error(f"-{self.shown(node)} is no number")
+            raise self.error(f"-{self.shown(node)} is not a number")
         return Constant(-value.value)
 
     def _number(self, node: ast.expr) -> Quantity:
@@ -270,7 +262,7 @@ class _Reader:
         if isinstance(side, Category):
             raise self.error(f"'{side.name}' is a category; nothing can be calculated with it")
         if not isinstance(side, Quantity):
-            raise self.error(f"{side!r} is no number; nothing can be calculated with it")
+            raise self.error(f"{side!r} is not a number; nothing can be calculated with it")
         return side
 
     def _attribute(self, name: str) -> Number | Category:

@@ -17,11 +17,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fairprobe.datasets import Coding, adult, compas, german
-from fairprobe.datasets.columns import below, shortest
-from fairprobe.datasets.infer import dataset_of
+from fairprobe.datasets import Coding, adult, compas, dataset_of, german
 from fairprobe.errors import DataError
 from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER
+from fairprobe.schema.columns import below, shortest
 from fairprobe.schema.domain import Attribute, Domain
 from tests.helpers import tiny_domain
 

@@ -1,17 +1,34 @@
 """`Coding`: from a table's own cells to codes, and back.
 
-    an attribute                      a cell of the table            its code        and back
-    categorical, words                "Private"                      position        "Private"
-    categorical, other values         True, or 2 of 1 and 2          position        True, 2
-    categorical, a binned number      41.5                           its bin         a middle value
-                                      of the rows in the bin
-    integer, bin 1                    38                             38              38
-    integer, bin 10                   38                             3               30
-    real                              4.857                          4.857           4.857
-    any, with `missing`               nothing (NaN, None)            `missing`       NaN
+    attribute                         a cell of the table       its code      and back
+    categorical, words                "Private"                 position      "Private"
+    categorical, other values         True, or 2 of 1 and 2     position      True, 2
+    categorical, a binned number      41.5                      its bin       a middle value
+    integer, bin 1                    38                        38            38
+    integer, bin 10                   38                        3             30
+    real                              4.857                     4.857         4.857
+    any, with `missing`               empty (NaN, None)         `missing`     NaN
 
-A coding is found in a table (`Coding.of`, by the rules of `datasets.infer`), declared in a file
-(`datasets.declared`), or follows from a domain alone (`Coding.of_domain`).
+A coding is inferred from a table (`Coding.of`), declared in a file (`schema.domain_file`), or
+follows from a domain alone (`Coding.of_domain`). Inference turns a column into an attribute so:
+
+    column                                        attribute
+    words, categories, True and False             categorical and one-hot; the categories that
+                                                  occur, in the column's own order or sorted
+    whole numbers (an integer type)               integer, from the least to the greatest
+    other numbers, or too large for a row         real, from the least to the greatest
+    a sensitive number                            ordered categories, because counterparts need a
+                                                  finite set of values: the values that occur, or
+                                                  tenths of the rows where there are more than 20
+
+Everything is inferred from the given rows: few rows give a small domain. Later rows may differ. A
+number beyond the bounds is kept. A category that did not occur is "not known" (a network sees none
+of its columns set). A sensitive number belongs to the category at or below it.
+
+Empty cells are accepted only with `gaps`. Their code lies outside the bounds, so such rows are
+learned from and counted, but never generated: -1 for categories, one below the least whole number,
+and for real numbers low − max(1, high − low, |low|). Whole numbers with gaps stay whole, although
+pandas holds them as floats.
 """
 
 from __future__ import annotations
@@ -25,9 +42,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.datasets.columns import (
+from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.columns import (
     UNSEEN,
     categorical,
+    codes_of,
+    in_words,
     is_words,
     numbers,
     numeric,
@@ -35,9 +56,6 @@ from fairprobe.datasets.columns import (
     shortest,
     words_of,
 )
-from fairprobe.datasets.table import in_words, rows_from_frame
-from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 
 Table: TypeAlias = "pd.DataFrame | npt.ArrayLike | Sequence[Sequence[object]]"
@@ -46,14 +64,16 @@ Columns: TypeAlias = "str | int | Sequence[str | int]"
 
 @dataclass(frozen=True, eq=False)
 class Coding:
-    """A domain, and how cells become codes of it and codes become cells.
+    """A domain, and how cells become its codes and codes become cells.
 
-    `cuts`: where the second and later categories of a number begin. `values`: the table's own value
-      for each category, where that is not
-    the category's name. `scaling`: (subtract, divide by) of numbers, where the model wants them
-    scaled. `gaps`: whether a cell may be empty. `types`: of columns that a table holds as pandas
-    categories, that type; `gap_words`: what stands in the empty cells of a column, such as "?",
-    which a model may know as a word. Both say nothing about the codes.
+    - `cuts`: where the second and later categories of a binned number begin
+    - `values`: the table's own value for each category, where it differs from the category's name
+    - `scaling`: (subtract, divide by) of numbers that the model expects scaled
+    - `gaps`: whether a cell may be empty
+    - `types`: the pandas type of columns that the table holds as pandas categories
+    - `gap_words`: what stands in the empty cells of a column, such as "?", which a model may know
+
+    The last two do not affect the codes.
     """
 
     domain: Domain
@@ -66,12 +86,12 @@ class Coding:
 
     @classmethod
     def of(cls, table: Table, *, sensitive: Columns = (), gaps: bool = False) -> Coding:
-        """The coding of a table; `gaps` gives each column with empty cells a code for them,
-        otherwise they are refused.
+        """Infer the coding of a table. With `gaps`, empty cells get a code; otherwise they are
+        refused.
         """
         frame = as_frame(table)
         if len(frame) == 0:
-            raise DataError("The table has no rows, so nothing can be said about its columns.")
+            raise DataError("The table has no rows, so its schema cannot be inferred.")
         chosen = _names_of(sensitive, list(frame.columns))
         attributes, cuts, values, types = [], {}, {}, {}
         for place, name in enumerate(frame.columns):
@@ -91,8 +111,8 @@ class Coding:
 
     @classmethod
     def of_domain(cls, domain: Domain) -> Coding:
-        """The coding of a table that names categories as the domain does, and holds numbers as they
-        are.
+        """The coding of a table that names categories as the domain does and holds plain
+        numbers.
         """
         return cls(domain, gaps=True)
 
@@ -116,49 +136,36 @@ class Coding:
         frame = as_frame(table)
         rows = np.empty((len(frame), len(self.domain)), dtype=np.float32)
         for place, attribute in enumerate(self.domain.attributes):
-            if attribute.name not in frame.columns:
-                raise DataError(
-                    "The table has no column"
-                    f" '{attribute.name}'.{suggest(attribute.name, frame.columns)}"
-                )
-            plain = self._plain(frame[attribute.name], attribute)
-            rows[:, place] = rows_from_frame(
-                pd.DataFrame({attribute.name: plain}), Domain((attribute,))
-            )[:, 0]
+            column = self._plain(_column(frame, attribute.name), attribute)
+            rows[:, place] = codes_of(column, attribute)
         return rows
 
     def _plain(self, column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
-        """The column as `rows_from_frame` reads it: numbers, or names of categories with gaps for
-        those that are not known.
+        """The column as `codes_of` reads it: numbers, or names of categories with gaps for the
+        unknown ones.
         """
         if attribute.kind != "categorical":
-            return pd.Series(numbers(column, gaps=self.gaps))
+            return pd.Series(numbers(column, gaps=self.gaps), name=attribute.name)
         if attribute.name in self.cuts:
             cells = numbers(column, gaps=self.gaps)
-            codes = np.searchsorted(
-                self.cuts[attribute.name], cells.astype(np.float32), side="right"
-            )
+            cuts = self.cuts[attribute.name]
+            codes = np.searchsorted(cuts, cells.astype(np.float32), side="right")
             codes[np.isnan(cells)] = UNSEEN
         else:
             places, words, _ = words_of(column, gaps=self.gaps)
             known = self.known(attribute)
-            codes = np.array(
-                [*(known.get(word, UNSEEN) for word in words), UNSEEN], dtype=np.int64
-            )[places]
-        return pd.Series(
-            pd.Categorical.from_codes(
-                codes, categories=pd.Index(attribute.categories, dtype=object)
-            )
-        )
+            codes = np.array([*(known.get(word, UNSEEN) for word in words), UNSEEN])[places]
+        names = pd.Index(attribute.categories, dtype=object)
+        return pd.Series(pd.Categorical.from_codes(codes, categories=names), name=attribute.name)
 
     def known(self, attribute: Attribute) -> dict[str, int]:
         """The code of each word that a categorical attribute knows: names of categories, and the
         table's own values for them.
         """
-        own = {
-            in_words(value): code for code, value in enumerate(self.values.get(attribute.name, ()))
+        own = map(in_words, self.values.get(attribute.name, ()))
+        return {
+            word: code for words in (attribute.categories, own) for code, word in enumerate(words)
         }
-        return {category: code for code, category in enumerate(attribute.categories)} | own
 
     # -- codes to cells ----------------------------------------------------------------------------
 
@@ -195,7 +202,7 @@ class Coding:
 
 
 def _taken(values: tuple[Any, ...], codes: Ints) -> Any:
-    """The value of each code, and a gap for codes that are none."""
+    """The value of each code, and a gap for codes out of range."""
     index = pd.Index(list(values))
     known = (codes >= 0) & (codes < len(index))
     if known.all():
@@ -208,15 +215,45 @@ def _taken(values: tuple[Any, ...], codes: Ints) -> Any:
 # -- tables ----------------------------------------------------------------------------------------
 
 
+def domain_of(table: Table, *, sensitive: Columns = ()) -> Domain:
+    """Infer the domain of a table. Sensitive columns are given by name, or by number from 0."""
+    return Coding.of(table, sensitive=sensitive).domain
+
+
+def rows_from_frame(frame: pd.DataFrame, domain: Domain) -> Rows:
+    """The rows of a table that names categories as the domain does, as codes.
+
+    A value beyond the bounds of its attribute is coded like any other; an unknown category is an
+    error. Columns that are not attributes are ignored.
+    """
+    rows = np.empty((len(frame), len(domain)), dtype=np.float32)
+    for place, attribute in enumerate(domain.attributes):
+        rows[:, place] = codes_of(_column(frame, attribute.name), attribute)
+    return rows
+
+
+def _column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
+    count = int((frame.columns == name).sum())
+    if count == 0:
+        raise DataError(
+            f"The table has no column '{name}'.{suggest(name, map(str, frame.columns))}"
+        )
+    if count > 1:
+        raise DataError(
+            f"The table has {count} columns named '{name}'; expected one. Rename or drop the"
+            " others."
+        )
+    return frame[name]
+
+
 def as_frame(table: Table) -> pd.DataFrame:
-    """The table with its columns' names as words; the columns of an array are called x0, x1, …"""
+    """The table with column names as strings; the columns of an array are called x0, x1, …"""
     if isinstance(table, pd.DataFrame):
         return table.set_axis([str(name) for name in table.columns], axis=1)
     array = np.asarray(table)
     if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
-        array = np.asarray(
-            table, dtype=object
-        )  # NumPy turns the numbers of a list into words where there is one among them
+        # NumPy turns all numbers of a list into strings if there is one string among them.
+        array = np.asarray(table, dtype=object)
     if array.ndim != 2:
         raise DataError(f"A table has rows and columns; got an array of shape {array.shape}.")
     frame = pd.DataFrame(array, columns=[f"x{place}" for place in range(array.shape[1])])
@@ -225,11 +262,10 @@ def as_frame(table: Table) -> pd.DataFrame:
 
 def _names_of(columns: Columns, names: list[str]) -> tuple[str, ...]:
     chosen = []
-    for column in (
-        columns if isinstance(columns, Iterable) and not isinstance(columns, str) else [columns]
-    ):
+    several = isinstance(columns, Iterable) and not isinstance(columns, str)
+    for column in columns if several else [columns]:  # type: ignore[union-attr]
         if isinstance(column, str):
-            chosen.append(column)  # whether it exists is the domain's to say
+            chosen.append(column)  # the domain checks whether it exists
         elif isinstance(column, bool) or not isinstance(column, int | np.integer):
             raise SettingError(f"A column is chosen by its name or its number; got {column!r}.")
         elif not -len(names) <= column < len(names):

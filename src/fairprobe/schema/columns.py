@@ -1,5 +1,6 @@
-"""One column of a table: whether it holds words or numbers, and the attribute that it becomes (the
-rules stand in `datasets.infer`).
+"""One column of a table: the attribute inferred from it, and its cells as codes.
+
+How an attribute is inferred is described in `schema.coding`.
 """
 
 from __future__ import annotations
@@ -17,23 +18,21 @@ from pandas.api.types import (
     is_string_dtype,
 )
 
-from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.datasets.table import in_words
-from fairprobe.errors import DataError
-from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER, LARGEST_REAL, Attribute
+from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.errors import DataError, DomainError, suggest
+from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER, LARGEST_REAL, Attribute, Kind
 
-MOST_VALUES = 20  # of a sensitive number, each compared with each
+MOST_VALUES = 20  # of a sensitive number that keeps each value as a category
 BINS = 10  # of a sensitive number with more values
-UNSEEN = -1  # the code of a category that did not occur
-FEWEST_DIGITS, MOST_DIGITS = (
-    6,
-    9,
-)  # every decimal of 6 digits survives float32, and 9 digits tell any two of them apart
+UNSEEN = -1  # the code of a category that does not occur in the table
+# Every decimal of 6 digits survives float32, and 9 digits tell any two float32 numbers apart.
+FEWEST_DIGITS, MOST_DIGITS = 6, 9
 LARGEST_EXACT_POWER = 22  # 10**22 is the last power of ten that a float64 holds exactly
+ROUNDING = 1e-9  # 0.3 / 0.1 is 2.9999999999999996, and belongs to bin 3
 
 
 def is_words(column: pd.Series[Any]) -> bool:
-    """Whether the column holds names of categories (also True and False) rather than numbers."""
+    """Whether the column holds names of categories (or True and False) rather than numbers."""
     kind = column.dtype
     return (
         isinstance(kind, pd.CategoricalDtype)
@@ -43,18 +42,24 @@ def is_words(column: pd.Series[Any]) -> bool:
     )
 
 
+def in_words(value: Any) -> str:
+    """The value as a category's name. 1.0 is "1", because pandas reads whole numbers with a gap as
+    floats.
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+# -- from a column to its attribute ----------------------------------------------------------------
+
+
 def words_of(column: pd.Series[Any], *, gaps: bool) -> tuple[Ints, list[str], list[Any]]:
-    """(N,) the place of each cell in a list of distinct values (-1 for a gap), that list in words,
-    and the list itself.
+    """(N,) the position of each cell in the list of distinct values (-1 for a gap), that list in
+    words, and the list itself.
     """
     _check_gaps(column, gaps=gaps)
-    try:
-        places, values = pd.factorize(column)
-    except TypeError as error:
-        raise DataError(
-            f"Column '{column.name}' must hold names of categories; it holds lists or the like"
-            f" ({error})."
-        ) from error
+    places, values = _factorized(column)
     own = [value.item() if isinstance(value, np.generic) else value for value in values]
     return places.astype(np.int64), [in_words(value) for value in own], own
 
@@ -81,15 +86,11 @@ def categorical(column: pd.Series[Any], *, gaps: bool) -> tuple[Attribute, tuple
 
 def numbers(column: pd.Series[Any], *, gaps: bool) -> Floats:
     """(N,) finite numbers, NaN for gaps."""
-    if not (
-        is_integer_dtype(column.dtype)
-        or is_float_dtype(column.dtype)
-        or is_bool_dtype(column.dtype)
-        or is_object_dtype(column.dtype)
-    ):
+    kinds = (is_integer_dtype, is_float_dtype, is_bool_dtype, is_object_dtype)
+    if not any(is_kind(column.dtype) for is_kind in kinds):
         raise DataError(
             f"Column '{column.name}' holds {column.dtype}; expected numbers, or words for"
-            " categories. Turn it into one of them, or drop it."
+            " categories. Convert it, or drop it."
         )
     _check_gaps(column, gaps=gaps)
     try:
@@ -118,9 +119,8 @@ def numeric(column: pd.Series[Any], *, gaps: bool) -> Attribute:
     whole = is_integer_dtype(column.dtype) or (
         absent.any() and bool((known == np.rint(known)).all())
     )
-    kind: Any = (
-        "integer" if whole and max(abs(low - 1), abs(high)) <= LARGEST_EXACT_INTEGER else "real"
-    )
+    exact = max(abs(low - 1), abs(high)) <= LARGEST_EXACT_INTEGER
+    kind: Kind = "integer" if whole and exact else "real"
     missing = (low - 1 if kind == "integer" else below(low, high)) if absent.any() else None
     # A search moves by a hundredth of the range, as it does for real numbers: one more dollar of
     # income changes nothing.
@@ -159,42 +159,36 @@ def below(low: float, high: float) -> float:
 def sensitive_number(
     column: pd.Series[Any], *, gaps: bool
 ) -> tuple[Attribute, Rows, tuple[Any, ...]]:
-    """The categories of a sensitive number, where the second and later of them begin, and a middle
-    value of each that occurs.
+    """The attribute of a sensitive number: its categories, where the second and later of them
+    begin, and a middle value of each that occurs.
     """
     values = numbers(column, gaps=gaps)
     absent = np.isnan(values)
     known = np.sort(values[~absent])
-    # In the precision of rows, so that the same number falls into the same bin whatever type it
-    # came in.
+    # In the precision of rows, so that the same number falls into the same bin whatever its type.
     cuts, names = _bins(known.astype(np.float32))
     starts = np.concatenate([[0], np.searchsorted(known.astype(np.float32), cuts), [len(known)]])
     middles = [float(known[(first + last - 1) // 2]) for first, last in pairwise(starts)]
     whole = is_integer_dtype(column.dtype) and not absent.any()
-    own = tuple(int(middle) if whole else middle for middle in middles)
-    return (
-        Attribute(
-            name=str(column.name),
-            kind="categorical",
-            categories=names,
-            missing=UNSEEN if absent.any() else None,
-        ),
-        cuts,
-        own,
+    attribute = Attribute(
+        name=str(column.name),
+        kind="categorical",
+        categories=names,
+        missing=UNSEEN if absent.any() else None,
     )
+    return attribute, cuts, tuple(int(middle) if whole else middle for middle in middles)
 
 
 def _bins(values: Rows) -> tuple[Rows, tuple[str, ...]]:
-    """Where the second and every later category of a sensitive number begins, and what the
-    categories are called.
+    """Where the second and every later category of a sensitive number begins, and the names of the
+    categories.
     """
     distinct = np.unique(values)
     if len(distinct) <= MOST_VALUES:
         return distinct[1:], tuple(_shown(distinct))
-    for over in (
-        values,
-        distinct,
-    ):  # where most rows have the least value, tenths of the rows do not divide the rest
+    # Where most rows have the least value, tenths of the rows do not divide the others; then tenths
+    # of the distinct values do.
+    for over in (values, distinct):
         cuts = np.unique(np.quantile(over, np.arange(1, BINS) / BINS, method="higher"))
         cuts = cuts[cuts > distinct[0]]
         if len(cuts):
@@ -211,7 +205,7 @@ def _shown(values: Rows) -> list[str]:
 
 
 def _check_gaps(column: pd.Series[Any], *, gaps: bool) -> None:
-    """Refuses gaps where they are not allowed, and a column of nothing else."""
+    """Refuses gaps where they are not allowed, and an empty column everywhere."""
     absent = column.isna().to_numpy()
     if gaps and len(absent) and absent.all():
         raise DataError(
@@ -223,3 +217,82 @@ def _check_gaps(column: pd.Series[Any], *, gaps: bool) -> None:
             f"Row {int(absent.argmax())} has no value (NaN) for '{column.name}';"
             f" {int(absent.sum()):,} of {len(absent):,} rows have none. Fill it in or drop the row."
         )
+
+
+def _factorized(column: pd.Series[Any]) -> tuple[Any, Any]:
+    """Each cell's position among the distinct values (-1 for a gap), and these values."""
+    try:
+        return pd.factorize(column)
+    except TypeError as error:
+        raise DataError(
+            f"Column '{column.name}' must hold names of categories; it holds lists or similar"
+            f" values ({error})."
+        ) from error
+
+
+# -- from a column to codes ------------------------------------------------------------------------
+
+
+def codes_of(column: pd.Series[Any], attribute: Attribute) -> Floats:
+    """(N,) the code of each cell, or an error that names the column, the row and the value."""
+    if attribute.kind == "categorical":
+        return _codes_of_words(column, attribute)
+    # Anything but plain numbers goes through `object`, so that a date is refused rather than read
+    # as nanoseconds.
+    plain = column if column.dtype.kind in "biuf" else column.astype(object)
+    values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    absent = column.isna().to_numpy()
+    _refuse(
+        ~np.isfinite(values) & ~absent,
+        column,
+        attribute,
+        "is not a finite number. Correct the value or drop the row.",
+    )
+    if attribute.kind == "integer" and attribute.bin == 1:
+        _refuse(
+            (values != np.rint(values)) & ~absent,
+            column,
+            attribute,
+            "is not a whole number. Round the column, or declare the attribute real.",
+        )
+    elif attribute.kind == "integer":
+        values = np.floor(values / attribute.bin + ROUNDING)
+    return _filled(values, absent, attribute)
+
+
+def _codes_of_words(column: pd.Series[Any], attribute: Attribute) -> Floats:
+    places, values = _factorized(column)
+    known = {category: code for code, category in enumerate(attribute.categories)}
+    codes = np.array([*(known.get(in_words(value), np.nan) for value in values), np.nan])[places]
+    absent = places == -1
+    unknown = np.isnan(codes) & ~absent
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        word = in_words(column.iloc[row])
+        raise DomainError(
+            f"Row {row} has '{word}' for '{attribute.name}', which is not one of its"
+            f" categories.{suggest(word, attribute.categories)}"
+        )
+    return _filled(codes, absent, attribute)
+
+
+def _refuse(bad: Mask, column: pd.Series[Any], attribute: Attribute, complaint: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"Row {row} has '{column.iloc[row]}' for '{attribute.name}', which {complaint}"
+        )
+
+
+def _filled(codes: Floats, absent: Mask, attribute: Attribute) -> Floats:
+    """The codes with the attribute's own code where a cell is empty."""
+    if not absent.any():
+        return codes
+    if attribute.missing is None:
+        row = int(np.argmax(absent))
+        raise DataError(
+            f"Row {row} has no value for '{attribute.name}' ({int(absent.sum()):,} of"
+            f" {len(absent):,} rows have none). Fill it in, drop the row, or give the attribute a"
+            " `missing` code."
+        )
+    return np.where(absent, attribute.missing, codes)

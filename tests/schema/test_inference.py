@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fairprobe.arrays import Floats
-from fairprobe.datasets.infer import Coding, as_frame, dataset_of, domain_of
+from fairprobe.datasets import Coding, dataset_of, domain_of
 from fairprobe.errors import DataError, DomainError, SettingError
 from fairprobe.models import Encoder
 from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER
+from fairprobe.schema.coding import as_frame
 
 
 def people() -> pd.DataFrame:
