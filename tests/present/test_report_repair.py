@@ -225,14 +225,14 @@ def test_the_headline_is_a_sentence(words: str) -> None:
 def row(body: Document, name: str) -> list[Any]:
     shown = repair_page.repair_page(body)
     assert shown is not None
-    return next(list(cells) for label, cells in shown["table"].rows if label.startswith(name))
+    return next(list(cells) for label, *cells in shown["table"].rows if label.startswith(name))
 
 
 def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
     shown = repair_page.repair_page(repaired())
     assert shown is not None
     assert shown["table"].head == ("", "before", "after", "blind", "retrained", "random points")
-    names = [label for label, _ in shown["table"].rows]
+    names = [label for label, *_ in shown["table"].rows]
     wanted = [
         "accuracy",
         "F1",
@@ -249,7 +249,7 @@ def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
         label.startswith(name)
         for label, name in zip(names, [*wanted, "IDIs", "AUC", "scale-free AUC"], strict=True)
     )
-    assert all(len(cells) == 5 for _, cells in shown["table"].rows)
+    assert all(len(cells) == 5 for _, *cells in shown["table"].rows)
 
 
 def test_only_what_lies_apart_from_before_is_marked() -> None:
@@ -283,7 +283,7 @@ def test_attributes_that_fare_worse_are_marked_and_named() -> None:
     shown, calm = repair_page.repair_page(refused()), repair_page.repair_page(repaired())
     assert shown is not None
     assert calm is not None
-    assert [[cell.kind for cell in cells] for _, cells in shown["others"].rows] == [
+    assert [[cell.kind for cell in cells] for _, *cells in shown["others"].rows] == [
         ["", "worse", "", ""],
         ["", "", "", ""],
     ]

@@ -407,7 +407,8 @@ def _p_value(shown: Shown, *, alone: bool) -> str:
 def _figure(figure: Document) -> str:
     """The numbers of a figure, since Markdown cannot draw it."""
     table = figure_table(figure)
-    return _rows(map(_escaped, table.head), (map(_escaped, row) for row in table.rows), left=1)
+    rows = ([_escaped(cell.line) for cell in row] for row in table.cells)
+    return _rows(map(_escaped, table.head), rows, left=1)
 
 
 def _rows(head: Iterable[str], rows: Iterable[Iterable[str]], *, left: int) -> str:

@@ -13,6 +13,7 @@ from math import floor, log10
 from typing import Any
 
 from fairprobe.present import _environment
+from fairprobe.present.blocks import Figure
 from fairprobe.present.experiment_plots import (
     Bar,
     Group,
@@ -22,9 +23,9 @@ from fairprobe.present.experiment_plots import (
     line_figure,
     line_styles,
 )
-from fairprobe.present.figures import Figure, Table
 from fairprobe.present.formats import SPACE, count, date, level, seconds
 from fairprobe.present.svg import coloured
+from fairprobe.present.table import Table
 
 Document = dict[str, Any]
 Record = Mapping[str, Any]

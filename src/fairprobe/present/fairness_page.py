@@ -8,7 +8,8 @@ from itertools import combinations
 from typing import Any
 
 from fairprobe.present import sentences
-from fairprobe.present.figures import BARS, Figure, Table
+from fairprobe.present.blocks import Figure
+from fairprobe.present.figures import BARS
 from fairprobe.present.formats import (
     SPACE,
     between,
@@ -23,6 +24,7 @@ from fairprobe.present.formats import (
 )
 from fairprobe.present.measures import UNDEFINED, Cell, Measures, cell
 from fairprobe.present.plots import Bar, bars
+from fairprobe.present.table import Table
 
 FOUR_FIFTHS = 0.8
 NAMED = 6  # groups named in a sentence

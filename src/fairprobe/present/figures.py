@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
 from fairprobe.present import sentences
+from fairprobe.present.blocks import Figure
 from fairprobe.present.formats import count, decimal, interval, level, percent, plural
 from fairprobe.present.network_picture import Picture, picture
 from fairprobe.present.plots import Bar, bars, curves
+from fairprobe.present.table import Table
 
 BARS = 24  # more make a figure that nobody reads; its table has them all
-
-
-@dataclass(frozen=True)
-class Table:
-    """The numbers of a figure, for those who want them exact or cannot see it."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture in words, too."""
-
-    heading: str
-    svg: Markup
-    caption: str
-    table: Table | None
 
 
 def people_figures(document: dict[str, Any]) -> list[Figure]:

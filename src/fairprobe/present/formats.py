@@ -1,21 +1,23 @@
-"""Numbers and texts as people read them. Nothing here computes a result; it only writes one
-down.
+"""How numbers and texts are written, everywhere: report, Markdown, terminal and gate.
+
+Nothing here computes a result. Numbers and their units are tied by a space that does not break;
+`plain` makes it an ordinary one.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from markupsafe import Markup, escape
 
 SPACE = "\u00a0"  # does not break: a number stays with its unit
 ELLIPSIS = "…"
 # Not the calendar module's, which follow the user's language: the report is in English.
-MONTHS = (
+MONTHS = [
     "January",
     "February",
     "March",
@@ -28,21 +30,37 @@ MONTHS = (
     "October",
     "November",
     "December",
-)
+]
+
+
+class _Ends(Protocol):
+    """A number between the two ends of its interval."""
+
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+Interval: TypeAlias = _Ends | Mapping[str, Any]
 
 
 def percent(share: float) -> str:
-    """Two digits that matter: 0.012 %, 4.0 %, 35.1 %. What is not quite nothing, or not quite all,
-    does not look like it.
+    """A share: 0.012 %, 4.0 %, 35.1 %.
+
+    One decimal from 10 % on, two digits that matter below. What is not quite nothing, or not quite
+    all, is never written as 0 % or 100 %.
     """
-    value = 100 * share
+    value = 100 * abs(share)
     if value in (0, 100):
-        return f"{value:.0f}{SPACE}%"
-    if value < 0.001:
-        return f"below 0.001{SPACE}%"
-    if value > 99.95:
-        return f"above 99.9{SPACE}%"
-    return f"{value:.1f}{SPACE}%" if value >= 9.95 else f"{value:#.2g}{SPACE}%"
+        text = f"{value:.0f}"
+    elif value < 0.001:
+        text = "below 0.001"
+    elif 99.95 <= value < 100:
+        text = "above 99.9"
+    else:
+        text = f"{value:.1f}" if value >= 9.95 else f"{value:#.2g}"
+    return f"{'−' if share < 0 else ''}{text}{SPACE}%"
 
 
 def points(difference: float) -> str:
@@ -51,9 +69,9 @@ def points(difference: float) -> str:
 
 
 def change(difference: float) -> str:
-    """A difference with its sign: +0.4 points, −1.5 points, or none."""
-    told = f"{100 * difference:+.1f}{SPACE}points".replace("-", "−")
-    return f"0.0{SPACE}points" if told[1:].startswith("0.0") else told
+    """A difference with its sign: +0.4 points, −1.5 points, or 0.0 points."""
+    text = f"{100 * difference:+.1f}{SPACE}points".replace("-", "−")
+    return f"0.0{SPACE}points" if text[1:].startswith("0.0") else text
 
 
 def level(confidence: float) -> str:
@@ -61,9 +79,23 @@ def level(confidence: float) -> str:
     return f"{100 * confidence:g}{SPACE}%"
 
 
-def interval(rate: dict[str, Any]) -> str:
-    """The interval of a rate: 4.3 % to 4.7 %."""
-    return f"{percent(rate['low'])}{SPACE}to{SPACE}{percent(rate['high'])}"
+def interval(measure: Interval, write: Callable[[float], str] = percent) -> str:
+    """The interval of a measure: 4.3 % to 4.7 %; nothing where it has none."""
+    low, high = (_part(measure, name) for name in ("low", "high"))
+    return "" if low is None or high is None else f"{write(low)}{SPACE}to{SPACE}{write(high)}"
+
+
+between = interval
+
+
+def estimate_of(measure: Interval) -> float | None:
+    """The number that an interval is about."""
+    return _part(measure, "estimate")
+
+
+def _part(measure: Interval, name: str) -> float | None:
+    found: float | None = measure[name] if isinstance(measure, Mapping) else getattr(measure, name)
+    return found
 
 
 def count(number: int) -> str:
@@ -71,25 +103,17 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def decimal(number: float) -> str:
-    """Three places, for quantities between 0 and 1 that are no shares; nothing is a plain 0."""
-    return f"{number:.3f}" if number else "0"
+def decimal(value: float) -> str:
+    """Three places and a true minus sign, for quantities that are not shares; 0 is a plain 0."""
+    return f"{value:.3f}".replace("-", "−") if value else "0"
 
 
-def number(value: float) -> str:
-    """Three places and a true minus sign."""
-    return f"{value:.3f}".replace("-", "−")
+number = decimal
 
 
 def ratio(value: float) -> str:
     """Two places: 0.78."""
     return f"{value:.2f}"
-
-
-def between(measure: dict[str, Any], write: Callable[[float], str]) -> str:
-    """The interval of any measure; nothing where it has none."""
-    low, high = measure["low"], measure["high"]
-    return "" if low is None or high is None else f"{write(low)}{SPACE}to{SPACE}{write(high)}"
 
 
 def seconds(duration: float) -> str:
@@ -108,12 +132,22 @@ def milliseconds(duration: float) -> str:
 
 
 def date(created: str) -> str:
-    """15 November 2026; a text that is no date is shown as it is."""
+    """15 November 2026; a text that is not a date is shown as it is."""
     try:
         when = datetime.fromisoformat(created)
     except ValueError:
         return created
     return f"{when.day}{SPACE}{MONTHS[when.month - 1]} {when.year}"
+
+
+def plain(text: str) -> str:
+    """A text with ordinary spaces, which people can search and terminals can break."""
+    return text.replace(SPACE, " ")
+
+
+def tied(text: str) -> str:
+    """A sentence whose percent signs stay with their numbers."""
+    return text.replace(" %", f"{SPACE}%")
 
 
 def listed(words: Iterable[str]) -> str:
@@ -122,9 +156,11 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def tied(text: str) -> str:
-    """A sentence whose per cent signs stay with their numbers."""
-    return text.replace(" %", f"{SPACE}%")
+def quoted(names: Iterable[str], *, most: int = 6) -> str:
+    """“a”, “b” and “c”, or the first ones and how many more."""
+    all_names = list(names)
+    more = [f"{count(len(all_names) - most)} more"] if len(all_names) > most else []
+    return listed([*(f"“{name}”" for name in all_names[:most]), *more])
 
 
 def subscripts(text: str) -> Markup:
@@ -135,6 +171,21 @@ def subscripts(text: str) -> Markup:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """1 neuron, 16 neurons."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings as names and values that people read."""
+    return [(str(name).replace("_", " "), _value(value)) for name, value in settings.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {text}" for name, text in in_words(value)) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(_value(one) for one in value) or "none"
+    return "none" if value is None else str(value)
 
 
 def shortened(text: str, width: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-from fairprobe.present.figures import Table
 from fairprobe.present.formats import count, decimal, milliseconds, percent, ratio
 from fairprobe.present.measures import UNDEFINED, Cell, Measures, cell
+from fairprobe.present.table import Table
 
 Document = dict[str, Any]
 Rate = dict[str, Any]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairprobe.present import _environment
+from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment import Key
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names, line_styles
-from fairprobe.present.figures import Figure
 from fairprobe.present.formats import (
     SPACE,
     change,
@@ -37,7 +37,6 @@ from fairprobe.present.image_tables import (
     layers_table,
     repair_table,
 )
-from fairprobe.present.page import Card
 from fairprobe.present.picture_plots import PANELS, drawn_layers, layer_curves
 from fairprobe.present.settings import told
 from fairprobe.present.svg import BAR, INK, MARK, coloured

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairprobe.present import _environment
+from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment import Key
 from fairprobe.present.experiment_plots import (
     Bar,
@@ -18,10 +19,9 @@ from fairprobe.present.experiment_plots import (
     line_figure,
     line_styles,
 )
-from fairprobe.present.figures import Figure, Table
 from fairprobe.present.formats import SPACE, count, date, level, percent, ratio
-from fairprobe.present.page import Card
 from fairprobe.present.svg import coloured
+from fairprobe.present.table import Table
 
 Document = dict[str, Any]
 

@@ -32,7 +32,7 @@ from fairprobe.present.formats import (
     ratio,
 )
 from fairprobe.present.markdown_text import bullets, escaped, fenced, joined, named, table
-from fairprobe.present.measures import UNDEFINED
+from fairprobe.present.table import UNDEFINED
 
 SHOWN = 5  # groups of each kind among the most affected ones
 SHARED = 20  # attributes of a pair

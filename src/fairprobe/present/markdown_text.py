@@ -23,12 +23,11 @@ _FIRST = re.compile(
 )  # what would begin a list or a heading at the start of a line
 
 
-def escaped(text: str) -> str:
-    """One line that is shown as it is, whatever it contains."""
+def escaped(text: str, *, in_cell: bool = False) -> str:
+    """One line that is shown as it is, whatever it contains. In a cell nothing can begin a list."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    return _FIRST.sub(
-        lambda found: f"{found[0]}\\", _SPECIAL.sub(lambda found: f"\\{found[0]}", line)
-    )
+    safe = _SPECIAL.sub(lambda found: f"\\{found[0]}", line)
+    return safe if in_cell else _FIRST.sub(lambda found: f"{found[0]}\\", safe)
 
 
 def named(text: str) -> str:

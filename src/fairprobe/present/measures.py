@@ -1,36 +1,17 @@
-"""Tables of measurements: a number, its interval in small, and a remark where one is due."""
+"""`Measures`, an earlier name for a `Table` of cells with intervals. Use `present.table`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
 
-from fairprobe.present.formats import between, percent
+from fairprobe.present.table import UNDEFINED, Cell, Table
+from fairprobe.present.table import measure_cell as cell
 
-UNDEFINED = "–"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number in words, its interval, and what to say about it."""
-
-    text: str
-    small: str = ""
-    remark: str = ""
-    kind: Literal["", "better", "worse", "words"] = ""
+__all__ = ["UNDEFINED", "Cell", "Measures", "cell"]
 
 
-@dataclass(frozen=True)
-class Measures:
-    """Rows of cells, each with its name."""
+class Measures(Table):
+    """A table whose rows are given as a name and its cells."""
 
-    head: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Cell]]]
-
-
-def cell(measure: dict[str, Any], write: Callable[[float], str] = percent) -> Cell:
-    """A measure with its interval; what is not defined says so."""
-    if measure["estimate"] is None:
-        return Cell(UNDEFINED, "not defined")
-    return Cell(write(measure["estimate"]), between(measure, write))
+    def __init__(self, head: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]]) -> None:
+        super().__init__(head, [(name, *cells) for name, cells in rows])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairprobe.present import figures, sentences
+from fairprobe.present.blocks import Card
 from fairprobe.present.fairness_page import fairness_page
 from fairprobe.present.formats import between, count, interval, level, number, percent
 from fairprobe.present.network_picture import shade_names
@@ -25,15 +24,6 @@ CLASSES = {  # in fairprobe.search
 }
 OWN_DATA = "...  # your own data, as it was"
 NEEDED = {"neuronfair": "layer=...", "symbgen": "x=data.x"}  # what they cannot be made without
-
-
-@dataclass(frozen=True)
-class Card:
-    """A key number."""
-
-    name: str
-    number: str
-    lines: Sequence[str]
 
 
 def page(document: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fairprobe.present import sentences
-from fairprobe.present.figures import Figure, Table
+from fairprobe.present.blocks import Figure
 from fairprobe.present.formats import (
     between,
     change,
@@ -23,6 +23,7 @@ from fairprobe.present.formats import (
     plural,
 )
 from fairprobe.present.measures import UNDEFINED, Cell, Measures, cell
+from fairprobe.present.table import Table
 from fairprobe.present.tradeoff import tradeoff
 
 Outcome = Literal["accepted", "refused", "forced"]

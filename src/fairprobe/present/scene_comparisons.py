@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairprobe.present.figures import Table
 from fairprobe.present.formats import SPACE, count, number, percent, ratio, seconds
-from fairprobe.present.measures import UNDEFINED
+from fairprobe.present.table import UNDEFINED, Table
 
 Rows = Sequence[dict[str, Any]]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairprobe.present import _environment
-from fairprobe.present.figures import Figure, Table
+from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.formats import count, date, interval, level, listed, percent, plural
-from fairprobe.present.measures import UNDEFINED, Cell, Measures
-from fairprobe.present.page import Card
+from fairprobe.present.measures import Measures
 from fairprobe.present.picture_plots import ClassBar, Spread, class_bars
 from fairprobe.present.scene_comparisons import between, comparisons, operator_name, rate
 from fairprobe.present.settings import told
 from fairprobe.present.shots import Shot, shots
+from fairprobe.present.table import UNDEFINED, Cell, Table
 
 Document = dict[str, Any]
 Result = dict[str, Any]
