@@ -21,6 +21,7 @@ from fairprobe.models import TorchModel
 from fairprobe.present import plots, tradeoff
 from fairprobe.present.svg import WIDTH
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.search import METHODS
 
 # Property tests try the same examples in every run, however slow the machine.
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
@@ -29,6 +30,11 @@ settings.load_profile("fairprobe")
 torch.set_num_threads(
     1
 )  # the cores are shared by processes that test; threads on tiny networks would wait for each other
+
+# fairprobe's own search methods: their variants, and which look inside a network.
+VARIANTS = {name: tuple(METHODS[name].variants) for name in METHODS.own}
+WHITE_BOX_METHODS = [name for name in VARIANTS if METHODS[name].needs_gradients]
+BLACK_BOX_METHODS = [name for name in VARIANTS if not METHODS[name].needs_gradients]
 
 CENSUS_BOUNDS = {
     "age": (1, 9),

@@ -22,6 +22,7 @@ SOURCE = ROOT / "src" / "fairprobe"
 ROOMS = [
     "arrays",
     "errors",
+    "catalogue",
     "storage",
     "versions",
     "statistics",

@@ -42,8 +42,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
-from fairprobe.search.catalogue import VARIANTS
-from tests.helpers import blind, linear, merit, planted
+from tests.helpers import VARIANTS, blind, linear, merit, planted
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 

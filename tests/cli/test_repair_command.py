@@ -21,7 +21,6 @@ import pytest
 
 from fairprobe import datasets, networks
 from fairprobe.audits import evidence, read_document, repairing
-from fairprobe.cli import repair as words_of_repair
 from fairprobe.errors import StorageError
 from fairprobe.models import one_thread
 from fairprobe.repairs import REPAIRS, prove
@@ -474,14 +473,7 @@ def test_the_last_search_has_the_budget_of_the_run(
 # -- words -----------------------------------------------------------------------------------------
 
 
-def test_help_names_every_repair_and_no_other() -> None:
-    named = set(
-        re.findall(
-            r"[a-z]+\+[a-z]+|\b(?:counterfactual|retrain|iifr|blind|alfr|laftr|cfair)\b",
-            words_of_repair.REPAIRS,
-        )
-    )
-    assert named == set(REPAIRS)
+def test_help_names_every_repair() -> None:
     text = plain(ask("repair", "--help").out)
     assert all(name in text for name in REPAIRS)
 

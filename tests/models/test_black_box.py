@@ -30,10 +30,8 @@ from fairprobe.judgement import judge
 from fairprobe.models import Model
 from fairprobe.present import render
 from fairprobe.search import ADF, Budget
-from fairprobe.search.catalogue import VARIANTS, looks_inside
+from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS
 
-ASKING = [name for name in VARIANTS if not looks_inside(name)]
-LOOKING = [name for name in VARIANTS if looks_inside(name)]
 TINY = Budget(seeds=60, local_iterations=20, seconds=2)
 FILES = {"audit.json", "findings.parquet", "report.html"}
 
@@ -63,7 +61,7 @@ def audited(kind: str, method: str) -> Audit:
 # -- what is measured ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 @pytest.mark.parametrize("kind", ["logistic", "forest"])
 def test_every_method_that_only_asks_audits_a_black_box(kind: str, method: str) -> None:
     audit = audited(kind, method)
@@ -78,7 +76,7 @@ def test_every_method_that_only_asks_audits_a_black_box(kind: str, method: str) 
     assert not audit.is_constant
 
 
-@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(method: str) -> None:
     body = audited("forest", method).to_dict()
     assert json.loads(json.dumps(body, allow_nan=False)) == body
@@ -101,7 +99,7 @@ def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(m
     assert (body["generation"]["scores"] != {}) == (method == "themis")
 
 
-@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 def test_the_report_of_a_black_box_has_no_word_about_neurons(method: str) -> None:
     html = render(audited("forest", method).to_dict())
     page = html.partition("</style>")[2].lower()
@@ -181,7 +179,7 @@ def never_looks() -> Model:
     return Model(lambda x: unaware.predict_proba(np.delete(x, GENDER, axis=1)))
 
 
-@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 def test_a_classifier_that_does_not_look_gives_exactly_no_finding(method: str) -> None:
     body = run_audit(never_looks(), method=method).to_dict()
     assert body["generation"]["idis"] == body["dm_rs"]["hits"] == body["people"]["hits"] == 0
@@ -203,7 +201,7 @@ def test_a_black_box_that_always_says_the_same_is_reported_as_such() -> None:
 # -- the folder ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ASKING)
+@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 def test_a_run_of_a_black_box_keeps_everything_but_the_model_and_can_be_shown(
     method: str, tmp_path: Path
 ) -> None:
@@ -244,7 +242,7 @@ def test_the_network_of_a_run_of_a_black_box_is_asked_for_in_vain(tmp_path: Path
 # -- what is refused -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [*LOOKING, ADF()])
+@pytest.mark.parametrize("method", [*WHITE_BOX_METHODS, ADF()])
 def test_a_method_that_looks_inside_refuses_before_any_work_and_names_those_that_ask(
     method: str | fp.search.Method,
 ) -> None:
@@ -259,8 +257,8 @@ def test_a_method_that_looks_inside_refuses_before_any_work_and_names_those_that
     ) as caught:
         run_audit(Model(count), method=method)
     assert asked == []
-    assert all(name in str(caught.value) for name in ASKING)
-    assert not any(f"{name}," in str(caught.value) for name in LOOKING)
+    assert all(name in str(caught.value) for name in BLACK_BOX_METHODS)
+    assert not any(f"{name}," in str(caught.value) for name in WHITE_BOX_METHODS)
 
 
 BAD: dict[str, tuple[Any, str]] = {

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from fairprobe.present import formats, render, sentences
 from fairprobe.present.network_picture import DOTS, picture
+from tests.helpers import VARIANTS
 from tests.present.test_report_documents import (
     KINDS,
     Document,
@@ -482,7 +483,7 @@ def test_a_black_box_has_no_neurons_no_network_and_says_so() -> None:
     assert "...  # your model" in parsed(black_box).code[-1]
 
 
-@pytest.mark.parametrize("method", sentences.SEARCHES)
+@pytest.mark.parametrize("method", VARIANTS)
 def test_every_method_is_told_in_a_sentence_without_gaps(method: str) -> None:
     body = document()
     body["generation"] |= {"method": method}

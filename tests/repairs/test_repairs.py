@@ -29,7 +29,6 @@ from fairprobe.models import Model, Scale, TorchModel, one_thread
 from fairprobe.networks import Batch, Examples, Training, dense, train
 from fairprobe.repairs import (
     IIFR,
-    REPAIRS,
     Adversarial,
     Blind,
     Counterfactual,
@@ -38,6 +37,7 @@ from fairprobe.repairs import (
     blind,
     counterfactual,
     repair_named,
+    repair_names,
     retrain,
 )
 from fairprobe.repairs.adversarial import Adversary, _balancing
@@ -439,7 +439,7 @@ def test_iifr_is_joined_to_an_adversary_by_name_and_matters() -> None:
 # -- settings --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", REPAIRS)
+@pytest.mark.parametrize("name", repair_names())
 @pytest.mark.parametrize("wrong", [-1.0, -0.001, float("nan"), float("inf")])
 def test_every_repair_refuses_a_strength_that_is_none(name: str, wrong: float) -> None:
     with pytest.raises(SettingError, match=r"must be a number of 0 or more; got (-|nan|inf)"):
@@ -502,7 +502,7 @@ def test_the_reversals_of_the_paper_are_the_defaults_and_the_dial_turns_to_any()
 # -- what every repair leaves alone ----------------------------------------------------------------
 
 SMALL: dict[str, Repair] = {
-    **{name: repair_named(name, training=SHORT) for name in REPAIRS if name != "retrain"},
+    **{name: repair_named(name, training=SHORT) for name in repair_names() if name != "retrain"},
     "retrain": Retrain(training=SHORT, budget=NEAR, share=1.0),
     "retrain by vote": Retrain(training=SHORT, budget=NEAR, share=1.0, labels="vote"),
     "cfair balanced": Adversarial(kind="cfair", balanced=True, training=SHORT),

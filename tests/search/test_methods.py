@@ -35,13 +35,15 @@ from fairprobe.search import (
     choose_seeds,
     search,
 )
-from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
+from fairprobe.search.catalogue import check_method, method_named
 from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import Walkers, World
 from fairprobe.search.moves import Moves
 from fairprobe.search.protocol import from_each
 from tests.helpers import (
+    BLACK_BOX_METHODS,
+    WHITE_BOX_METHODS,
     blind,
     census_domain,
     census_network,
@@ -441,7 +443,7 @@ def test_themis_refuses_an_impossible_wish(settings: dict[str, float]) -> None:
 # -- black boxes, names ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if not looks_inside(name)])
+@pytest.mark.parametrize("name", BLACK_BOX_METHODS)
 def test_a_forest_can_be_tested_by_every_method_that_only_asks(name: str) -> None:
     domain = tiny_domain()
     x = everybody(domain)
@@ -460,7 +462,7 @@ def test_a_forest_can_be_tested_by_every_method_that_only_asks(name: str) -> Non
     assert judge(domain, model, found.x).is_discriminatory.all()
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if looks_inside(name)])
+@pytest.mark.parametrize("name", WHITE_BOX_METHODS)
 def test_a_method_that_looks_inside_refuses_a_black_box(name: str) -> None:
     domain = tiny_domain()
     bias = neuron_bias(domain, TorchModel(planted(domain)), everybody(domain))
@@ -608,7 +610,7 @@ def test_a_model_that_changes_its_input_in_place_changes_nothing_of_ours() -> No
     np.testing.assert_array_equal(domain.outside(found.x_other).by_attribute, {})
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if not looks_inside(name)])
+@pytest.mark.parametrize("name", BLACK_BOX_METHODS)
 def test_a_model_that_breaks_down_on_the_way_leaves_what_was_found(name: str) -> None:
     domain = tiny_domain()
     truth = TorchModel(planted(domain))

@@ -36,9 +36,9 @@ from fairprobe.search import (
     choose_seeds,
     search,
 )
-from fairprobe.search.catalogue import VARIANTS, method_named
+from fairprobe.search.catalogue import method_named
 from fairprobe.search.protocol import from_each
-from tests.helpers import everybody, planted, tiny_domain
+from tests.helpers import VARIANTS, everybody, planted, tiny_domain
 
 EVERY = [(name, variant) for name, variants in VARIANTS.items() for variant in variants or (None,)]
 LITTLE: dict[str, dict[str, Any]] = {"symbgen": {"samples": 150}, "themis": {"error": 0.01}}

@@ -28,9 +28,9 @@ from fairprobe.judgement import TIE, Verdict, judge
 from fairprobe.models import Encoder, Model, Scale, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, Method, NeuronFair, Progress, choose_seeds, loop, search
-from fairprobe.search.catalogue import VARIANTS, method_named
+from fairprobe.search.catalogue import method_named
 from fairprobe.search.ledger import Ledger
-from tests.helpers import blind, everybody, linear, merit, planted, tiny_domain
+from tests.helpers import VARIANTS, blind, everybody, linear, merit, planted, tiny_domain
 
 # -- methods: one line for each; every contract below holds for all of them ------------------------
 

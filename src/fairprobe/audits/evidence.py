@@ -40,7 +40,7 @@ from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.repairs.verdict import Proof
 from fairprobe.schema.domain import Outside
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
-from fairprobe.search.catalogue import VARIANTS, check_method, looks_inside, method_named
+from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
 from fairprobe.storage import write_text
 from fairprobe.versions import versions
 
@@ -129,11 +129,11 @@ def audit(
 
     It interprets a network (which neurons react), measures how common discrimination is in the
     domain (`samples` uniform instances) and among the people in the data, and searches for as many
-    discriminatory instances as the budget allows, with a method by name
-    (`search.catalogue.VARIANTS`; the first variant is its default) or one of your own; "auto" is
-    NeuronFair for a network and Aequitas for what can only be asked. `model` is whatever
-    `load_model` takes. One that is no network is a black box: it is measured and searched by the
-    methods that only ask, but not interpreted. An interrupt during the search keeps what was found.
+    discriminatory instances as the budget allows, with a method by name (`search.METHODS`; the
+    first variant is its default) or one of your own; "auto" is NeuronFair for a network and
+    Aequitas for what can only be asked. `model` is whatever `load_model` takes. One that is no
+    network is a black box: it is measured and searched by the methods that only ask, but not
+    interpreted. An interrupt during the search keeps what was found.
     Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is
     "refuse". `findings_to` streams the findings to a file.
     """
@@ -246,7 +246,7 @@ def check_settings(
             check_method(method, variant)
     elif not isinstance(method, Method):
         raise SettingError(
-            f"A method is a name ({', '.join(VARIANTS)}) or an object such as"
+            f"A method is a name ({', '.join(METHODS)}) or an object such as"
             f" fairprobe.search.ADF(); got {method!r}."
         )
     elif variant is not None:
@@ -272,22 +272,18 @@ def _chosen(
     if method == AUTO:
         method = "neuronfair" if has_layers else "aequitas"
         check_method(method, variant)
-    if method == "neuronfair" and isinstance(model, TorchModel) and not has_layers:
+    described = METHODS[method] if isinstance(method, str) else method
+    is_network = isinstance(model, TorchModel)
+    if isinstance(method, str) and described.needs_neurons and is_network and not has_layers:
         raise ModelError(
-            "The network has no hidden layer, and NeuronFair looks for biased neurons. Choose"
-            " another method, such as eidig."
+            f"The network has no hidden layer, and {described.title} looks for biased neurons."
+            " Choose another method, such as eidig."
         )
-    name, must_look = (
-        (method, looks_inside(method))
-        if isinstance(method, str)
-        else (method.name, method.needs_gradients)
-    )
-    if must_look and not isinstance(model, TorchModel):
+    if described.needs_gradients and not is_network:
         why = model.about.why if model.about else ""
-        *most, last = [other for other in VARIANTS if not looks_inside(other)]
         raise ModelError(
-            f"The method '{name}' looks inside the network; a black box was given. Choose a method"
-            f" that only asks ({', '.join(most)} or {last}), or give the network"
+            f"The method '{described.name}' looks inside the network; a black box was given. Choose"
+            f" a method that only asks ({black_box_methods()}), or give the network"
             f" itself.{f' Why a black box: {why}' if why else ''}"
         )
     return method

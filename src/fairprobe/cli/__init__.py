@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from fairprobe.catalogue import PluginWarning
 from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
     audit_images,
@@ -19,10 +21,11 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     data,
     experiments,
     insidebias,
+    listings,
     repair,
     scenes,
 )
-from fairprobe.cli.common import OK, Stop, app
+from fairprobe.cli.common import OK, Stop, app, say
 
 __all__ = ["app", "main"]
 
@@ -49,4 +52,18 @@ def main() -> None:
     ):  # a terminal that knows few characters shows a question mark for the others
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    warnings.showwarning = _show_warning
     app()
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *where: Any, **options: Any
+) -> None:
+    """Print a warning about a plug-in as one sentence, and others as Python does."""
+    if issubclass(category, PluginWarning):
+        say(str(message))
+    else:
+        _show(message, category, *where, **options)
+
+
+_show = warnings.showwarning

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fairprobe.catalogue import METHODS
 from fairprobe.cli.auditing import Asked, make_run
 from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run
 from fairprobe.cli.inputs import (
@@ -44,17 +45,12 @@ FailOver = Annotated[
     ),
 ]
 
-# The methods and their variants, each one's default first. Written out, for `--help` does not wait
-# for what knows them; a test compares.
-METHODS = (
-    "How to search; auto is neuronfair for a network, aequitas for a black box. Looking into the"
-    " network: neuronfair, adf, eidig. Only asking it: aequitas, symbgen, themis, random (the"
-    " control)."
+# Names need no imports; the descriptions do, and `--help` must not wait for them.
+METHOD = (
+    f"How to search: {', '.join(METHODS)}; auto is neuronfair for a network and aequitas for a"
+    " black box. 'fairprobe methods' explains them."
 )
-VARIANTS = (
-    "The method's variant. neuronfair: revert (finds most), walk (the authors' code), paper (as"
-    " printed). adf: seed, walk. eidig: 5, inf. aequitas: full, semi, random. The others have none."
-)
+VARIANT = "The method's variant; 'fairprobe methods' lists them."
 OWN = "the method's own"
 DATA = (
     "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own"
@@ -89,9 +85,9 @@ def audit(
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
-    method: Annotated[str, typer.Option(help=METHODS)] = "auto",
+    method: Annotated[str, typer.Option(help=METHOD)] = "auto",
     variant: Annotated[
-        str | None, typer.Option(help=VARIANTS, show_default="the method's first")
+        str | None, typer.Option(help=VARIANT, show_default="the method's first")
     ] = None,
     error: Annotated[
         float | None,

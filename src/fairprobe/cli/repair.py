@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairprobe.catalogue import REPAIRS
 from fairprobe.cli.common import (
     INTERRUPTED,
     OVER,
@@ -25,22 +26,20 @@ from fairprobe.errors import SettingError
 if TYPE_CHECKING:
     from fairprobe.repairs import Repair
 
-# Written out, for `--help` does not wait for what knows them; a test compares.
-REPAIRS = (
-    "How to repair: counterfactual (recommended), retrain (with what a search finds), iifr, blind"
-    " (the sensitive columns taken away), alfr, laftr, cfair (adversaries; also alfr+iifr,"
-    " laftr+iifr, cfair+iifr)."
+WITH = (
+    f"How to repair: {', '.join(REPAIRS)}, or one with a variant such as cfair+iifr. 'fairprobe"
+    " repairs' explains them."
 )
 STRENGTH = (
-    "How strongly: λ of counterfactual, iifr and what is joined with iifr, μ of the adversaries"
-    " alone, the share of findings of retrain. Not given, it is chosen."
+    "How strongly: a weight such as λ, or the share of findings of retrain; 'fairprobe repairs'"
+    " explains each. Not given, it is chosen."
 )
 
 
 @app.command()
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
-    with_: Annotated[str, typer.Option("--with", help=REPAIRS)] = "counterfactual",
+    with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual",
     out: Annotated[
         Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")
     ] = None,
@@ -180,15 +179,11 @@ def repair(
 
 def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:
     """The repair as it was asked for, refused before anything is trained."""
-    from fairprobe.repairs import IIFR, repair_named
+    from fairprobe.repairs import repair_named
 
-    chosen: dict[str, Any] = {"start": start, **settings}
-    if name.endswith("+iifr") and "threshold" in chosen:
-        chosen["iifr"] = IIFR(threshold=chosen.pop("threshold"))
-    repair = repair_named(name, **chosen)
-    if strength is not None and name == "blind":
+    repair = repair_named(name, start=start, **settings)
+    if strength is not None and not repair.has_dial:
         raise SettingError(
-            "The repair 'blind' has no strength: the network sees the sensitive attributes or it"
-            " does not. Leave it out."
+            f"The repair '{name}' has no strength ({repair.dial_means}). Leave it out."
         )
     return repair if strength is None else repair.at(strength)

@@ -26,7 +26,7 @@ from fairprobe.papers.base import network_of
 from fairprobe.papers.jobs import Plain
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
-from fairprobe.search.catalogue import method_named
+from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import world_of
 from fairprobe.search.protocol import from_each
 
@@ -116,13 +116,8 @@ class Scene:
             )
 
     def method(self, name: str, variant: str = "") -> Method:
-        bias = self.target.bias if name == "neuronfair" else None
-        return method_named(
-            name,
-            variant or None,
-            bias=bias,
-            x=self.domain.clip(self.data.x) if name == "symbgen" else None,
-        )
+        bias = self.target.bias if METHODS[name].needs_neurons else None
+        return method_named(name, variant or None, bias=bias, x=self.domain.clip(self.data.x))
 
     def budget(self) -> Budget:
         names = ("seeds", "global_iterations", "local_iterations", "seconds", "wanted")

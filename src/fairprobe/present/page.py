@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairprobe import search
 from fairprobe.present import figures, sentences
 from fairprobe.present.blocks import Card
 from fairprobe.present.fairness_page import fairness_page
@@ -13,17 +14,7 @@ from fairprobe.present.plots import STYLED_LAYERS, LineStyle, curve_styles
 from fairprobe.present.repair_page import repair_page
 from fairprobe.present.svg import MARK, MUTED, coloured
 
-CLASSES = {  # in fairprobe.search
-    "neuronfair": "NeuronFair",
-    "adf": "ADF",
-    "eidig": "EIDIG",
-    "aequitas": "Aequitas",
-    "symbgen": "SymbGen",
-    "themis": "Themis",
-    "random": "RandomWalk",
-}
 OWN_DATA = "...  # your own data, as it was"
-NEEDED = {"neuronfair": "layer=...", "symbgen": "x=data.x"}  # what they cannot be made without
 
 
 def page(document: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +45,7 @@ def page(document: dict[str, Any]) -> dict[str, Any]:
         "searched": sentences.searched(document),
         "phases": sentences.phases(document),
         "whose_pairs": sentences.whose_pairs(document),
-        "origin_noun": sentences.WITHOUT_SEEDS.get(document["generation"]["method"], "seed"),
+        "origin_noun": sentences.origin_noun(document),
         "origins": [sentences.origin(document, pair) for pair in document["pairs"]],
         "python": _python(document),
     }
@@ -64,6 +55,7 @@ def _inside(document: dict[str, Any]) -> dict[str, Any]:
     """What only a network has."""
     return {
         "reaction": sentences.reaction(document),
+        "led_by_neurons": sentences.is_led_by_neurons(document),
         "picture": figures.network_figure(document),
         "shades": shade_names(),
         "curves": figures.curves_figure(document),
@@ -211,23 +203,24 @@ def _kept(document: dict[str, Any]) -> str:
 
 def _method(found: dict[str, Any]) -> list[str]:
     """By name, unless something about it was changed."""
-    if found["method"] not in sentences.SEARCHES:
+    method = search.METHODS.get(found["method"])
+    if method is None:
         return [f"    method=...,  # your own: {found['method']!r}"]
     variant = [f"variant={found['variant']!r}"] if found["variant"] else []
     if not found["settings"]:
         return [f"    {argument}," for argument in (f"method={found['method']!r}", *variant)]
-    needed = [NEEDED[found["method"]]] if found["method"] in NEEDED else []
     changed = [f"{name}={value!r}" for name, value in found["settings"].items()]
-    return [
-        f"    method=fp.search.{CLASSES[found['method']]}({', '.join(needed + variant + changed)}),"
-    ]
+    call = f"{method.__name__}({', '.join([*method.required, *variant, *changed])}),"
+    if hasattr(search, method.__name__):
+        return [f"    method=fp.search.{call}"]
+    return [f"    method={call}  # from {method.__module__} import {method.__name__}"]
 
 
 def _budget(found: dict[str, Any]) -> list[str]:
-    """What the search was given; Themis needs nothing, and a method that takes no global steps
-    cannot be given any.
+    """What the search was given: nothing if the method uses no seeds, and no global steps if it
+    takes none.
     """
-    if found["method"] == "themis":
+    if not sentences.has_phases(found):
         return []
     names = [
         "seeds",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fairprobe.present.formats import count, decimal, interval, level, listed, percent, plural
+from fairprobe.search.catalogue import METHODS
 
 Status = Literal["found", "none", "constant"]
 
@@ -19,46 +20,10 @@ BLACK_BOX = (
     " would help, cannot be seen from outside."
 )
 
-# How each method searches; of a method of the user's own only the general is known. The words in
-# brackets are filled in by `searched`.
-_FROM_SEEDS = (
-    "It starts from {seeds} (seeds), moves each up to {global_steps} to a first case (global"
-    " phase), and then takes {local_steps} around it (local phase), "
-)
-SEARCHES = {
-    "neuronfair": _FROM_SEEDS + "led by the biased neurons.",
-    "adf": (
-        _FROM_SEEDS + "led by the gradient of the network’s loss to people whose decision is close."
-    ),
-    "eidig": (
-        _FROM_SEEDS + "led by the gradient of the network’s output, with a memory of earlier steps."
-    ),
-    "random": (
-        _FROM_SEEDS + "each by pure chance. It is the control that a guided method must beat."
-    ),
-    "aequitas": (
-        "It does not start from the data: it draws {seeds} at random from everything the attributes"
-        " allow{again} (global phase), and then takes {local_steps} around each case among them"
-        " (local phase). Variants “semi” and “full” learn which steps succeed."
-    ),
-    "symbgen": (
-        "It grows a small decision tree around an input, as an explanation of what the {noun} does"
-        " there, and solves for inputs on the other side of the tree’s splits. It starts from"
-        " {seeds} (seeds) and ends when its time is over or nothing new is left."
-    ),
-    "themis": (
-        "It uses no seeds and has no local phase: it draws people at random from everything the"
-        " attributes allow, until the share of them that is affected is known to within its error."
-    ),
-}
-OWN_SEARCH = (
+UNKNOWN_SEARCH = (
     "It is a method of the user’s own; how it looks is not told here. It was given {seeds} to start"
     " from (seeds)."
 )
-WITHOUT_SEEDS = {
-    "themis": "draw",
-    "aequitas": "start",
-}  # what the number of origin counts, where it is not the seed
 SCORES = (
     "causal",
     "causal_low",
@@ -171,8 +136,12 @@ def searched(document: dict[str, Any]) -> str:
         if found["global_iterations"]
         else ""
     )
-    return SEARCHES.get(found["method"], OWN_SEARCH).format(
-        seeds=plural(found["seeds"], "person", "people"),
+    seeds = plural(found["seeds"], "person", "people")
+    method = METHODS.get(found["method"])
+    if method is None:
+        return UNKNOWN_SEARCH.format(seeds=seeds)
+    return method.search_text(
+        seeds=seeds,
         global_steps=plural(found["global_iterations"], "step"),
         local_steps=plural(found["local_iterations"], "step"),
         again=again,
@@ -180,10 +149,22 @@ def searched(document: dict[str, Any]) -> str:
     )
 
 
+def is_led_by_neurons(document: dict[str, Any]) -> bool:
+    """Whether the most biased layer guided the search."""
+    method = METHODS.get(document["generation"]["method"])
+    return method is not None and method.needs_neurons
+
+
+def has_phases(found: dict[str, Any]) -> bool:
+    """Whether the search had a global and a local phase."""
+    method = METHODS.get(found["method"])
+    return method is None or method.uses_seeds
+
+
 def phases(document: dict[str, Any]) -> str:
     """How many cases came from which phase, if there are two."""
     found = document["generation"]
-    if found["method"] == "themis":
+    if not has_phases(found):
         return ""
     return (
         f": {count(found['global_idis'])} in the global and {count(found['local_idis'])} in the"
@@ -193,25 +174,30 @@ def phases(document: dict[str, Any]) -> str:
 
 def whose_pairs(document: dict[str, Any]) -> str:
     """Why the people of a pair are no records."""
-    method = document["generation"]["method"]
-    if method in WITHOUT_SEEDS:
-        how = "The search draws people at random from everything the attributes allow"
-        how += "" if method == "themis" else ", and changes them step by step"
-    elif method in SEARCHES:
+    method = METHODS.get(document["generation"]["method"])
+    if method is None:
+        how = "The search makes people up"
+    elif method.origin == "seed":
         how = "The search starts at people in the data and changes them step by step"
     else:
-        how = "The search makes people up"
+        how = "The search draws people at random from everything the attributes allow"
+        how += ", and changes them step by step" if method.uses_seeds else ""
     return f"{how}, so these are possible people, not records, and some are unlikely in life."
+
+
+def origin_noun(document: dict[str, Any]) -> str:
+    """What the number of a pair's origin counts: seeds, unless the method draws its own people."""
+    method = METHODS.get(document["generation"]["method"])
+    return "seed" if method is None else method.origin
 
 
 def origin(document: dict[str, Any], pair: dict[str, Any]) -> str:
     """Where in the search a pair comes from."""
-    method = document["generation"]["method"]
-    place = f"{WITHOUT_SEEDS.get(method, 'seed')} {pair['origin']}"
+    place = f"{origin_noun(document)} {pair['origin']}"
     return (
-        f"Found as {place}."
-        if method == "themis"
-        else f"Found in the {pair['phase']} phase, from {place}."
+        f"Found in the {pair['phase']} phase, from {place}."
+        if has_phases(document["generation"])
+        else f"Found as {place}."
     )
 
 

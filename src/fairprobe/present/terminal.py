@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairprobe.present.repair_page import changed, headline
+from fairprobe.present.sentences import has_phases
 from fairprobe.present.sentences import scores as themis_scores
 
 if TYPE_CHECKING:
@@ -102,9 +103,9 @@ def _numbers(body: dict[str, Any]) -> Table:
     variant = f", variant {found['variant']}" if found["variant"] else ""
     rows_of_accuracy = "held-out data" if model["trained_here"] else "a fifth of the data"
     phases = (
-        ""
-        if found["method"] == "themis"
-        else f" ({found['global_idis']:,} global, {found['local_idis']:,} local)"
+        f" ({found['global_idis']:,} global, {found['local_idis']:,} local)"
+        if has_phases(found)
+        else ""
     )
     rows = {
         "People in the data affected": (

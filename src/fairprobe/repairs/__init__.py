@@ -2,7 +2,7 @@
 `prove` shows what it did.
 """
 
-from fairprobe.repairs.adversarial import Adversarial
+from fairprobe.repairs.adversarial import ALFR, CFAIR, LAFTR, Adversarial
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.catalogue import (
@@ -14,6 +14,7 @@ from fairprobe.repairs.catalogue import (
     iifr,
     laftr,
     repair_named,
+    repair_names,
     retrain,
 )
 from fairprobe.repairs.counterfactual import Counterfactual
@@ -31,7 +32,10 @@ from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Measured, Proof, prove
 
 __all__ = [
+    "ALFR",
+    "CFAIR",
     "IIFR",
+    "LAFTR",
     "REPAIRS",
     "ALFRClassifier",
     "Adversarial",
@@ -55,5 +59,6 @@ __all__ = [
     "laftr",
     "prove",
     "repair_named",
+    "repair_names",
     "retrain",
 ]

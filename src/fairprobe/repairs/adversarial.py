@@ -1,10 +1,7 @@
 """ALFR, LAFTR and CFAIR: an adversary guesses the group from the last hidden layer, and the layer
 learns to give nothing away.
 
-Papers: Edwards and Storkey, "Censoring Representations with an Adversary", ICLR 2016 (ALFR);
-Madras, Creager, Pitassi and Zemel, "Learning Adversarially Fair and Transferable Representations",
-ICML 2018 (LAFTR); Zhao, Coston, Adel and Gordon, "Conditional Learning of Fair Representations",
-ICLR 2020 (CFAIR). As the IIFR paper compares them.
+As the IIFR paper compares them.
 
              the adversary                              its loss
     ALFR     one                                        cross-entropy
@@ -24,6 +21,7 @@ IIFR's penalty.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -43,6 +41,7 @@ from fairprobe.schema.domain import Domain
 
 WIDTH = 50  # neurons of the adversary's hidden layer
 EPOCHS = 20  # a game between two has no loss that says when to stop
+Kind = Literal["alfr", "laftr", "cfair"]
 REVERSALS = {"alfr": 10.0, "laftr": 10.0, "cfair": 1.0}  # μ of the IIFR paper
 OWN = float("-inf")  # stands for the strength of the kind; nobody means it
 
@@ -53,15 +52,17 @@ class Adversarial(Repair):
     of IIFR, not its training settings.
     """
 
-    kind: Literal["alfr", "laftr", "cfair"] = "alfr"
+    variants: ClassVar[Mapping[str, str]] = {"iifr": "with the penalty of IIFR"}
+    dial_means: ClassVar[str] = (
+        "μ, the weight of the reversed gradient; joined with IIFR, λ of its penalty"
+    )
+
+    kind: Kind = "alfr"
     strength: float = OWN
     speed: float = 2.0
     balanced: bool = False
     iifr: IIFR | None = None
     training: Training = field(default_factory=lambda: Training(epochs=EPOCHS, patience=None))
-    dial_means: ClassVar[str] = (
-        "μ, the weight of the reversed gradient; joined with IIFR, λ of its penalty"
-    )
 
     def __post_init__(self) -> None:
         if self.kind not in REVERSALS:
@@ -83,6 +84,14 @@ class Adversarial(Repair):
     @property
     def name(self) -> str:
         return f"{self.kind}+iifr" if self.iifr else self.kind
+
+    @classmethod
+    def create(cls, name: str, **settings: Any) -> Self:
+        """Create the adversary; with the variant "iifr", `threshold` is a setting of IIFR."""
+        if name.endswith("+iifr"):
+            own = {"threshold": settings.pop("threshold")} if "threshold" in settings else {}
+            settings = {"iifr": IIFR(**own), **settings}
+        return super().create(name, **settings)
 
     @property
     def dial_at(self) -> float:
@@ -140,6 +149,50 @@ class Adversarial(Repair):
                 for label in range(len(data.classes))
             ]
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALFR(Adversarial):
+    """One adversary."""
+
+    title: ClassVar[str] = "ALFR"
+    about: ClassVar[str] = "Hides the group from an adversary that guesses it from a hidden layer."
+    paper: ClassVar[str] = (
+        "Edwards and Storkey, Censoring Representations with an Adversary, ICLR 2016"
+    )
+
+    kind: Kind = "alfr"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LAFTR(Adversarial):
+    """One adversary to whom all groups weigh the same."""
+
+    title: ClassVar[str] = "LAFTR"
+    about: ClassVar[str] = (
+        "Hides the group from an adversary to whom all groups weigh the same, however small."
+    )
+    paper: ClassVar[str] = (
+        "Madras, Creager, Pitassi and Zemel, Learning Adversarially Fair and Transferable"
+        " Representations, ICML 2018"
+    )
+
+    kind: Kind = "laftr"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CFAIR(Adversarial):
+    """One adversary for each class."""
+
+    title: ClassVar[str] = "CFAIR"
+    about: ClassVar[str] = (
+        "Hides the group from one adversary for each class, among people of that class."
+    )
+    paper: ClassVar[str] = (
+        "Zhao, Coston, Adel and Gordon, Conditional Learning of Fair Representations, ICLR 2020"
+    )
+
+    kind: Kind = "cfair"
 
 
 class Adversary(Penalty):

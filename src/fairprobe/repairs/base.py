@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch import nn
 
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import ModelError, SettingError
+from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import Examples, Penalty, Training, is_constant, train
 
@@ -30,16 +30,24 @@ ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answe
 
 @dataclass(frozen=True, kw_only=True)
 class Repair(ABC):
-    """The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from
-    those the network has.
+    """A repair, which describes itself; its settings are the fields of a frozen dataclass.
+
+    The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from
+    those the network has. `dial` is the setting that trades accuracy for fairness, which the
+    trade-off curve turns. `variants` maps what can be joined to the name by a plus ("cfair+iifr")
+    to a few words about it.
     """
+
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    variants: ClassVar[Mapping[str, str]] = {}
+    dial: ClassVar[str] = "strength"
+    dial_means: ClassVar[str]
+    has_dial: ClassVar[bool] = True
 
     start: Literal["scratch", "fine-tune"] = "scratch"
     training: Training = field(default_factory=Training)
-    dial: ClassVar[str] = (
-        "strength"  # the setting that trades accuracy for fairness, which the trade-off curve turns
-    )
-    dial_means: ClassVar[str]
 
     def __post_init__(self) -> None:
         if self.start not in ("scratch", "fine-tune"):
@@ -58,6 +66,17 @@ class Repair(ABC):
     def name(self) -> str:
         """As the command line calls it."""
 
+    @classmethod
+    def create(cls, name: str, **settings: Any) -> Self:
+        """Create the repair of this name, which may end with a variant, with its own settings."""
+        known = [each.name for each in fields(cls)]
+        for setting in settings:
+            if setting not in known:
+                raise SettingError(
+                    f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
+                )
+        return cls(**settings)
+
     @property
     def dial_at(self) -> float:
         return float(getattr(self, self.dial))
@@ -69,6 +88,8 @@ class Repair(ABC):
 
     def dial_grid(self) -> tuple[float, ...]:
         """The settings that a trade-off curve shows, 0 (no repair) and its own among them."""
+        if not self.has_dial:
+            return (self.dial_at,)
         return tuple(
             dict.fromkeys(self.dial_at * factor for factor in (0.0, 0.03, 0.1, 0.3, 1.0, 3.0))
         )
@@ -100,6 +121,15 @@ class Repair(ABC):
         progress: OnEpoch | None,
     ) -> TorchModel:
         """Trains `network`, which begins as `start` says, in the place of `given`."""
+
+
+def check_description(repair: object) -> None:
+    """Raise TypeError unless this is a repair class that describes itself."""
+    if not (isinstance(repair, type) and issubclass(repair, Repair)):
+        raise TypeError("it must be a subclass of fairprobe.repairs.Repair")
+    for name in ("title", "about", "dial_means"):
+        if not getattr(repair, name, ""):
+            raise TypeError(f"it has no {name}")
 
 
 def learn(

@@ -23,15 +23,13 @@ from fairprobe.repairs.base import OnEpoch, Repair, learn
 class Blind(Repair):
     """Trains the network with the sensitive columns held at one value. It has no dial."""
 
-    strength: float = 1.0
+    name: ClassVar[str] = "blind"
+    title: ClassVar[str] = "Blind network"
+    about: ClassVar[str] = "Trains the network without the sensitive columns."
     dial_means: ClassVar[str] = "nothing: the network sees the sensitive attributes or it does not"
+    has_dial: ClassVar[bool] = False
 
-    @property
-    def name(self) -> str:
-        return "blind"
-
-    def dial_grid(self) -> tuple[float, ...]:
-        return (self.strength,)
+    strength: float = 1.0
 
     def train(
         self,

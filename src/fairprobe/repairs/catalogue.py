@@ -1,46 +1,35 @@
-"""The repairs by name, as the command line calls them, and as functions: `counterfactual(model,
-data, strength=20.0)`.
+"""The repairs by name, and as functions: `counterfactual(model, data, strength=20.0)`.
+`fairprobe.catalogue` lists them.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Protocol
 
+from fairprobe import catalogue
+from fairprobe.catalogue import Catalogue
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError, suggest
 from fairprobe.models import Model, TorchModel
-from fairprobe.repairs.adversarial import REVERSALS, Adversarial
 from fairprobe.repairs.base import OnEpoch, Repair
-from fairprobe.repairs.blind import Blind
-from fairprobe.repairs.counterfactual import Counterfactual
-from fairprobe.repairs.iifr import IIFR
-from fairprobe.repairs.retrain import Retrain
 
-_SIMPLE: dict[str, type[Repair]] = {
-    "counterfactual": Counterfactual,
-    "retrain": Retrain,
-    "iifr": IIFR,
-    "blind": Blind,
-}
-REPAIRS = (*_SIMPLE, *REVERSALS, *(f"{kind}+iifr" for kind in REVERSALS))
+REPAIRS: Catalogue[type[Repair]] = catalogue.REPAIRS
+
+
+def repair_names() -> list[str]:
+    """The names of all repairs, those with a variant such as "cfair+iifr" included."""
+    known = REPAIRS.all()
+    return [*known, *(f"{name}+{each}" for name in known for each in known[name].variants)]
 
 
 def repair_named(name: str, **settings: Any) -> Repair:
-    """The repair of this name with its own settings; "cfair+iifr" joins IIFR's penalty to CFAIR."""
-    if name not in REPAIRS:
-        raise SettingError(f"There is no repair '{name}'.{suggest(name, REPAIRS)}")
-    kind, _, joined = name.partition("+")
-    if kind in REVERSALS:
-        settings = {"kind": kind, **({"iifr": IIFR()} if joined else {}), **settings}
-    repair = _SIMPLE.get(kind, Adversarial)
-    known = {each.name for each in fields(repair)}
-    for setting in settings:
-        if setting not in known:
-            raise SettingError(
-                f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
-            )
-    return repair(**settings)
+    """Create the repair of this name with its own settings; "cfair+iifr" joins IIFR's penalty to
+    CFAIR.
+    """
+    kind, plus, variant = name.partition("+")
+    if kind not in REPAIRS or (plus and variant not in REPAIRS[kind].variants):
+        raise SettingError(f"There is no repair '{name}'.{suggest(name, repair_names())}")
+    return REPAIRS[kind].create(name, **settings)
 
 
 class Apply(Protocol):
@@ -58,7 +47,7 @@ class Apply(Protocol):
     ) -> TorchModel: ...
 
 
-def _function(name: str, about: str) -> Apply:
+def _function(name: str) -> Apply:
     def apply(
         model: Model,
         data: Dataset,
@@ -71,24 +60,16 @@ def _function(name: str, about: str) -> Apply:
         chosen = data if sensitive is None else data.with_sensitive(sensitive)
         return repair_named(name, **settings)(model, chosen, seed=seed, progress=progress)
 
+    repair = REPAIRS[name]
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"The network trained again {about}"
+    apply.__doc__ = f"{repair.about} Settings are those of `{repair.__name__}`."
     return apply
 
 
-counterfactual = _function(
-    "counterfactual",
-    "so that a person and their counterparts are answered alike; settings of `Counterfactual`.",
-)
-retrain = _function(
-    "retrain", "with the discriminatory instances that a search finds; settings of `Retrain`."
-)
-iifr = _function("iifr", "so that similar people are answered alike; settings of `IIFR`.")
-blind = _function("blind", "without seeing the sensitive attributes; settings of `Blind`.")
-alfr = _function(
-    "alfr", "against one adversary; settings of `Adversarial`, where `iifr=IIFR()` joins IIFR."
-)
-laftr = _function(
-    "laftr", "against one adversary to whom all groups weigh the same; settings of `Adversarial`."
-)
-cfair = _function("cfair", "against an adversary for each class; settings of `Adversarial`.")
+counterfactual = _function("counterfactual")
+retrain = _function("retrain")
+iifr = _function("iifr")
+blind = _function("blind")
+alfr = _function("alfr")
+laftr = _function("laftr")
+cfair = _function("cfair")

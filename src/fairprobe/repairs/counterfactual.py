@@ -42,11 +42,17 @@ class Counterfactual(Repair):
     any.
     """
 
-    strength: float = 20.0
-    possible: float = 1.0
+    name: ClassVar[str] = "counterfactual"
+    title: ClassVar[str] = "Counterfactual pairs"
+    about: ClassVar[str] = (
+        "Trains the network to give a person and their counterparts the same answer (recommended)."
+    )
     dial_means: ClassVar[str] = (
         "λ, the weight of the difference between a person and their counterparts"
     )
+
+    strength: float = 20.0
+    possible: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,10 +61,6 @@ class Counterfactual(Repair):
                 "The possible people for each real one must be a number of 0 or more; got"
                 f" {self.possible}."
             )
-
-    @property
-    def name(self) -> str:
-        return "counterfactual"
 
     def train(
         self,

@@ -1,8 +1,5 @@
 """IIFR: similar people shall get similar answers, whichever attributes they differ in.
 
-Paper: Y. Wang et al., "Research on Fairness in Deep Learning Models" (in Chinese), Journal of
-Software 34(9), 2023, Algorithm 2.
-
     paper           here
     x'              the nearest *other* row of the batch by cosine
     ε               `threshold`: a pair counts when its cosine is greater
@@ -36,10 +33,21 @@ from fairprobe.repairs.divergence import js_of_logits
 class IIFR(Repair):
     """λ is `strength`, ε is `threshold`."""
 
+    name: ClassVar[str] = "iifr"
+    title: ClassVar[str] = "IIFR"
+    about: ClassVar[str] = (
+        "Trains the network to give similar people similar answers, whichever attributes they"
+        " differ in."
+    )
+    paper: ClassVar[str] = (
+        "Wang et al., Research on Fairness in Deep Learning Models (in Chinese), Journal of"
+        " Software 34(9), 2023, Algorithm 2"
+    )
+    dial_means: ClassVar[str] = "λ, the weight of the difference between similar people"
+
     strength: float = 1.0
     threshold: float = 0.8
     raw: bool = False
-    dial_means: ClassVar[str] = "λ, the weight of the difference between similar people"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,10 +55,6 @@ class IIFR(Repair):
             raise SettingError(
                 f"The threshold of IIFR is a cosine, from -1 to 1; got {self.threshold}."
             )
-
-    @property
-    def name(self) -> str:
-        return "iifr"
 
     def train(
         self,

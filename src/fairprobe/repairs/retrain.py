@@ -38,7 +38,7 @@ from fairprobe.repairs.points import with_copies
 from fairprobe.repairs.vote import vote
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, choose_seeds, search
-from fairprobe.search.catalogue import check_method, method_named
+from fairprobe.search.catalogue import METHODS, check_method, method_named
 
 Labels = Literal["soft", "vote", "seed"]
 
@@ -52,6 +52,16 @@ class Retrain(Repair):
     that are alike.
     """
 
+    name: ClassVar[str] = "retrain"
+    title: ClassVar[str] = "Retraining with findings"
+    about: ClassVar[str] = "Adds the people that a search finds to the training data."
+    paper: ClassVar[str] = (
+        "NeuronFair (Zheng et al., ICSE 2022), table 7; labels by vote: EIDIG (Zhang et al., ISSTA"
+        " 2021)"
+    )
+    dial: ClassVar[str] = "share"
+    dial_means: ClassVar[str] = "the share of the IDIs found that join the training data"
+
     share: float = 0.1
     most: int = 30_000
     labels: Labels = "soft"
@@ -61,8 +71,6 @@ class Retrain(Repair):
     method: str = "neuronfair"
     variant: str | None = None
     budget: Budget = field(default_factory=lambda: Budget(seeds=5000, local_iterations=100))
-    dial: ClassVar[str] = "share"
-    dial_means: ClassVar[str] = "the share of the IDIs found that join the training data"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,10 +89,6 @@ class Retrain(Repair):
                 f"Retraining needs at least one row and one round; got {self.most} and"
                 f" {self.rounds}."
             )
-
-    @property
-    def name(self) -> str:
-        return "retrain"
 
     def dial_grid(self) -> tuple[float, ...]:
         """Downwards from its own, because more than `most` rows are never added."""
@@ -162,7 +166,7 @@ class Retrain(Repair):
         with one_thread():
             bias = (
                 neuron_bias(domain, model, x[domain.comparable(x)])
-                if self.method == "neuronfair"
+                if METHODS[self.method].needs_neurons
                 else None
             )
             method = method_named(self.method, self.variant, bias=bias, x=domain.clip(x))

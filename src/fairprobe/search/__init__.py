@@ -1,24 +1,22 @@
 """Searching a network for people it discriminates against."""
 
 from fairprobe.search.budget import Budget, Progress
+from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import search
-from fairprobe.search.methods import (
-    ADF,
-    EIDIG,
-    Aequitas,
-    Explorer,
-    Method,
-    NeuronFair,
-    RandomWalk,
-    SymbGen,
-    Themis,
-    TwoPhase,
-)
+from fairprobe.search.methods.adf import ADF
+from fairprobe.search.methods.aequitas import Aequitas
+from fairprobe.search.methods.base import Explorer, Method, TwoPhase
+from fairprobe.search.methods.eidig import EIDIG
+from fairprobe.search.methods.neuronfair import NeuronFair
+from fairprobe.search.methods.random_walk import RandomWalk
+from fairprobe.search.methods.symbgen import SymbGen
+from fairprobe.search.methods.themis import Themis
 from fairprobe.search.seeds import choose_seeds
 
 __all__ = [
     "ADF",
     "EIDIG",
+    "METHODS",
     "Aequitas",
     "Budget",
     "Explorer",
@@ -30,5 +28,6 @@ __all__ = [
     "Themis",
     "TwoPhase",
     "choose_seeds",
+    "method_named",
     "search",
 ]

@@ -24,6 +24,7 @@ from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.models import Encoder, Model, TorchModel, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
+from fairprobe.search.catalogue import black_box_methods
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
@@ -95,7 +96,7 @@ def require_white_box(method: Method, model: Model) -> None:
         raise ModelError(
             f"The method '{method.name}' looks inside the network and needs a TorchModel; a black"
             " box was given. Wrap the nn.Module in fairprobe.TorchModel, or choose a method that"
-            " only asks: aequitas, symbgen, themis or random."
+            f" only asks: {black_box_methods()}."
         )
 
 

@@ -1,7 +1,5 @@
 """ADF: towards the decision boundary, where both rows of a pair agree on the way.
 
-Zhang et al., "White-box Fairness Testing through Adversarial Sampling", ICSE 2020.
-
     paper                       here
     ∇J(x), J the cross-entropy to the network's own label     `_gradients`
     global: sign(∇_x) where sign(∇_x) = sign(∇_x')              `global_step`
@@ -20,6 +18,7 @@ Deliberate choices:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -30,10 +29,16 @@ from torch import Tensor
 from fairprobe.arrays import Rows
 from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+from fairprobe.search.methods.base import (
+    FROM_SEEDS,
+    Miss,
+    TwoPhase,
+    Walkers,
+    World,
+    check_variant,
+)
 
 Variant = Literal["seed", "walk"]
-VARIANTS: dict[Variant, Miss] = {"seed": "back to start", "walk": "walk"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,21 @@ class ADF(TwoPhase):
     """Adversarial discrimination finder."""
 
     name: ClassVar[str] = "adf"
+    title: ClassVar[str] = "ADF"
+    about: ClassVar[str] = (
+        "Follows the gradient of the network's loss towards the decision boundary, where a person"
+        " and their counterpart agree on the way."
+    )
+    paper: ClassVar[str] = (
+        "Zhang et al., White-box Fairness Testing through Adversarial Sampling, ICSE 2020"
+    )
+    variants: ClassVar[Mapping[str, str]] = {
+        "seed": "returns to the first finding after a miss",
+        "walk": "as the authors' code: accepts a miss with probability 1/e",
+    }
+    report_text: ClassVar[str] = (
+        FROM_SEEDS + "led by the gradient of the network’s loss to people whose decision is close."
+    )
     needs_gradients: ClassVar[bool] = True
 
     variant: Variant = "seed"
@@ -50,11 +70,11 @@ class ADF(TwoPhase):
     exact: bool = False
 
     def __post_init__(self) -> None:
-        check_variant(self, VARIANTS)
+        check_variant(self)
 
     @property
     def on_miss(self) -> Miss:
-        return VARIANTS[self.variant]
+        return "walk" if self.variant == "walk" else "back to start"
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         return world.moves.agree(

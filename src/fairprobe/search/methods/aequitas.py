@@ -1,7 +1,5 @@
 """Aequitas: uniform draws, then a walk whose chances learn from what succeeded.
 
-Udeshi, Arora and Chattopadhyay, "Automated Directed Fairness Testing", ASE 2018.
-
     paper                       here
     global search               one uniform draw of the domain for each seed (with more global
                                 iterations: until it is an IDI)
@@ -24,6 +22,7 @@ Deliberate choices:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -35,7 +34,6 @@ from fairprobe.search.chances import draw
 from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
 
 Variant = Literal["full", "semi", "random"]
-VARIANTS: tuple[Variant, ...] = ("full", "semi", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,25 @@ class Aequitas(TwoPhase):
     """Directed fairness testing of a black box."""
 
     name: ClassVar[str] = "aequitas"
+    title: ClassVar[str] = "Aequitas"
+    about: ClassVar[str] = (
+        "Draws people from everything the attributes allow, and walks around its findings with"
+        " chances that learn which steps succeed."
+    )
+    paper: ClassVar[str] = (
+        "Udeshi, Arora and Chattopadhyay, Automated Directed Fairness Testing, ASE 2018"
+    )
+    variants: ClassVar[Mapping[str, str]] = {
+        "full": "learns which attribute to change and in which direction",
+        "semi": "learns the direction only",
+        "random": "learns nothing",
+    }
+    report_text: ClassVar[str] = (
+        "It does not start from the data: it draws {seeds} at random from everything the attributes"
+        " allow{again} (global phase), and then takes {local_steps} around each case among them"
+        " (local phase). Variants “semi” and “full” learn which steps succeed."
+    )
+    origin: ClassVar[str] = "start"
 
     variant: Variant = "full"
     global_iterations: int = 0
@@ -51,7 +68,7 @@ class Aequitas(TwoPhase):
     learning: float = 0.001
 
     def __post_init__(self) -> None:
-        check_variant(self, VARIANTS)
+        check_variant(self)
         if not 0 <= self.learning <= 1:
             raise SettingError(
                 "What Aequitas learns from a step must lie between 0 and 1, such as 0.001; got"

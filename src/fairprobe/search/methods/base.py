@@ -9,20 +9,27 @@ queue) proposes rows and is told what the judge says of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
+from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model
 from fairprobe.schema.domain import Domain
 from fairprobe.search.moves import Moves
 
 Miss = Literal["go on", "back to last", "back to start", "walk"]
+
+REPORT_WORDS = ("seeds", "global_steps", "local_steps", "again", "noun")
+FROM_SEEDS = (
+    "It starts from {seeds} (seeds), moves each up to {global_steps} to a first case (global"
+    " phase), and then takes {local_steps} around it (local phase), "
+)
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,25 @@ class Walkers:
 
 
 class Method(ABC):
-    """A search method: its numbers are the fields of a frozen dataclass with the paper's values."""
+    """A search method, which describes itself; its settings are the fields of a frozen dataclass,
+    with the paper's values as defaults.
+
+    `variants` maps each variant to a few words about it, the default first. `report_text` says in
+    the report how the method searches; it may use {seeds}, {global_steps}, {local_steps}, {again}
+    and {noun}. `origin` names what the number in the findings' column "origin" counts.
+    `required` are the arguments, as Python code, without which the class cannot be created.
+    """
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    variants: ClassVar[Mapping[str, str]] = {}
+    report_text: ClassVar[str] = "It was given {seeds} to start from (seeds)."
+    origin: ClassVar[str] = "seed"
+    required: ClassVar[tuple[str, ...]] = ()
     needs_gradients: ClassVar[bool] = False
+    needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
     uses_seeds: ClassVar[bool] = True
     variant: str = ""
     global_iterations: int = 0
@@ -88,17 +110,40 @@ class Method(ABC):
     step: float = 1.0
     seconds: float | None = None
 
+    @classmethod
+    def create(cls, *, bias: NeuronBias | None, x: Rows | None, **settings: Any) -> Self:
+        """Create the method for a search. `bias` is the interpretation of the network, `x` the
+        people in the data, for methods that use them.
+        """
+        del bias, x
+        return cls(**settings)
+
     def scores(self, world: World) -> dict[str, float]:
         """What the method measured on its way, by name."""
         del world
         return {}
 
+    @classmethod
+    def search_text(cls, **values: str) -> str:
+        """`report_text` with its words in brackets filled in."""
+        return cls.report_text.format_map({**dict.fromkeys(REPORT_WORDS, ""), **values})
 
-def check_variant(method: Method, variants: Iterable[str]) -> None:
-    """Refuses a variant that the method does not have."""
-    if method.variant not in (known := list(variants)):
+
+def check_description(method: object) -> None:
+    """Raise TypeError unless this is a method class that describes itself."""
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        raise TypeError("it must be a subclass of fairprobe.search.TwoPhase or Explorer")
+    for name in ("title", "about"):
+        if not getattr(method, name):
+            raise TypeError(f"it has no {name}")
+    method.search_text()
+
+
+def check_variant(method: Method) -> None:
+    """Raise SettingError for a variant that the method does not have."""
+    if method.variant not in method.variants:
         raise SettingError(
-            f"The variant of '{method.name}' must be one of {', '.join(known)}; got"
+            f"The variant of '{method.name}' must be one of {', '.join(method.variants)}; got"
             f" '{method.variant}'."
         )
 

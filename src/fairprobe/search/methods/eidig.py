@@ -1,7 +1,5 @@
 """EIDIG: ADF with momentum, and gradients that are asked for seldom.
 
-Zhang, Zhang and Zhang, "Efficient White-Box Fairness Testing through Gradient Search", ISSTA 2021.
-
     paper                       here
     ∇f(x), f the probability of the predicted class            `_gradients`
     μ = 0.5, for x and x' apart                                `momentum`
@@ -22,8 +20,8 @@ Deliberate choices:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -34,10 +32,16 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+from fairprobe.search.methods.base import (
+    FROM_SEEDS,
+    Miss,
+    TwoPhase,
+    Walkers,
+    World,
+    check_variant,
+)
 
 Variant = Literal["5", "inf"]
-VARIANTS: dict[Variant, float] = {"5": 5, "inf": inf}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,21 @@ class EIDIG(TwoPhase):
     """Efficient individual discriminatory instances generator."""
 
     name: ClassVar[str] = "eidig"
+    title: ClassVar[str] = "EIDIG"
+    about: ClassVar[str] = (
+        "Follows the gradient of the network's output with momentum, and computes gradients seldom."
+    )
+    paper: ClassVar[str] = (
+        "Zhang, Zhang and Zhang, Efficient White-Box Fairness Testing through Gradient Search,"
+        " ISSTA 2021"
+    )
+    variants: ClassVar[Mapping[str, str]] = {
+        "5": "computes the gradient anew after five successes of the local phase",
+        "inf": "computes the gradient once for the whole local phase",
+    }
+    report_text: ClassVar[str] = (
+        FROM_SEEDS + "led by the gradient of the network’s output, with a memory of earlier steps."
+    )
     needs_gradients: ClassVar[bool] = True
 
     variant: Variant = "5"
@@ -55,7 +74,7 @@ class EIDIG(TwoPhase):
     exact: bool = False
 
     def __post_init__(self) -> None:
-        check_variant(self, VARIANTS)
+        check_variant(self)
         if not 0 <= self.momentum < 1:
             raise SettingError(
                 f"The momentum of EIDIG must lie between 0 and 1, such as 0.5; got {self.momentum}."
@@ -84,9 +103,7 @@ class EIDIG(TwoPhase):
         successes = walkers.memory.setdefault("successes", np.zeros(len(walkers), dtype=np.int64))
         successes += walkers.hit
         stale = (
-            successes >= VARIANTS[self.variant]
-            if walkers.step
-            else np.ones(len(walkers), dtype=bool)
+            successes >= float(self.variant) if walkers.step else np.ones(len(walkers), dtype=bool)
         )
         if stale.any():
             gradients = self._gradients(world, walkers.x[stale], walkers.x_other[stale])

@@ -1,9 +1,6 @@
 """NeuronFair's generation: push a row to where the biased neurons tell it and its counterpart apart
 (Algorithms 2 and 3).
 
-Zheng et al., "NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron
-Identification", ICSE 2022.
-
     paper                       here
     J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `_gradients`, which only needs its derivative
                                 by a_k(x); ascended
@@ -26,22 +23,30 @@ Deliberate choices (each a named option or explained here):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.errors import SettingError
-from fairprobe.interpret import LayerBias
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+from fairprobe.search.methods.base import (
+    FROM_SEEDS,
+    Miss,
+    TwoPhase,
+    Walkers,
+    World,
+    check_variant,
+)
 
 Variant = Literal["revert", "walk", "paper"]
-VARIANTS: dict[Variant, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
+ON_MISS: dict[Variant, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
 
 SMALLEST_ACTIVATION = 1e-8
 
@@ -51,7 +56,24 @@ class NeuronFair(TwoPhase):
     """NeuronFair around the biased neurons of `layer`."""
 
     name: ClassVar[str] = "neuronfair"
+    title: ClassVar[str] = "NeuronFair"
+    about: ClassVar[str] = (
+        "Pushes people to where the neurons that react to the sensitive attributes tell them and"
+        " their counterparts apart."
+    )
+    paper: ClassVar[str] = (
+        "Zheng et al., NeuronFair: Interpretable White-Box Fairness Testing through Biased Neuron"
+        " Identification, ICSE 2022"
+    )
+    variants: ClassVar[Mapping[str, str]] = {
+        "revert": "returns to the last finding after a miss; finds most",
+        "walk": "as the authors' code: accepts a miss with probability 1/e",
+        "paper": "as printed: several attributes move at once, with momentum",
+    }
+    report_text: ClassVar[str] = FROM_SEEDS + "led by the biased neurons."
+    required: ClassVar[tuple[str, ...]] = ("layer=...",)
     needs_gradients: ClassVar[bool] = True
+    needs_neurons: ClassVar[bool] = True
 
     layer: LayerBias
     variant: Variant = "revert"
@@ -65,7 +87,7 @@ class NeuronFair(TwoPhase):
     random_share: float = 0.05
 
     def __post_init__(self) -> None:
-        check_variant(self, VARIANTS)
+        check_variant(self)
         if min(self.global_redraw, self.local_redraw) < 1:
             raise SettingError(
                 f"Random neurons are redrawn every 1 or more steps; got {self.global_redraw} and"
@@ -76,9 +98,20 @@ class NeuronFair(TwoPhase):
                 f"The share of random neurons must lie between 0 and 1; got {self.random_share}."
             )
 
+    @classmethod
+    def create(cls, *, bias: NeuronBias | None, x: Rows | None, **settings: Any) -> Self:
+        """Create NeuronFair for the layer that reacts most."""
+        del x
+        if bias is None:
+            raise ModelError(
+                "NeuronFair pushes biased neurons and needs the interpretation of a network; see"
+                " fairprobe.neuron_bias."
+            )
+        return cls(layer=bias.most_biased, **settings)
+
     @property
     def on_miss(self) -> Miss:
-        return VARIANTS[self.variant]
+        return ON_MISS[self.variant]
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         self._draw_watched(walkers, self.global_redraw, rng)

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World
+from fairprobe.search.methods.base import FROM_SEEDS, Miss, TwoPhase, Walkers, World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,11 @@ class RandomWalk(TwoPhase):
     """Steps that know nothing."""
 
     name: ClassVar[str] = "random"
+    title: ClassVar[str] = "Random walk"
+    about: ClassVar[str] = "The control: takes every step by chance; a guided method must beat it."
+    report_text: ClassVar[str] = (
+        FROM_SEEDS + "each by pure chance. It is the control that a guided method must beat."
+    )
 
     global_iterations: int = 40
     local_iterations: int = 1000

@@ -1,9 +1,6 @@
 """SymbGen: explain the model around an input by a decision tree, and let a solver find somebody on
 the other side of its branches.
 
-Aggarwal, Lohia, Nagar, Dey and Saha, "Black Box Fairness Testing of Machine Learning Models",
-ESEC/FSE 2019.
-
     paper                   here
     LIME + decision tree    `path_of` a tree grown on `samples` rows drawn from the marginals of
                             `x`, labelled by the model
@@ -38,12 +35,13 @@ from bisect import insort
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.errors import SettingError
+from fairprobe.errors import DataError, SettingError
+from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict
 from fairprobe.schema.domain import Domain
 from fairprobe.search.methods.base import Explorer, Proposal, World
@@ -71,6 +69,21 @@ class SymbGen(Explorer):
     """
 
     name: ClassVar[str] = "symbgen"
+    title: ClassVar[str] = "SymbGen"
+    about: ClassVar[str] = (
+        "Explains the model around a person by a decision tree, and lets a solver find people on"
+        " the other side of its branches."
+    )
+    paper: ClassVar[str] = (
+        "Aggarwal, Lohia, Nagar, Dey and Saha, Black Box Fairness Testing of Machine Learning"
+        " Models, ESEC/FSE 2019"
+    )
+    report_text: ClassVar[str] = (
+        "It grows a small decision tree around an input, as an explanation of what the {noun} does"
+        " there, and solves for inputs on the other side of the tree’s splits. It starts from"
+        " {seeds} (seeds) and ends when its time is over or nothing new is left."
+    )
+    required: ClassVar[tuple[str, ...]] = ("x=data.x",)
 
     x: Rows = field(repr=False, compare=False)
     samples: int = 5000
@@ -106,6 +119,16 @@ class SymbGen(Explorer):
                 "The seconds of SymbGen must be more than 0, or None for no limit; got"
                 f" {self.seconds}."
             )
+
+    @classmethod
+    def create(cls, *, bias: NeuronBias | None, x: Rows | None, **settings: Any) -> Self:
+        """Create SymbGen for the people in the data."""
+        del bias
+        if x is None:
+            raise DataError(
+                "SymbGen draws people with the values of the training data; give its rows as x."
+            )
+        return cls(x=x, **settings)
 
     def propose(
         self, world: World, seeds: Rows, rng: np.random.Generator

@@ -1,7 +1,5 @@
 """Themis: uniform draws, and how often they are discriminatory, with a bound.
 
-Galhotra, Brun and Meliou, "Fairness Testing: Testing Software for Discrimination", ESEC/FSE 2017.
-
     paper                       here
     causal discrimination score `causal`: the share of uniform instances whose label changes with
     the sensitive attributes alone
@@ -44,6 +42,20 @@ class Themis(Explorer):
     """Random testing of a black box, until the score is known to within `error`."""
 
     name: ClassVar[str] = "themis"
+    title: ClassVar[str] = "Themis"
+    about: ClassVar[str] = (
+        "Draws people at random until the share of them that is affected is known to within an"
+        " error."
+    )
+    paper: ClassVar[str] = (
+        "Galhotra, Brun and Meliou, Fairness Testing: Testing Software for Discrimination,"
+        " ESEC/FSE 2017"
+    )
+    report_text: ClassVar[str] = (
+        "It uses no seeds and has no local phase: it draws people at random from everything the"
+        " attributes allow, until the share of them that is affected is known to within its error."
+    )
+    origin: ClassVar[str] = "draw"
     uses_seeds: ClassVar[bool] = False
 
     error: float = 0.002

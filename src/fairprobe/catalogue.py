@@ -1,0 +1,139 @@
+"""What can be chosen by name: fairprobe's own parts, one line each, and those that installed
+packages add through entry points.
+
+A part (a search method, a repair) describes itself: it has a `name`, a `title`, one sentence
+`about` it and more, declared beside its code. The command line, the reports and the documentation
+are generated from that. A package adds a part with, for instance,
+
+    [project.entry-points."fairprobe.methods"]
+    greedy = "my_package.greedy:Greedy"
+
+Names are known without importing anything. A part is imported when it is first used or listed.
+Where a package registers the name of one of fairprobe's own parts, fairprobe's own is used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from fairprobe.errors import SettingError, suggest
+
+Part = TypeVar("Part")
+
+
+class PluginWarning(UserWarning):
+    """An installed package registers a part that cannot be used."""
+
+
+class Catalogue(Generic[Part]):
+    """The parts of one kind, called `noun` in messages. `own` maps names to "module:attribute";
+    installed packages add theirs in the entry-point `group`. `check`, a "module:function", raises
+    TypeError for a part that does not describe itself.
+    """
+
+    def __init__(self, group: str, noun: str, *, check: str, own: Mapping[str, str]) -> None:
+        self.group, self.noun, self.own = group, noun, own
+        self._check = check
+        self._loaded: dict[str, Part] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """The names: fairprobe's own in their order, then the plug-ins' in alphabetical order."""
+        yield from self.own
+        yield from sorted(self._plugins)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self._plugins
+
+    def __getitem__(self, name: str) -> Part:
+        """Load a part; raise SettingError if there is none of that name or it cannot be used."""
+        if name not in self._loaded:
+            if name in self.own:
+                self._loaded[name] = _load(self.own[name])
+            elif name in self._plugins:
+                self._loaded[name] = self._load_plugin(self._plugins[name])
+            else:
+                raise SettingError(f"There is no {self.noun} '{name}'.{suggest(name, self)}")
+        return self._loaded[name]
+
+    def get(self, name: str) -> Part | None:
+        """Load a part; return None if it is unknown or cannot be used."""
+        try:
+            return self[name]
+        except SettingError:
+            return None
+
+    def all(self) -> dict[str, Part]:
+        """Load every part; warn about those that cannot be used, and leave them out."""
+        parts = {}
+        for name in self:
+            try:
+                parts[name] = self[name]
+            except SettingError as error:
+                warnings.warn(str(error), PluginWarning, stacklevel=2)
+        return parts
+
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return {
+            entry.name: entry
+            for entry in entry_points(group=self.group)
+            if entry.name not in self.own
+        }
+
+    def _load_plugin(self, entry: EntryPoint) -> Part:
+        try:
+            part: Part = entry.load()
+            _load(self._check)(part)
+            _check_name(part, entry.name)
+        except Exception as error:  # anything can go wrong in another's package
+            package = entry.dist.name if entry.dist else entry.module
+            raise SettingError(
+                f"The {self.noun} '{entry.name}' of the package '{package}' cannot be used:"
+                f" {type(error).__name__}: {error}. Update or uninstall the package."
+            ) from error
+        return part
+
+
+def _check_name(part: object, registered: str) -> None:
+    if (name := getattr(part, "name", None)) != registered:
+        raise TypeError(f"its name is {name!r}, and it is registered as {registered!r}")
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+METHODS: Catalogue[Any] = Catalogue(
+    "fairprobe.methods",
+    "method",
+    check="fairprobe.search.methods.base:check_description",
+    own={
+        "neuronfair": "fairprobe.search.methods.neuronfair:NeuronFair",
+        "adf": "fairprobe.search.methods.adf:ADF",
+        "eidig": "fairprobe.search.methods.eidig:EIDIG",
+        "aequitas": "fairprobe.search.methods.aequitas:Aequitas",
+        "symbgen": "fairprobe.search.methods.symbgen:SymbGen",
+        "themis": "fairprobe.search.methods.themis:Themis",
+        "random": "fairprobe.search.methods.random_walk:RandomWalk",
+    },
+)
+REPAIRS: Catalogue[Any] = Catalogue(
+    "fairprobe.repairs",
+    "repair",
+    check="fairprobe.repairs.base:check_description",
+    own={
+        "counterfactual": "fairprobe.repairs.counterfactual:Counterfactual",
+        "retrain": "fairprobe.repairs.retrain:Retrain",
+        "iifr": "fairprobe.repairs.iifr:IIFR",
+        "blind": "fairprobe.repairs.blind:Blind",
+        "alfr": "fairprobe.repairs.adversarial:ALFR",
+        "laftr": "fairprobe.repairs.adversarial:LAFTR",
+        "cfair": "fairprobe.repairs.adversarial:CFAIR",
+    },
+)

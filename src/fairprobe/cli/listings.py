@@ -1,0 +1,52 @@
+"""`fairprobe methods` and `fairprobe repairs`: what can be chosen by name, plug-ins included."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from fairprobe.cli.common import app, kindly, output
+
+if TYPE_CHECKING:
+    from fairprobe.present.listings import Listing
+
+Form = Literal["table", "markdown", "json"]
+FormOption = Annotated[
+    Form, typer.Option("--format", help="A table for the terminal, markdown, or json.")
+]
+
+
+@app.command()
+def methods(form: FormOption = "table") -> None:
+    """List the search methods, with what each needs and its variants.
+
+    The names are for the option --method of 'fairprobe audit'.
+    """
+    with kindly():
+        from fairprobe.present import listings
+
+        _print(listings.methods(), form)
+
+
+@app.command()
+def repairs(form: FormOption = "table") -> None:
+    """List the repairs, with their strength and variants.
+
+    The names are for the option --with of 'fairprobe repair'.
+    """
+    with kindly():
+        from fairprobe.present import listings
+
+        _print(listings.repairs(), form)
+
+
+def _print(listing: Listing, form: Form) -> None:
+    if form == "json":
+        sys.stdout.write(json.dumps(listing.to_dicts(), indent=1, ensure_ascii=False) + "\n")
+    elif form == "markdown":
+        sys.stdout.write(listing.markdown())
+    else:
+        output.print(listing.terminal())
