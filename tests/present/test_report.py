@@ -36,6 +36,7 @@ from tests.present.test_report_documents import (
     nothing_found,
     refused,
     repaired,
+    searched_by,
     themis,
     three_attributes,
     without_pairs,
@@ -485,8 +486,7 @@ def test_a_black_box_has_no_neurons_no_network_and_says_so() -> None:
 
 @pytest.mark.parametrize("method", VARIANTS)
 def test_every_method_is_told_in_a_sentence_without_gaps(method: str) -> None:
-    body = document()
-    body["generation"] |= {"method": method}
+    body = searched_by(document(), method=method)
     said = sentences.searched(body)
     assert "{" not in said
     assert said.endswith(".")
@@ -496,9 +496,7 @@ def test_every_method_is_told_in_a_sentence_without_gaps(method: str) -> None:
 
 
 def test_a_method_of_the_users_own_is_told_in_general_words() -> None:
-    body = document()
-    body["generation"] |= {"method": "mine"}
-    page = read(body)
+    page = read(searched_by(document(), method="mine"))
     assert "a method of the user’s own" in page.text
     assert "method=...,  # your own: 'mine'" in page.code[-1]
     compile(page.code[-1], "the lines that repeat the audit", "exec")
@@ -584,9 +582,7 @@ REPEATED: dict[str, tuple[Document, str]] = {
 @pytest.mark.parametrize("what", REPEATED)
 def test_the_lines_that_repeat_the_audit_name_its_method(what: str) -> None:
     changes, lines = REPEATED[what]
-    body = document()
-    body["generation"] |= changes
-    code = read(body).code[-1]
+    code = read(searched_by(document(), **changes)).code[-1]
     assert lines in code
     compile(code, "the lines that repeat the audit", "exec")
 

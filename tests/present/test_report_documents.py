@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
+
+from fairprobe.audits.document import describe_method
+from fairprobe.documents import to_dict
+from fairprobe.findings import Generation
+from fairprobe.search import METHODS
 
 Document = dict[str, Any]
 
@@ -238,7 +244,7 @@ def document() -> Document:
         layer("hidden1", [0.0, 0.07, 0.15, 0.3, 0.01, 0.2, 0.02, 0.0], 0.2),
         layer("hidden2", [0.0, 0.45, 0.25, 0.22], 0.255),
     )
-    return {
+    body = {
         "format": 5,
         "kind": "table",
         "created": "2026-11-15T23:11:38+00:00",
@@ -299,6 +305,7 @@ def document() -> Document:
         },
         "generation": {
             "method": "neuronfair",
+            "description": None,
             "variant": "revert",
             "settings": {},
             "seeds": 1000,
@@ -348,6 +355,20 @@ def document() -> Document:
         ],
         "command": "fairprobe audit adult --sensitive gender",
     }
+    return searched_by(body)
+
+
+def searched_by(body: Document, **changes: Any) -> Document:
+    """The same document after another search, with what its method says about itself."""
+    found = body["generation"]
+    found |= changes
+    known = {each.name for each in fields(Generation)}
+    generation = Generation(**{name: value for name, value in found.items() if name in known})
+    method = METHODS.get(found["method"])
+    noun = "model" if body["interpretation"] is None else "network"
+    about = describe_method(method, generation, noun) if method else None
+    found["description"] = None if about is None else to_dict(about)
+    return body
 
 
 def nothing_found() -> Document:
@@ -512,7 +533,7 @@ def black_box() -> Document:
         "trained_here": False,
     }
     body["interpretation"] = None
-    body["generation"] |= {"method": "aequitas", "variant": "full", "global_iterations": 0}
+    searched_by(body, method="aequitas", variant="full", global_iterations=0)
     del body["command"]
     return body | {
         "verdict": (
@@ -533,16 +554,16 @@ def themis() -> Document:
         "group_low": 0.1,
         "group_high": 0.15,
     }
-    body["generation"] |= {
-        "method": "themis",
-        "variant": "",
-        "settings": {"error": 0.02},
-        "global_idis": body["generation"]["idis"],
-        "local_idis": 0,
-        "local_iterations": 0,
-        "scores": scores | {"confidence": 0.99, "error": 0.02, "draws": 131072},
-    }
-    return body
+    return searched_by(
+        body,
+        method="themis",
+        variant="",
+        settings={"error": 0.02},
+        global_idis=body["generation"]["idis"],
+        local_idis=0,
+        local_iterations=0,
+        scores=scores | {"confidence": 0.99, "error": 0.02, "draws": 131072},
+    )
 
 
 def without_pairs() -> Document:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fairprobe import search
 from fairprobe.audits.models import name_of
 from fairprobe.audits.words import notes, verdict
 from fairprobe.documents import (
@@ -26,6 +27,7 @@ from fairprobe.documents import (
     Layer,
     LayerSize,
     Measured,
+    MethodDescription,
     ModelDocument,
     NamedIfr,
     OtherAttribute,
@@ -45,11 +47,13 @@ from fairprobe.documents import (
     TradeoffPoint,
     to_dict,
 )
+from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
 from fairprobe.metrics import IFR, Divided, Estimate, Group, Pair, Rate, gsr, ms_per_1000_idis
 from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.models import About, TorchModel
 from fairprobe.networks import DenseNetwork
+from fairprobe.present.formats import plural
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.verdict import Measured as MeasuredNetwork
 from fairprobe.repairs.verdict import Point, Proof
@@ -228,6 +232,9 @@ def _generation(audit: Audit) -> Search:
     first = audit.findings.count("global")
     return Search(
         method=how.method,
+        description=describe_method(
+            type(audit.method), how, "model" if audit.interpretation is None else "network"
+        ),
         variant=how.variant,
         settings=_changed_settings(audit.method),
         seeds=how.seeds,
@@ -247,6 +254,30 @@ def _generation(audit: Audit) -> Search:
         wall_ms_per_1000_idis=ms_per_1000_idis(how.wall_seconds, idis),
         cpu_ms_per_1000_idis=ms_per_1000_idis(how.cpu_seconds, idis),
         scores={name: finite(score) for name, score in how.scores.items()},
+    )
+
+
+def describe_method(method: type[Method], how: Generation, noun: str) -> MethodDescription | None:
+    """What the method says about itself; None for a user's own that says nothing."""
+    if not method.title:
+        return None
+    again = f", each up to {plural(how.global_iterations, 'time')} again until it is a case"
+    room = "fp.search" if hasattr(search, method.__name__) else method.__module__
+    return MethodDescription(
+        title=method.title,
+        about=method.about,
+        how=method.search_text(
+            seeds=plural(how.seeds, "person", "people"),
+            global_steps=plural(how.global_iterations, "step"),
+            local_steps=plural(how.local_iterations, "step"),
+            again=again if how.global_iterations else "",
+            noun=noun,
+        ),
+        origin=method.origin,
+        uses_seeds=method.uses_seeds,
+        needs_neurons=method.needs_neurons,
+        created_by=f"{room}.{method.__qualname__}",
+        required=list(method.required),
     )
 
 

@@ -163,10 +163,28 @@ class Interpretation(Document, frozen=True, kw_only=True):
         return next(layer for layer in self.layers if layer.name == self.most_biased)
 
 
+class MethodDescription(Document, frozen=True, kw_only=True):
+    """What a search method says about itself. `how` tells how it searched, `origin` what the number
+    of a pair's origin counts, `created_by` and `required` how to create it again in Python.
+    """
+
+    title: str
+    about: str
+    how: str
+    origin: str
+    uses_seeds: bool
+    needs_neurons: bool
+    created_by: str
+    required: list[str]
+
+
 class Search(Document, frozen=True, kw_only=True):
-    """What the search was given, what it found, and what it cost."""
+    """What the search was given, what it found, and what it cost. A user's own method need not
+    describe itself.
+    """
 
     method: str
+    description: MethodDescription | None = None
     variant: str
     settings: Settings
     seeds: Count

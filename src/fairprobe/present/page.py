@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from fairprobe import search
+from fairprobe.catalogue import METHODS
 from fairprobe.present import figures, sentences
 from fairprobe.present.blocks import Card
 from fairprobe.present.fairness_page import fairness_page
@@ -14,6 +15,7 @@ from fairprobe.present.plots import STYLED_LAYERS, LineStyle, curve_styles
 from fairprobe.present.repair_page import repair_page
 from fairprobe.present.svg import MARK, MUTED, coloured
 
+_ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # of a document nothing else becomes Python
 OWN_DATA = "...  # your own data, as it was"
 
 
@@ -203,17 +205,17 @@ def _kept(document: dict[str, Any]) -> str:
 
 def _method(found: dict[str, Any]) -> list[str]:
     """By name, unless something about it was changed."""
-    method = search.METHODS.get(found["method"])
-    if method is None:
+    about = found["description"]
+    if about is None or not all(
+        _ARGUMENT.fullmatch(each) for each in (f"method={about['created_by']}", *about["required"])
+    ):
         return [f"    method=...,  # your own: {found['method']!r}"]
     variant = [f"variant={found['variant']!r}"] if found["variant"] else []
-    if not found["settings"]:
+    if not found["settings"] and found["method"] in METHODS:
         return [f"    {argument}," for argument in (f"method={found['method']!r}", *variant)]
     changed = [f"{name}={value!r}" for name, value in found["settings"].items()]
-    call = f"{method.__name__}({', '.join([*method.required, *variant, *changed])}),"
-    if hasattr(search, method.__name__):
-        return [f"    method=fp.search.{call}"]
-    return [f"    method={call}  # from {method.__module__} import {method.__name__}"]
+    given = ", ".join([*about["required"], *variant, *changed])
+    return [f"    method={about['created_by']}({given}),"]
 
 
 def _budget(found: dict[str, Any]) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fairprobe.present.formats import count, decimal, interval, level, listed, percent, plural
-from fairprobe.search.catalogue import METHODS
 
 Status = Literal["found", "none", "constant"]
 
@@ -131,34 +130,21 @@ def advantage(document: dict[str, Any]) -> str:
 def searched(document: dict[str, Any]) -> str:
     """How the search went about it."""
     found = document["generation"]
-    again = (
-        f", each up to {plural(found['global_iterations'], 'time')} again until it is a case"
-        if found["global_iterations"]
-        else ""
-    )
-    seeds = plural(found["seeds"], "person", "people")
-    method = METHODS.get(found["method"])
-    if method is None:
-        return UNKNOWN_SEARCH.format(seeds=seeds)
-    return method.search_text(
-        seeds=seeds,
-        global_steps=plural(found["global_iterations"], "step"),
-        local_steps=plural(found["local_iterations"], "step"),
-        again=again,
-        noun=noun(document),
-    )
+    if found["description"] is None:
+        return UNKNOWN_SEARCH.format(seeds=plural(found["seeds"], "person", "people"))
+    how: str = found["description"]["how"]
+    return how
 
 
 def is_led_by_neurons(document: dict[str, Any]) -> bool:
     """Whether the most biased layer guided the search."""
-    method = METHODS.get(document["generation"]["method"])
-    return method is not None and method.needs_neurons
+    about = document["generation"]["description"]
+    return about is not None and about["needs_neurons"]
 
 
 def has_phases(found: dict[str, Any]) -> bool:
     """Whether the search had a global and a local phase."""
-    method = METHODS.get(found["method"])
-    return method is None or method.uses_seeds
+    return found["description"] is None or found["description"]["uses_seeds"]
 
 
 def phases(document: dict[str, Any]) -> str:
@@ -174,21 +160,21 @@ def phases(document: dict[str, Any]) -> str:
 
 def whose_pairs(document: dict[str, Any]) -> str:
     """Why the people of a pair are no records."""
-    method = METHODS.get(document["generation"]["method"])
-    if method is None:
+    about = document["generation"]["description"]
+    if about is None:
         how = "The search makes people up"
-    elif method.origin == "seed":
+    elif about["origin"] == "seed":
         how = "The search starts at people in the data and changes them step by step"
     else:
         how = "The search draws people at random from everything the attributes allow"
-        how += ", and changes them step by step" if method.uses_seeds else ""
+        how += ", and changes them step by step" if about["uses_seeds"] else ""
     return f"{how}, so these are possible people, not records, and some are unlikely in life."
 
 
 def origin_noun(document: dict[str, Any]) -> str:
     """What the number of a pair's origin counts: seeds, unless the method draws its own people."""
-    method = METHODS.get(document["generation"]["method"])
-    return "seed" if method is None else method.origin
+    about = document["generation"]["description"]
+    return "seed" if about is None else about["origin"]
 
 
 def origin(document: dict[str, Any], pair: dict[str, Any]) -> str:
