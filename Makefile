@@ -1,10 +1,10 @@
-# `make demo` and `make test` work from a fresh clone: each installs what it needs into .venv first.
+# `make demo`, `make test` and `make docs` work from a fresh clone: each installs what it needs into .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types tests benchmark clean
+.PHONY: demo test lint types tests slow docs benchmark clean
 
 demo: $(VENV)/installed  ## audit the packaged Adult data for gender and name the report
 	$(BIN)/fairprobe audit adult --sensitive gender --out runs/adult-gender --overwrite
@@ -19,13 +19,19 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
+
+slow: $(VENV)/installed-dev  ## the tests that take long and are run by CI only
+	$(BIN)/pytest -m slow
+
+docs: $(VENV)/installed-dev  ## the documentation as a site: open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 benchmark: $(VENV)/installed
 	$(BIN)/python -m benchmarks.generation
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlparse
 from xml.etree import ElementTree
 
@@ -18,13 +18,10 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.gate import Policy, Verdict, check, junit, markdown, read_policy, sarif
-from fairprobe.gate.measures import MEASURES
-from fairprobe.gate.policy import Uncertain
+from fairprobe.gate import Policy, Verdict, check, junit, markdown, sarif
 from fairprobe.gate.words import difference, told
 from tests.gate.test_gate import audit_of, document
 
-ROOT = Path(__file__).parents[2]
 NASTY = "a|b <i>c</i> & \"d\" 'e' `f` [g](h) \x00\x1b\ud800\ufffe \n é 東"
 LIMITS = {"dm_rs": 0.01, "accuracy": 0.1, "impact_ratio": 0.8, "auc": 1.0, "idis": 0}
 
@@ -306,45 +303,3 @@ def test_bad_input_is_2_and_a_sentence(saved: Path, tmp_path: Path) -> None:
         code, out, err = ask("check", *words)
         assert (code, out) == (2, "")
         assert said in err
-
-
-# -- the documentation -----------------------------------------------------------------------------
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(
-        rf"```{language}\n(.*?)```",
-        (ROOT / "docs" / "gate.md").read_text(encoding="utf-8"),
-        re.DOTALL,
-    )
-
-
-def test_the_policies_of_the_documentation_can_be_read_and_name_every_measure(
-    tmp_path: Path,
-) -> None:
-    policies = [read_policy(policy_file(tmp_path, text)) for text in blocks("toml")]
-    assert set(policies[0].limits) == set(MEASURES)
-    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
-    for word in (*MEASURES, *get_args(Uncertain)):
-        assert f"`{word}`" in text or f'`"{word}"`' in text
-
-
-def test_the_workflow_of_the_documentation_is_the_file_and_its_options_exist() -> None:
-    (shown,) = blocks("yaml")
-    assert shown == (ROOT / "docs" / "examples" / "fairness.yml").read_text(encoding="utf-8")
-    for command in ("audit", "check"):
-        (line,) = re.findall(
-            rf"run: >\n {{10}}fairprobe {command} ((?:.+\n {{10}}(?=\S))*.+)", shown
-        )  # folded lines must begin alike
-        options = re.findall(r"--[a-z-]+", line)
-        assert len(options) >= 4
-        help_text = ask(command, "--help")[1]
-        for option in options:
-            assert option in help_text
-
-
-def test_the_python_of_the_documentation_can_be_compiled() -> None:
-    texts = blocks("python")
-    assert len(texts) >= 2
-    for text in texts:
-        compile(text, "docs/gate.md", "exec")

@@ -75,7 +75,9 @@ OF_A_RUN = (
 def check(
     context: typer.Context,
     target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
-    policy: Annotated[Path, typer.Option(help="The limits: a TOML file (see docs/gate.md).")],
+    policy: Annotated[
+        Path, typer.Option(help="The limits: a TOML file (see docs/reference/policy.md).")
+    ],
     baseline: Annotated[
         Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")
     ] = None,

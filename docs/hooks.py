@@ -1,0 +1,243 @@
+"""Generates the reference from the package, so that it cannot disagree with it.
+
+mkdocs calls the functions named `on_...`. A page says where a generated part goes with a comment:
+`<!-- generated: methods -->`. The pages of the Python API are generated whole, one for each public
+module.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import fairprobe
+
+API = "reference/api"
+
+
+# -- what mkdocs calls -----------------------------------------------------------------------------
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the generated API pages in the navigation."""
+    pages = [f"{API}/index.md", *({name: f"{API}/{name}.md"} for name in public_modules())]
+    for section in config.nav or []:
+        for entry in next(iter(section.values())):
+            if isinstance(entry, dict) and API in entry.values():
+                entry[next(iter(entry))] = pages
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the Python API."""
+    files.append(File.generated(config, f"{API}/index.md", content=api_index()))
+    for name, module in public_modules().items():
+        files.append(File.generated(config, f"{API}/{name}.md", content=api_page(name, module)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace each placeholder by what it names, and make room for the papers' wide tables."""
+    del config, files
+    if page.file.src_uri.startswith("results/"):
+        page.meta.setdefault("hide", ["toc"])
+    for name, generate in GENERATED.items():
+        placeholder = f"<!-- generated: {name} -->"
+        if placeholder in markdown:
+            markdown = markdown.replace(placeholder, generate())
+    return markdown
+
+
+# -- the Python API --------------------------------------------------------------------------------
+
+
+def public_modules() -> dict[str, ModuleType]:
+    """The public modules by name, the package itself first."""
+    inner = {name: getattr(fairprobe, name) for name in fairprobe.__all__}
+    return {"fairprobe": fairprobe} | {
+        f"fairprobe.{name}": module
+        for name, module in inner.items()
+        if inspect.ismodule(module) and hasattr(module, "__all__")
+    }
+
+
+def api_index() -> str:
+    rows = [
+        [f"[`{name}`]({name}.md)", first_sentence(module)]
+        for name, module in public_modules().items()
+    ]
+    return f"# Python API\n\n{table(['module', 'what is in it'], rows)}"
+
+
+def api_page(name: str, module: ModuleType) -> str:
+    """A page with every public name of a module; what the package itself exports is only linked."""
+    above = set() if module is fairprobe else {id(value) for value in exported(fairprobe).values()}
+    public = {
+        each: value for each, value in exported(module).items() if not inspect.ismodule(value)
+    }
+    described = [each for each, value in public.items() if id(value) not in above]
+    elsewhere = [f"[`fairprobe.{each}`][]" for each in public if each not in described]
+    parts = [f"# {name}", with_fenced_examples(inspect.getdoc(module) or "")]
+    if elsewhere:
+        parts.append(f"Also here: {', '.join(elsewhere)}.")
+    parts += [f"::: {name}.{each}" for each in described]
+    return "\n\n".join(parts)
+
+
+def exported(module: ModuleType) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in module.__all__ if name != "__version__"}
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    """Every command with its arguments and options."""
+    import typer
+
+    from fairprobe.cli import app
+
+    parts = []
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        parts += [f"## fairprobe {name}", *describe(command)]
+        for inner_name, inner in getattr(command, "commands", {}).items():
+            parts += [f"### fairprobe {name} {inner_name}", *describe(inner)]
+    return "\n\n".join(parts)
+
+
+def describe(command: Any) -> Iterable[str]:
+    about, examples = split_examples(command.help or "")
+    yield markup(about)
+    if examples:
+        yield f"```console\n{examples}\n```"
+    panels: dict[str, list[Any]] = {}
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            panels.setdefault("Arguments", []).append(parameter)
+        elif not parameter.hidden:
+            panels.setdefault(parameter.rich_help_panel or "Options", []).append(parameter)
+    for title, parameters in panels.items():
+        yield f"**{title}**"
+        head = "argument" if title == "Arguments" else "option"
+        yield table([head, "meaning"], [option_row(each) for each in parameters])
+
+
+def split_examples(text: str) -> tuple[str, str]:
+    """The description of a command, and its examples as lines to type."""
+    about, _, examples = inspect.cleandoc(text).partition("Example")
+    commands = examples.partition(":")[2].split("\n\n")
+    lines = [" ".join(command.split()) for command in commands]
+    return about.strip(), "\n".join(f"$ {line}" for line in lines if line)
+
+
+def option_row(parameter: Any) -> list[str]:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    if parameter.param_type_name == "argument":
+        names = [parameter.metavar or parameter.name.upper()]
+    about = (parameter.help or "").strip()
+    if parameter.required:
+        about += " **Required.**"
+    elif isinstance(parameter.show_default, str):
+        about += f" Default: {parameter.show_default}."
+    elif parameter.default not in (None, False, True, (), []):
+        about += f" Default: `{parameter.default}`."
+    return [" ".join(f"`{name}`" for name in names), escape(about)]
+
+
+# -- catalogues ------------------------------------------------------------------------------------
+
+
+def methods() -> str:
+    from fairprobe.search.catalogue import VARIANTS, looks_inside
+
+    rows = [
+        [
+            f"`{name}`",
+            "gradients and layers" if looks_inside(name) else "answers only",
+            ", ".join(f"`{variant}`" for variant in variants),
+        ]
+        for name, variants in VARIANTS.items()
+    ]
+    return table(["method", "looks at", "variants (default first)"], rows)
+
+
+def repairs() -> str:
+    from fairprobe.repairs import REPAIRS, repair_named
+
+    rows = [[f"`{name}`", first_sentence(repair_named(name))] for name in REPAIRS]
+    return table(["repair", "what it does"], rows)
+
+
+def measures() -> str:
+    from fairprobe.gate.measures import MEASURES
+
+    rows = [
+        [f"`{name}`", escape(each.about), "low" if each.direction == "at most" else "high"]
+        for name, each in MEASURES.items()
+    ]
+    return table(["measure", "what it is", "good is"], rows)
+
+
+def datasets() -> str:
+    from fairprobe.datasets import catalogue
+
+    rows = [
+        [
+            f"`{each.name}`",
+            escape(each.title),
+            f"{each.rows:,}",
+            str(each.attributes),
+            ", ".join(each.protected),
+            "packaged" if each.packaged else f"`fairprobe datasets fetch {each.name}`",
+            escape(f"{each.source}. {each.licence}"),
+        ]
+        for each in catalogue()
+    ]
+    head = ["name", "title", "rows", "attributes", "sensitive", "where", "source and license"]
+    return table(head, rows)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli": command_line,
+    "datasets": datasets,
+    "measures": measures,
+    "methods": methods,
+    "repairs": repairs,
+}
+
+
+# -- Markdown --------------------------------------------------------------------------------------
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def escape(text: str) -> str:
+    """Text that stays one cell of a table."""
+    return markup(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;")
+
+
+def markup(text: str) -> str:
+    """Command-line markup as Markdown."""
+    return text.replace("[bold]", "**").replace("[/bold]", "**")
+
+
+def with_fenced_examples(docstring: str) -> str:
+    """A docstring whose examples (`>>>`) are code blocks."""
+    paragraphs = docstring.split("\n\n")
+    return "\n\n".join(
+        f"```pycon\n{each}\n```" if each.startswith(">>>") else each for each in paragraphs
+    )
+
+
+def first_sentence(thing: object) -> str:
+    paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    return escape(paragraph.split(". ")[0].rstrip(".") + ".")

@@ -1,0 +1,58 @@
+"""The pages do what they say: tables, decisions, repairs. Two other files share the work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from fairprobe.cli import app
+from tests.docs.pages import ROOT, blocks, names, read, run_page, runnable
+from tests.docs.test_pages_networks import NETWORKS
+from tests.docs.test_pages_pictures import PICTURES
+
+
+@pytest.mark.filterwarnings("ignore")  # readers see warnings and go on
+@pytest.mark.parametrize("page", [page for page in runnable() if page not in NETWORKS + PICTURES])
+def test_every_block_of_a_page_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_page(page, tmp_path, monkeypatch)
+
+
+def test_the_list_of_guides_names_every_guide() -> None:
+    listed = read("how-to/index")
+    for page in names():
+        if page.startswith("how-to/") and page != "how-to/index":
+            assert f"({page.removeprefix('how-to/')}.md)" in listed
+
+
+@pytest.mark.parametrize("page", [page for page in names() if blocks(page, "console", "sh")])
+def test_every_command_that_is_shown_exists_with_its_options(page: str) -> None:
+    check_commands("".join(blocks(page, "console", "sh")))
+
+
+def test_every_command_of_the_readme_exists_with_its_options() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    check_commands("".join(re.findall(r"^```\w*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)))
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", readme):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
+def check_commands(text: str) -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for line in re.findall(r"^(?:\$ )?fairprobe (.*)$", text.replace("\\\n", " "), re.MULTILINE):
+        words = shlex.split(re.sub(r" (#|\|\|) .*", "", line))
+        if words[0].startswith("-"):
+            continue
+        command = known[words[0]]
+        options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        used = {word for word in words if re.match(r"--?[a-z]", word)}
+        assert used <= options | {"--help"}, f"fairprobe {line}: {used - options}"

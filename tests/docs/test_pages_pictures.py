@@ -1,0 +1,19 @@
+"""The pages do what they say: pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import run_page
+
+PICTURES = ("how-to/images", "how-to/insidebias", "how-to/scenes")
+
+
+@pytest.mark.filterwarnings("ignore")  # readers see warnings and go on
+@pytest.mark.parametrize("page", PICTURES)
+def test_every_block_of_a_page_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_page(page, tmp_path, monkeypatch)
