@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -153,24 +154,27 @@ def option_row(parameter: Any) -> list[str]:
 # -- catalogues ------------------------------------------------------------------------------------
 
 
-def methods() -> str:
-    from fairprobe.search.catalogue import VARIANTS, looks_inside
+def listing(command: str) -> str:
+    """What `fairprobe COMMAND --format markdown` prints, parts of other packages included."""
+    from typer.testing import CliRunner
 
+    from fairprobe.cli import app
+
+    return CliRunner().invoke(app, [command, "--format", "markdown"]).stdout
+
+
+def methods_in_short() -> str:
     rows = [
-        [
-            f"`{name}`",
-            "gradients and layers" if looks_inside(name) else "answers only",
-            ", ".join(f"`{variant}`" for variant in variants),
-        ]
-        for name, variants in VARIANTS.items()
+        [f"`{name}`", escape(each.about), "gradients" if each.needs_gradients else "answers only"]
+        for name, each in fairprobe.search.METHODS.all().items()
     ]
-    return table(["method", "looks at", "variants (default first)"], rows)
+    return table(["method", "what it does", "needs"], rows)
 
 
-def repairs() -> str:
-    from fairprobe.repairs import REPAIRS, repair_named
-
-    rows = [[f"`{name}`", first_sentence(repair_named(name))] for name in REPAIRS]
+def repairs_in_short() -> str:
+    rows = [
+        [f"`{name}`", escape(each.about)] for name, each in fairprobe.repairs.REPAIRS.all().items()
+    ]
     return table(["repair", "what it does"], rows)
 
 
@@ -207,8 +211,10 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
     "measures": measures,
-    "methods": methods,
-    "repairs": repairs,
+    "methods": partial(listing, "methods"),
+    "methods in short": methods_in_short,
+    "repairs": partial(listing, "repairs"),
+    "repairs in short": repairs_in_short,
 }
 
 
