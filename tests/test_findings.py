@@ -364,6 +364,34 @@ def test_a_file_damaged_inside_is_never_taken_for_findings(
         Findings.load(path, domain).to_pandas()
 
 
+def flip_a_bit_unnoticed(path: Path) -> None:
+    """Changes one value in a file so that reading it without its checksums gives no error."""
+    content, before = path.read_bytes(), pq.read_table(path)
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    for place in range(chunk.data_page_offset, len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            if pq.read_table(path) != before:
+                return
+        except (OSError, pa.ArrowException):
+            continue
+    raise AssertionError("every change is noticed")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda findings: list(findings.batches()), lambda findings: findings.to_pandas()],
+    ids=["in batches", "whole"],
+)
+def test_a_flipped_bit_is_found_by_its_checksum(
+    found: Findings, domain: Domain, tmp_path: Path, read: Callable[[Findings], Any]
+) -> None:
+    path = found.save(tmp_path / "findings.parquet")
+    flip_a_bit_unnoticed(path)
+    with pytest.raises(StorageError, match=r"findings\.parquet"):
+        read(Findings.load(path, domain))
+
+
 WRONG_DOMAINS: dict[str, Callable[[Domain], Domain]] = {
     "other attributes": lambda domain: tiny_domain(),
     "another sensitive attribute": lambda domain: domain.with_sensitive("gender"),
