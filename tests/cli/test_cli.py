@@ -396,7 +396,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "a data set that cannot be fetched": (
         ["datasets", "fetch", "adult"],
-        "'adult' cannot be fetched. Only meps can",
+        "'adult' is packaged; only meps can be fetched",
     ),
     "a run that is not there": (["show", "nowhere"], "nowhere is not a run folder"),
     "a folder that holds no run": (["show", "full"], "no run folder"),
@@ -521,13 +521,13 @@ def test_show_as_json_is_the_document(trained: Path) -> None:
     )
 
 
-def test_datasets_lists_every_data_set_with_licence_and_source() -> None:
+def test_datasets_lists_every_data_set_with_license_and_source() -> None:
     answer = ask("datasets")
     assert answer.code == 0
     for entry in datasets.catalogue():
         assert entry.name in answer.out
         assert f"{entry.rows:,}" in answer.out
-    assert "Licence" in answer.out
+    assert "License" in answer.out
 
 
 def test_datasets_as_json_is_the_catalogue() -> None:
@@ -535,7 +535,7 @@ def test_datasets_as_json_is_the_catalogue() -> None:
     assert answer.code == 0
     entries = json.loads(answer.out)
     assert [entry["name"] for entry in entries] == list(datasets.names())
-    assert all(entry["licence"] and entry["source"] for entry in entries)
+    assert all(entry["license"] and entry["source"] for entry in entries)
 
 
 def test_the_version_is_printed_alone() -> None:
@@ -657,7 +657,7 @@ def test_a_real_process_answers_a_mistake_with_a_sentence_and_2(tmp_path: Path) 
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "Only meps can" in done.stderr
+    assert "only meps can" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -859,7 +859,7 @@ main()
 def test_a_request_to_terminate_ends_a_download_too(start: Any) -> None:
     answer = start(WHILE_FETCHING, "datasets", "fetch", "meps").interrupt(signal.SIGTERM)
     assert answer.code == 130, answer
-    assert "MEPS is in" not in answer.out
+    assert "MEPS 2016, panel 21 is in" not in answer.out
     assert "Traceback" not in answer.err
 
 

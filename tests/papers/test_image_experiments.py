@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairprobe.datasets.faces import FACES_AND_OTHERS, FAIRFACE, placed
+from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import DataError, StorageError

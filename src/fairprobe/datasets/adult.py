@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.facts import Facts
-from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import Entry, read_packaged
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
@@ -29,7 +28,7 @@ from fairprobe.schema.domain import Domain
 TRAINING_ROWS = 32_561  # the first rows are the official training set
 NOT_KNOWN = 100
 
-FACTS = Facts(
+ADULT = Entry(
     name="adult",
     card=Card(
         title="Adult (Census Income)",
@@ -40,7 +39,7 @@ FACTS = Facts(
         source=(
             "UCI Machine Learning Repository, 'Adult', as carried by the PyPI wheel aif360 0.2.0"
         ),
-        licence="None stated in the files; the UCI repository lists its data sets under CC BY 4.0",
+        license="None stated in the files; the UCI repository lists its data sets under CC BY 4.0",
         citation=(
             "R. Kohavi, 'Scaling Up the Accuracy of Naive-Bayes Classifiers: a Decision-Tree"
             " Hybrid', KDD 1996"
@@ -49,6 +48,7 @@ FACTS = Facts(
     rows=48_842,
     attributes=13,
     protected=("gender", "race", "age"),
+    sha256="eb06da7b236511760fd5242fe5c637d03daa1aeb09d533e51fcbf9ccf5b41f9b",
 )
 
 WORKCLASSES = (
@@ -109,17 +109,15 @@ DOMAIN = Domain(
 )
 
 
+@ADULT.loader
 def adult() -> Dataset:
     """48,842 people, 13 attributes; favourable is an income above $50,000."""
     frame = read_packaged("adult").rename(columns={"sex": "gender"})
-    return Dataset(
-        name=FACTS.name,
+    return ADULT.dataset(
         domain=DOMAIN,
         x=rows_from_frame(frame, DOMAIN),
         y=(frame["income"] == ">50K").to_numpy().astype(np.int64),
         classes=("<=50K", ">50K"),
         label="income",
         favourable=1,
-        protected=FACTS.protected,
-        card=FACTS.card,
     )

@@ -25,8 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.facts import Facts
-from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import Entry, read_packaged
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
@@ -34,7 +33,7 @@ from fairprobe.schema.domain import Domain
 LONGEST_CALL = 999  # seconds; the 990s stand for everything longer
 NEVER_CONTACTED = 999  # days
 
-FACTS = Facts(
+BANK = Entry(
     name="bank",
     card=Card(
         title="Bank Marketing (additional)",
@@ -46,7 +45,7 @@ FACTS = Facts(
             "UCI Machine Learning Repository, 'Bank Marketing', bank-additional-full.csv, as"
             " carried by the PyPI wheel aif360 0.2.0"
         ),
-        licence=(
+        license=(
             "'Publicly available for research' with citation; the UCI repository lists its data"
             " sets under CC BY 4.0"
         ),
@@ -58,6 +57,7 @@ FACTS = Facts(
     rows=41_188,
     attributes=20,
     protected=("age",),
+    sha256="7730a7cfd81ba994978555d2d62293b8e6e075e9a5abb3a775eaa54fec1e76d7",
 )
 
 JOBS = (
@@ -101,20 +101,18 @@ DOMAIN = Domain(
 )
 
 
+@BANK.loader
 def bank() -> Dataset:
     """41,188 calls, 20 attributes; favourable is a subscription."""
     frame = read_packaged("bank")
     frame.columns = frame.columns.str.replace(r"[._]", "-", regex=True)
     frame["duration"] = frame["duration"].clip(upper=LONGEST_CALL)
     frame["contacted-before"] = (frame["pdays"] != NEVER_CONTACTED).map({True: "yes", False: "no"})
-    return Dataset(
-        name=FACTS.name,
+    return BANK.dataset(
         domain=DOMAIN,
         x=rows_from_frame(frame, DOMAIN),
         y=(frame["y"] == "yes").to_numpy().astype(np.int64),
         classes=("no", "yes"),
         label="subscribed",
         favourable=1,
-        protected=FACTS.protected,
-        card=FACTS.card,
     )

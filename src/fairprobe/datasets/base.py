@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,20 @@ from fairprobe.schema.domain_file import Declared
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is for the test
 
 
+def old_name(old: str, new: str) -> property:
+    """A former name of an attribute, kept for one release."""
+
+    def read(self: object) -> Any:
+        warnings.warn(
+            f"`{old}` is now called `{new}`; the old name will be removed in the next release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(self, new)
+
+    return property(read)
+
+
 @dataclass(frozen=True)
 class Card:
     """What a person should know about a data set before using it."""
@@ -25,8 +40,10 @@ class Card:
     title: str
     about: str
     source: str
-    licence: str
+    license: str
     citation: str
+
+    licence = old_name("licence", "license")
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ import pandas as pd
 
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.facts import Facts
-from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import Entry, read_packaged
 from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import rows_from_frame
@@ -48,7 +47,7 @@ AGE_GROUPS = {
 }  # the age at which each begins
 DEGREES = {"F": "felony", "M": "misdemeanor"}
 
-FACTS = Facts(
+COMPAS = Entry(
     name="compas",
     card=Card(
         title="COMPAS (two-year recidivism)",
@@ -60,15 +59,17 @@ FACTS = Facts(
             "ProPublica, compas-scores-two-years.csv, as carried by the PyPI wheel aif360 0.2.0;"
             " columns that identify people removed"
         ),
-        licence="None stated (public records, published for journalism)",
+        license="None stated (public records, published for journalism)",
         citation="J. Angwin, J. Larson, S. Mattu and L. Kirchner, 'Machine Bias', ProPublica, 2016",
     ),
     rows=5_278,
     attributes=10,
     protected=("race", "gender"),
+    sha256="7d164e98c412db62c55e47ffc4b153b8a65f4783dc58e2fb9a0141e58a1b9d3b",
 )
 
 
+@COMPAS.loader
 def compas(coding: Coding = "one-hot") -> Dataset:
     """5,278 people; 10 attributes that a network sees as 402 columns, or 402 attributes when
     `coding` is "free".
@@ -83,16 +84,13 @@ def compas(coding: Coding = "one-hot") -> Dataset:
     x = rows_from_frame(people, domain)
     if coding == "free":
         x, domain = _freed(x, domain)
-    return Dataset(
-        name=FACTS.name,
+    return COMPAS.dataset(
         domain=domain,
         x=x,
         y=people["two-year-recid"].to_numpy(dtype=int),
         classes=("no", "yes"),
         label="two-year-recid",
         favourable=0,
-        protected=FACTS.protected,
-        card=FACTS.card,
     )
 
 

@@ -29,13 +29,12 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.facts import Facts
-from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import Entry, read_packaged
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
-FACTS = Facts(
+GERMAN = Entry(
     name="german",
     card=Card(
         title="German Credit (Statlog)",
@@ -47,7 +46,7 @@ FACTS = Facts(
             "UCI Machine Learning Repository, 'Statlog (German Credit Data)', as carried by the"
             " PyPI wheel aif360 0.2.0"
         ),
-        licence="None stated in the files; the UCI repository lists its data sets under CC BY 4.0",
+        license="None stated in the files; the UCI repository lists its data sets under CC BY 4.0",
         citation=(
             "H. Hofmann, 'Statlog (German Credit Data)', UCI Machine Learning Repository, 1994"
         ),
@@ -55,6 +54,7 @@ FACTS = Facts(
     rows=1_000,
     attributes=20,
     protected=("gender", "age"),
+    sha256="079d5afe95b517b19cfbb59aa1c277ad40b2b27452949d858b01382ac0c92967",
 )
 
 # The source's column, our name, and the words for its values in the order of the documentation.
@@ -160,6 +160,7 @@ NUMBERS = {
 MARITAL_STATUSES = ("single", "married or formerly married")
 
 
+@GERMAN.loader
 def german(marital: bool = False) -> Dataset:
     """1,000 people, 20 attributes (21 with `marital`, see the module's text); favourable is a good
     risk.
@@ -182,8 +183,7 @@ def german(marital: bool = False) -> Dataset:
             Attribute(name="marital-status", kind="categorical", categories=MARITAL_STATUSES)
         )
     domain = Domain(tuple(attributes))
-    return Dataset(
-        name=FACTS.name,
+    return GERMAN.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),
         y=(raw["credit"] == 1)
@@ -192,8 +192,6 @@ def german(marital: bool = False) -> Dataset:
         classes=("bad", "good"),
         label="credit",
         favourable=1,
-        protected=FACTS.protected,
-        card=FACTS.card,
     )
 
 

@@ -22,13 +22,11 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.datasets.adult import FACTS as ADULT
-from fairprobe.datasets.adult import TRAINING_ROWS
+from fairprobe.datasets.adult import ADULT, TRAINING_ROWS
 from fairprobe.datasets.base import Dataset
-from fairprobe.datasets.compas import FACTS as COMPAS
-from fairprobe.datasets.compas import screened
+from fairprobe.datasets.compas import COMPAS, screened
 from fairprobe.datasets.german import german
-from fairprobe.datasets.packaged import read_packaged
+from fairprobe.datasets.registry import read_packaged
 from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import rows_from_frame
@@ -94,8 +92,7 @@ def _adult() -> Dataset:
         ),
         sensitive=("gender",),
     )
-    return Dataset(
-        name="adult",
+    return ADULT.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),
         y=(frame["income"] == ">50K").to_numpy().astype(np.int64),
@@ -103,7 +100,6 @@ def _adult() -> Dataset:
         label="income",
         favourable=1,
         protected=("gender", "race"),
-        card=ADULT.card,
         held_out=np.flatnonzero(np.flatnonzero(complete) >= TRAINING_ROWS),
     )
 
@@ -154,8 +150,7 @@ def _compas() -> Dataset:
             Constraint("nobody is both young and old", _one_age),
         ),
     )
-    return Dataset(
-        name="compas",
+    return COMPAS.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),
         y=people["two-year-recid"].to_numpy(dtype=int),
@@ -163,7 +158,6 @@ def _compas() -> Dataset:
         label="two-year-recid",
         favourable=0,
         protected=("race",),
-        card=COMPAS.card,
     )
 
 

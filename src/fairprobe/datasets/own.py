@@ -97,7 +97,7 @@ def open_table(
             title=title,
             about="; ".join(counts + notes) + ".",
             source=str(table.path or "memory"),
-            licence="unknown",
+            license="unknown",
             citation="",
         ),
         coding=coding,

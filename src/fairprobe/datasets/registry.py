@@ -1,66 +1,132 @@
-"""Which data sets there are: `names`, `load` by name, and `catalogue` for a listing that reads no
-table.
+"""The data sets that can be loaded by name.
+
+A data set is one file of this package: an `Entry` that describes it, and a function that loads it,
+registered with `@ENTRY.loader`. `datasets/__init__.py` imports the function; everything else
+(`load`, the command line, the tests) reads the registry. A packaged table is
+`files/NAME.csv.gz`; `files/README.md` says where each comes from and which columns were kept.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
-from fairprobe.datasets.adult import FACTS as ADULT
-from fairprobe.datasets.adult import adult
-from fairprobe.datasets.bank import FACTS as BANK
-from fairprobe.datasets.bank import bank
-from fairprobe.datasets.base import Dataset
-from fairprobe.datasets.compas import FACTS as COMPAS
-from fairprobe.datasets.compas import compas
-from fairprobe.datasets.facts import Facts
-from fairprobe.datasets.german import FACTS as GERMAN
-from fairprobe.datasets.german import german
-from fairprobe.datasets.meps import FACTS as MEPS
-from fairprobe.datasets.meps import meps, meps_file
-from fairprobe.datasets.packaged import packaged_file
-from fairprobe.errors import SettingError, suggest
+import pandas as pd
 
-LOADERS: dict[str, Callable[..., Dataset]] = {
-    "adult": adult,
-    "german": german,
-    "bank": bank,
-    "compas": compas,
-    "meps": meps,
-}
-FACTS = {facts.name: facts for facts in (ADULT, GERMAN, BANK, COMPAS, MEPS)}
+from fairprobe.datasets.base import Card, Dataset, old_name
+from fairprobe.errors import SettingError, StorageError, suggest
+
+Loader = TypeVar("Loader", bound=Callable[..., Dataset])
+Progress: TypeAlias = "Callable[[str], None] | None"
+
+UNKNOWN = ("", "?")  # how the sources write an unknown value; any other text is a value
+REGISTRY: dict[str, Entry] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the catalogue. `packaged` comes with fairprobe; `available` can be loaded now."""
+    """What is known of a data set before its table is read. (A test compares it with the table.)
+
+    `sha256` is the checksum of the packaged table. A data set without one is fetched: `fetch`
+    downloads its table, `fetched_file` says where it lies then, and `terms` are to be shown first.
+    """
 
     name: str
-    title: str
+    card: Card
     rows: int
     attributes: int
     protected: tuple[str, ...]
-    licence: str
-    source: str
-    packaged: bool
-    available: bool
+    sha256: str = ""
+    terms: str = ""
+    fetch: Callable[[Progress], Path] | None = None
+    fetched_file: Callable[[], Path] | None = None
+    load: Callable[..., Dataset] = field(init=False)
+
+    def loader(self, function: Loader) -> Loader:
+        """Registers the function that loads this data set."""
+        object.__setattr__(self, "load", function)
+        REGISTRY[self.name] = self
+        return function
+
+    def dataset(self, **parts: Any) -> Dataset:
+        """A `Dataset` with this name, card and protected attributes."""
+        parts.setdefault("protected", self.protected)
+        return Dataset(name=self.name, card=self.card, **parts)
+
+    @property
+    def title(self) -> str:
+        return self.card.title
+
+    @property
+    def license(self) -> str:
+        return self.card.license
+
+    licence = old_name("licence", "license")
+
+    @property
+    def source(self) -> str:
+        return self.card.source
+
+    @property
+    def packaged(self) -> bool:
+        return self.fetched_file is None
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be loaded now."""
+        try:
+            file = self.fetched_file() if self.fetched_file else packaged_file(self.name)
+            return file.is_file()
+        except OSError:  # no home folder, or a folder without read permission
+            return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as plain data."""
+        names = [
+            "name",
+            "title",
+            "rows",
+            "attributes",
+            "protected",
+            "license",
+            "source",
+            "packaged",
+            "available",
+        ]
+        plain = {name: getattr(self, name) for name in names}
+        return plain | {"licence": self.license}  # its former name, for one release
+
+
+def catalogue() -> list[Entry]:
+    """The descriptions of all data sets; no table is read."""
+    return list(REGISTRY.values())
 
 
 def names() -> tuple[str, ...]:
-    """The names that `load` knows."""
-    return tuple(LOADERS)
+    """The names that `load` accepts."""
+    return tuple(REGISTRY)
+
+
+def find(name: str) -> Entry:
+    """The description of one data set."""
+    if name not in REGISTRY:
+        raise SettingError(f"There is no data set '{name}'.{suggest(str(name), REGISTRY)}")
+    return REGISTRY[name]
 
 
 def load(name: str, **options: Any) -> Dataset:
     """The data set of this name; `options` are those of its own function, such as `coding` of
     `compas`.
     """
-    if name not in LOADERS:
-        raise SettingError(f"There is no data set '{name}'.{suggest(str(name), LOADERS)}")
-    loader = LOADERS[name]
+    loader = find(name).load
     known = list(inspect.signature(loader).parameters)
     for option in options:
         if option not in known:
@@ -71,26 +137,35 @@ def load(name: str, **options: Any) -> Dataset:
     return loader(**options)
 
 
-def catalogue() -> list[Entry]:
-    """All data sets with what is known of them, without reading their tables."""
-    return [
-        Entry(
-            name=facts.name,
-            title=facts.card.title,
-            rows=facts.rows,
-            attributes=facts.attributes,
-            protected=facts.protected,
-            licence=facts.card.licence,
-            source=facts.card.source,
-            packaged=facts.packaged,
-            available=_available(facts),
-        )
-        for facts in FACTS.values()
-    ]
+# -- packaged tables -------------------------------------------------------------------------------
 
 
-def _available(facts: Facts) -> bool:
+def packaged_file(name: str) -> Traversable:
+    """The path of a packaged table."""
+    return files("fairprobe.datasets").joinpath("files", f"{name}.csv.gz")
+
+
+def read_packaged(name: str) -> pd.DataFrame:
+    """The raw table as published: original values, and NaN where the source has no value. Its
+    checksum is verified first.
+    """
+    packaged = {entry.name: entry.sha256 for entry in catalogue() if entry.packaged}
+    if name not in packaged:
+        raise SettingError(f"There is no packaged table '{name}'.{suggest(str(name), packaged)}")
+    file, expected = packaged_file(name), packaged[name]
+    advice = "Reinstall fairprobe: `pip install --force-reinstall --no-deps fairprobe`."
     try:
-        return packaged_file(facts.name).is_file() if facts.packaged else meps_file().is_file()
-    except OSError:  # no home folder, or a folder that may not be looked into
-        return False
+        content = file.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"The packaged data file {file} cannot be read: {error}. {advice}"
+        ) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
+        raise StorageError(
+            f"The packaged data file {file} is damaged: its {len(content):,} bytes have SHA-256"
+            f" {digest[:16]}…, expected {expected[:16]}…. {advice}"
+        )
+    return pd.read_csv(
+        BytesIO(gzip.decompress(content)), keep_default_na=False, na_values=list(UNKNOWN)
+    )

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.datasets.faces import FAIRFACE, placed
+from fairprobe.datasets.cache import FAIRFACE, placed
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import DataError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.faces import FACES_AND_OTHERS, placed
+from fairprobe.datasets.cache import FACES_AND_OTHERS, placed
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import DataError
 from fairprobe.images import ImageAudit, audit

@@ -71,7 +71,7 @@ def datasets_table(entries: Sequence[Entry]) -> RenderableType:
         table.add_row(*(Text(cell) for cell in cells))
         origins.add_row(
             Text(entry.name, style="bold"),
-            Text(f"{entry.title}. From {entry.source}. Licence: {entry.licence}."),
+            Text(f"{entry.title}. From {entry.source}. License: {entry.license}."),
         )
     return Group(table, Text(), origins)
 

