@@ -8,6 +8,7 @@ module.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
@@ -87,8 +88,21 @@ def api_page(name: str, module: ModuleType) -> str:
     parts = [f"# {name}", with_fenced_examples(inspect.getdoc(module) or "")]
     if elsewhere:
         parts.append(f"Also here: {', '.join(elsewhere)}.")
-    parts += [f"::: {name}.{each}" for each in described]
+    parts += [entry(name, each, public[each]) for each in described]
     return "\n\n".join(parts)
+
+
+def entry(module: str, name: str, value: Any) -> str:
+    """One public name. A function that shares its name with a module is found where it is defined;
+    one that a factory made is described from its docstring.
+    """
+    path = f"{module}.{name}"
+    if inspect.isfunction(value) and value.__code__.co_name != name:
+        signature = f"```python\n{name}{inspect.signature(value)}\n```"
+        return "\n\n".join([f"## {path} {{ #{path} }}", signature, inspect.getdoc(value) or ""])
+    if path not in sys.modules:
+        return f"::: {path}"
+    return f"::: {value.__module__}.{value.__qualname__}\n    options:\n      heading: {path}"
 
 
 def exported(module: ModuleType) -> dict[str, Any]:
@@ -154,28 +168,29 @@ def option_row(parameter: Any) -> list[str]:
 # -- catalogues ------------------------------------------------------------------------------------
 
 
-def listing(command: str) -> str:
-    """What `fairprobe COMMAND --format markdown` prints, parts of other packages included."""
-    from typer.testing import CliRunner
-
-    from fairprobe.cli import app
-
-    return CliRunner().invoke(app, [command, "--format", "markdown"]).stdout
-
-
-def methods_in_short() -> str:
-    rows = [
-        [f"`{name}`", escape(each.about), "gradients" if each.needs_gradients else "answers only"]
-        for name, each in fairprobe.search.METHODS.all().items()
-    ]
-    return table(["method", "what it does", "needs"], rows)
+def sections(kind: str) -> str:
+    """A section for each method or repair, those of other packages included."""
+    texts = []
+    for part in parts(kind):
+        name, title, about = part.pop("name"), part.pop("title"), part.pop("about")
+        variants = [each.partition(": ") for each in part.pop("variants")]
+        lines = [f"- **{heading}**: {fact}" for heading, fact in part.items() if fact]
+        lines += [f"- **variant {variant}**: {words}" for variant, _, words in variants]
+        texts += [f"## {name}", f"*{title}.* {about}", "\n".join(lines)]
+    return "\n\n".join(texts)
 
 
-def repairs_in_short() -> str:
-    rows = [
-        [f"`{name}`", escape(each.about)] for name, each in fairprobe.repairs.REPAIRS.all().items()
-    ]
-    return table(["repair", "what it does"], rows)
+def in_short(kind: str) -> str:
+    """A small table of the methods or repairs."""
+    rows = [[f"`{part['name']}`", escape(part["about"])] for part in parts(kind)]
+    return table([kind.removesuffix("s"), "what it does"], rows)
+
+
+def parts(kind: str) -> list[dict[str, Any]]:
+    from fairprobe.present import listings
+
+    listing: listings.Listing = getattr(listings, kind)()
+    return listing.to_dicts()
 
 
 def measures() -> str:
@@ -211,10 +226,10 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
     "measures": measures,
-    "methods": partial(listing, "methods"),
-    "methods in short": methods_in_short,
-    "repairs": partial(listing, "repairs"),
-    "repairs in short": repairs_in_short,
+    "methods": partial(sections, "methods"),
+    "methods in short": partial(in_short, "methods"),
+    "repairs": partial(sections, "repairs"),
+    "repairs in short": partial(in_short, "repairs"),
 }
 
 
