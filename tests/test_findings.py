@@ -270,6 +270,17 @@ def test_merged_findings_hold_everybody_of_both_once_and_the_first_as_they_were(
     pd.testing.assert_frame_equal(both.to_pandas().head(len(one)), one.to_pandas())
 
 
+def test_merged_findings_add_up_what_both_searches_were_given_and_cost(
+    found: Findings, domain: Domain
+) -> None:
+    more = find(domain, seed=1)
+    both, one, two = (each.generation for each in (found.merge(more), found, more))
+    assert one.cpu_seconds > 0
+    for name in ("seeds", "tried", "judged", "wall_seconds", "cpu_seconds"):
+        assert getattr(both, name) == getattr(one, name) + getattr(two, name), name
+    assert (both.method, both.variant) == (one.method, one.variant)
+
+
 def test_merging_with_itself_changes_nothing(found: Findings) -> None:
     pd.testing.assert_frame_equal(found.merge(found).to_pandas(), found.to_pandas())
 

@@ -242,6 +242,8 @@ def test_a_scikit_learn_classifier_is_judged_from_outside() -> None:
         (0.5 - TIE / 4, 0.9, False),  # the row itself is undecided
         (0.4, 0.5 + TIE, True),  # a lead of two TIE
         (0.5 - TIE, 0.5 + TIE, True),
+        (0.4, 0.500004, False),  # a lead of 0.8e-5: rounding could bring it about
+        (0.4, 0.500006, True),  # a lead of 1.2e-5 could not
     ],
 )
 def test_a_tie_is_not_evidence(mine: float, other: float, evidence: bool) -> None:
