@@ -75,15 +75,15 @@ def walkers_at(x: Rows, other: Rows) -> Walkers:
 
 
 def by_differences(network: nn.Module, x: Rows, objective: str) -> Floats:
-    """The gradient in float64 by central differences, of −log p[label] or of p[label]; the label is
-    that of x and stays.
+    """The gradient in float64 by central differences, of −log p[label] or of −p[label]; the label
+    is that of x and stays.
     """
     wide = torch.from_numpy(x.astype(np.float64))
     label = network(wide).argmax(dim=1)
 
     def value(z: torch.Tensor) -> torch.Tensor:
         p = torch.softmax(network(z), dim=1)[torch.arange(len(z)), label]
-        return -p.log() if objective == "cross-entropy" else p
+        return -p.log() if objective == "cross-entropy" else -p
 
     gradient = np.empty(wide.shape)
     for column in range(wide.shape[1]):
@@ -159,7 +159,7 @@ def test_on_a_one_hot_attribute_agreement_chooses_a_category() -> None:
     np.testing.assert_array_equal(moves.agree(x, g, other, rng=np.random.default_rng(0)), [[1, 0]])
 
 
-def test_eidig_steps_against_its_momentum_of_both_rows_apart(
+def test_eidig_climbs_its_momentum_of_both_rows_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = iter([([4.0, 0, 0, 0, 0], [4.0, 0, 0, 0, 0]), ([-1.0, 0, 0, 0, 0], [-3.0, 0, 0, 0, 0])])
@@ -172,7 +172,7 @@ def test_eidig_steps_against_its_momentum_of_both_rows_apart(
     world = world_of(SMOOTH, TorchModel(smooth_network()), EIDIG())
     here = walkers_at(np.zeros((1, 5), dtype=np.float32), np.zeros((1, 5), dtype=np.float32))
     rng = np.random.default_rng(0)
-    np.testing.assert_array_equal(EIDIG().global_step(world, here, rng)[0], [-1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(EIDIG().global_step(world, here, rng)[0], [1, 0, 0, 0, 0])
     # now -1 + 0.5 · 4 = 1 and -3 + 0.5 · 4 = -1: no agreement on a, all others agree on standing
     # still
     np.testing.assert_array_equal(EIDIG().global_step(world, here, rng)[0], [0, 0, 0, 0, 0])

@@ -1,36 +1,35 @@
-"""Images on which a detector changes its mind when the sensitive attribute is changed: NeuronFair,
-ADF and EIDIG on pixels.
+"""Search for pictures on which a detector changes its verdict when the sensitive attribute is
+changed: NeuronFair, ADF and EIDIG on pixels.
 
-Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. ADF and EIDIG as in
-`fairprobe.search.methods`, carried over to pixels.
+Zheng et al., "NeuronFair", ICSE 2022, Algorithm 2 and §3.3. The rules of the three methods are
+those of `fairprobe.search.methods`; here is what pictures need besides.
 
     paper                       here
     Δ_bias                      `ImageFindings.delta`
     the pair                    x + Δ_bias, and clip(x + Δ_bias + Δ_sens)
-    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)     `_neuronfair`, by its derivative; ascended
-    ADF: ∇ of the cross-entropy to the own label       `_adf`, where x and x' agree on the sign
-    EIDIG: ∇ of the own label's probability            `_eidig`, against it, likewise; memories for
-                                x and x' apart
     step, max_iter, μ, p_r, r_step                     `ImageSearch`
 
 Deliberate choices:
-- "No sign, step 0.15" needs a norm: the gradient is brought to an L2 length of 1 for each image.
-  Raw ones explode (NeuronFair) or vanish.
+- "No sign, step 0.15" needs a norm: the direction has an L2 length of 1 for each picture. Raw
+  gradients explode (NeuronFair) or vanish.
 - The gradients of a pair are brought to a common length of 1 before they enter the momentum: raw
   ones differ by orders of magnitude.
-- log(a + 1e-8); a zero gradient, or no agreement at all, means a random direction, so that no seed
-  stalls.
+- A dead neuron has no derivative. A zero gradient, or no agreement at all, means a random
+  direction, so that no seed stalls.
+- ADF and EIDIG take their derivatives through the other classes (`exact`), in double precision:
+  where the detector is certain, float32 loses them.
 - One pass of the network judges a pair and gives its gradient; the derivative is taken from the
   biased layer downwards.
 - A label is the greatest logit. Where rounding could decide which one that is, a pair is not
-  counted and goes on.
-- An image that is discriminatory before any step is counted apart (`at_seed`).
+  counted and the search goes on.
+- A picture that is discriminatory before any step is counted apart (`at_seed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Literal, get_args
 
@@ -40,24 +39,26 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.images.change import (
-    Change,
-    check_change,
-    l2_of,
-    pieces,
-    scaled,
-    slope_of_cross_entropy,
-)
+from fairprobe.images.change import Change, check_change, l2_of, pieces, scaled
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
+from fairprobe.search.gradients import agreement, with_momentum
+from fairprobe.search.methods import adf, eidig, neuronfair
 
 Method = Literal["neuronfair", "adf", "eidig", "random"]
-MOMENTUM: dict[Method, float] = {"neuronfair": 0.1, "adf": 0.0, "eidig": 0.5, "random": 0.0}
-
-SMALLEST_ACTIVATION = 1e-8
-# of the logits' size: closer ones may change places when the same image is asked in another batch
+MOMENTUM: dict[Method, float] = {
+    "neuronfair": neuronfair.NeuronFair.global_momentum,
+    "adf": 0.0,
+    "eidig": eidig.EIDIG.momentum,
+    "random": 0.0,
+}
+COTANGENTS: dict[str, Callable[[Tensor], Tensor]] = {  # by the probabilities
+    "adf": partial(adf.cotangent, exact=True),
+    "eidig": partial(eidig.cotangent, exact=True),
+}
+# of the logits' size: closer ones may change places when the same picture is in another batch
 CERTAIN = 1e-5
 
 
@@ -308,10 +309,7 @@ class _Run:
                     self._neuronfair(seen[0].detach(), walkers, iteration, rng),
                 )
             else:
-                objective, slope = (
-                    logits,
-                    (_adf if self.how.method == "adf" else _eidig)(logits.detach()),
-                )
+                objective, slope = logits, _by_logits(COTANGENTS[self.how.method], logits.detach())
             if not objective.requires_grad:  # nothing here depends on the pixels
                 return differs, torch.zeros_like(pair)
             slope = _by_pair(slope, scaled).to(objective.dtype)
@@ -323,20 +321,18 @@ class _Run:
     def _neuronfair(
         self, a: Tensor, walkers: _Walkers, iteration: int, rng: np.random.Generator
     ) -> Tensor:
-        """The derivative of J(x) by a(x), and of J(x') by a(x'). A dead neuron has none."""
+        """The derivative of J by the activations of each pair. A dead neuron has none."""
         assert self.layer is not None
         if iteration % self.how.r_step == 0:
-            walkers.memory["watched"] = _watched(
-                self.layer, len(walkers.rows), self.how.random_share, rng
+            walkers.memory["watched"] = torch.from_numpy(
+                neuronfair.watched_neurons(
+                    self.layer, len(walkers.rows), self.how.random_share, rng
+                )
             ).to(a.device)
         watched = walkers.memory["watched"]
-        shape = (
-            a.shape[1:] if watched.shape[1] == a[0].numel() else (a.shape[1], *[1] * (a.ndim - 2))
-        )  # neurons are positions, or maps
-        mask = watched.view(1, -1, *shape)
-        mine, other = a.chunk(2)
-        ratio = (torch.cat([other, mine]) / (a + SMALLEST_ACTIVATION)).masked_fill_(a == 0, 0)
-        return -(ratio.view(2, -1, *a.shape[1:]) * mask).view_as(a)
+        is_position = watched.shape[1] == a[0].numel()  # else a neuron is a whole map
+        shape = a.shape[1:] if is_position else (a.shape[1], *[1] * (a.ndim - 2))
+        return neuronfair.cotangent(a, watched.view(-1, *shape)).masked_fill_(a == 0, 0)
 
     def direction(
         self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator
@@ -345,15 +341,11 @@ class _Run:
         if gradients is None:
             return _random(walkers.start, rng)
         fresh = _unit(gradients.transpose(0, 1))
-        if "gradients" in walkers.memory:
-            fresh = fresh + self.how.decay * walkers.memory["gradients"]
         if self.how.decay:
-            walkers.memory["gradients"] = fresh
+            fresh = with_momentum(walkers.memory, "gradients", fresh, self.how.decay)
         mine, other = fresh[:, 0], fresh[:, 1]
-        total = mine + other
-        if self.how.method != "neuronfair":
-            total = torch.where(mine.sign() == other.sign(), total, 0)
-        total = _unit(-total if self.how.method == "eidig" else total)
+        both = mine + other if self.layer is not None else agreement(mine, other)[1]
+        total = _unit(both)
         stalled = total.flatten(1).abs().amax(dim=1) == 0
         if stalled.any():
             total[stalled] = _random(total[stalled], rng)
@@ -401,28 +393,13 @@ def _differs(logits: Tensor) -> Tensor:
     return (mine != other) & mine_certain & other_certain
 
 
-def _adf(logits: Tensor) -> Tensor:
-    """The derivative of the cross-entropy to the network's own label."""
-    return slope_of_cross_entropy(logits, logits.argmax(dim=1))
-
-
-def _eidig(logits: Tensor) -> Tensor:
-    """The derivative of the probability of the network's own label."""
-    probability = torch.softmax(logits.double(), dim=1).amax(dim=1, keepdim=True)
-    return -probability * _adf(logits)
-
-
-def _watched(layer: LayerBias, count: int, share: float, rng: np.random.Generator) -> Tensor:
-    """(count, neurons) `p OR r`: the biased neurons, and for each image a few random ones."""
-    watched = np.zeros((count, layer.neurons), dtype=np.float32)
-    some = int(layer.neurons * share)
-    if some:
-        chosen = rng.random(watched.shape, dtype=np.float32).argpartition(some - 1, axis=1)[
-            :, :some
-        ]
-        np.put_along_axis(watched, chosen, 1, axis=1)
-    watched[:, layer.biased] = 1
-    return torch.from_numpy(watched)
+def _by_logits(cotangent: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """(N, classes) the derivative by the logits of an objective whose derivative by the
+    probabilities is `cotangent`.
+    """
+    p = torch.softmax(logits.double(), dim=1)
+    by_p = cotangent(p)
+    return p * (by_p - (by_p * p).sum(dim=1, keepdim=True))
 
 
 def _by_pair(values: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:

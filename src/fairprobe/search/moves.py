@@ -16,6 +16,7 @@ from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.models import Encoder
 from fairprobe.schema.domain import Domain
+from fairprobe.search.gradients import agreement
 
 GRID = 1024  # parts of a grain that real values lie on
 TRIES = 8  # to satisfy constraints with a part of a move before giving it up
@@ -115,8 +116,7 @@ class Moves:
         of zero says nothing: the row stays.
         """
         g, g_other = (self._from_here(x, each) for each in (g, g_other))
-        same = np.sign(g) == np.sign(g_other)
-        direction = np.where(same, g + g_other, np.float32(0))
+        same, direction = agreement(g, g_other)
         nowhere = ~same[:, self._movable].any(axis=1)
         if nowhere.any():
             chosen = rng.choice(self.columns, int(nowhere.sum()))

@@ -1,7 +1,8 @@
-"""ADF: towards the decision boundary, where both rows of a pair agree on the way.
+"""ADF: towards the decision boundary, where both of a pair agree on the way. The rules serve rows
+and pictures.
 
     paper                       here
-    ∇J(x), J the cross-entropy to the network's own label     `_gradients`
+    ∇J(x), J the cross-entropy to the network's own label     `cotangent`
     global: sign(∇_x) where sign(∇_x) = sign(∇_x')              `global_step`
     local: p ∝ 1 / (|∇_x| + |∇_x'|), random ±1                  `local_step`
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -27,8 +29,8 @@ import torch
 from torch import Tensor
 
 from fairprobe.arrays import Rows
-from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.gradients import pair_gradients
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -92,19 +94,14 @@ class ADF(TwoPhase):
         return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
 
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
-        assert isinstance(world.model, TorchModel)
+        return pair_gradients(world.model, partial(cotangent, exact=self.exact), x, x_other)
 
-        def cotangent(
-            p: Tensor,
-        ) -> (
-            Tensor
-            # (2n, classes): the derivative of −log p[label] by p, or of −log(1 − the sum of the
-            # others)
-        ):
-            top, label = p.max(dim=1, keepdim=True)
-            if self.exact:
-                return (1 / top).expand_as(p).clone().scatter_(1, label, 0.0)
-            return torch.zeros_like(p).scatter_(1, label, -1 / top)
 
-        gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]))
-        return gradient[: len(x)], gradient[len(x) :]
+def cotangent(p: Tensor, *, exact: bool) -> Tensor:
+    """(n, classes) the derivative of −log p[label] by p; `exact`: of −log(1 − the sum of the
+    others).
+    """
+    top, label = p.max(dim=1, keepdim=True)
+    if exact:
+        return (1 / top).expand_as(p).clone().scatter_(1, label, 0.0)
+    return torch.zeros_like(p).scatter_(1, label, -1 / top)

@@ -1,9 +1,9 @@
 """EIDIG: ADF with momentum, and gradients that are asked for seldom.
 
     paper                       here
-    ∇f(x), f the probability of the predicted class            `_gradients`
+    ∇f(x), f the probability of the predicted class            `cotangent`, of −f; ascended
     μ = 0.5, for x and x' apart                                `momentum`
-    global: against the sign where both agree                  `global_step`
+    global: against the sign of ∇f where both agree            `global_step`
     local: p ∝ 1 / (|∇_x| + |∇_x'|), kept for a while           `local_step`
 
 Deliberate choices:
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -30,8 +31,8 @@ from torch import Tensor
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
-from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.gradients import pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -85,15 +86,12 @@ class EIDIG(TwoPhase):
         return "back to start"
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        for name, fresh in zip(
-            ("g", "g other"), self._gradients(world, walkers.x, walkers.x_other), strict=True
-        ):
-            before = walkers.memory.get(name)
-            walkers.memory[name] = (
-                fresh if before is None else fresh + np.float32(self.momentum) * before
-            )
+        g, g_other = self._gradients(world, walkers.x, walkers.x_other)
         return world.moves.agree(
-            walkers.x, -walkers.memory["g"], -walkers.memory["g other"], rng=rng
+            walkers.x,
+            with_momentum(walkers.memory, "g", g, self.momentum),
+            with_momentum(walkers.memory, "g other", g_other, self.momentum),
+            rng=rng,
         )
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
@@ -112,18 +110,10 @@ class EIDIG(TwoPhase):
         return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
 
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
-        assert isinstance(world.model, TorchModel)
+        return pair_gradients(world.model, partial(cotangent, exact=self.exact), x, x_other)
 
-        def cotangent(
-            p: Tensor,
-        ) -> (
-            Tensor
-        ):  # (2n, classes): the derivative of p[label] by p, or of 1 − the sum of the others
-            label, (own, others) = (
-                p.argmax(dim=1, keepdim=True),
-                ((0.0, -1.0) if self.exact else (1.0, 0.0)),
-            )
-            return torch.full_like(p, others).scatter_(1, label, own)
 
-        gradient = world.model.gradient(cotangent, np.concatenate([x, x_other]))
-        return gradient[: len(x)], gradient[len(x) :]
+def cotangent(p: Tensor, *, exact: bool) -> Tensor:
+    """(n, classes) the derivative of −p[label] by p; `exact`: of the sum of the others − 1."""
+    own, others = (0.0, 1.0) if exact else (-1.0, 0.0)
+    return torch.full_like(p, others).scatter_(1, p.argmax(dim=1, keepdim=True), own)

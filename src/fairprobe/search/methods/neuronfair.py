@@ -2,7 +2,7 @@
 (Algorithms 2 and 3).
 
     paper                       here
-    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `_gradients`, which only needs its derivative
+    J(x) = −Σ_k (p_k OR r_k) · a_k(x') · log a_k(x)    `cotangent`, which is its derivative
                                 by a_k(x); ascended
     p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`,
                                 `*_redraw`
@@ -36,6 +36,7 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.gradients import pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -140,25 +141,15 @@ class NeuronFair(TwoPhase):
         """
         if walkers.step % every:
             return False
-        watched = np.zeros((len(walkers), self.layer.neurons), dtype=np.float32)
-        count = int(self.layer.neurons * self.random_share)
-        if count:
-            some = rng.random(watched.shape, dtype=np.float32).argpartition(count - 1, axis=1)[
-                :, :count
-            ]
-            np.put_along_axis(watched, some, 1, axis=1)
-        watched[:, self.layer.biased] = 1
-        walkers.memory["watched"] = watched
+        walkers.memory["watched"] = watched_neurons(
+            self.layer, len(walkers), self.random_share, rng
+        )
         return True
 
     def _momentum(self, world: World, walkers: Walkers, decay: float) -> Rows:
         """`g + g'` with the memory of earlier steps."""
         g, g_other = self._gradients(world, walkers, None)
-        total = g + g_other
-        if "momentum" in walkers.memory:
-            total += np.float32(decay) * walkers.memory["momentum"]
-        walkers.memory["momentum"] = total
-        return total
+        return with_momentum(walkers.memory, "momentum", g + g_other, decay)
 
     def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
         memory = walkers.memory.setdefault(
@@ -176,14 +167,27 @@ class NeuronFair(TwoPhase):
         x, x_other, watched = walkers.x, walkers.x_other, walkers.memory["watched"]
         if rows is not None:
             x, x_other, watched = x[rows], x_other[rows], watched[rows]
-        weight = -torch.from_numpy(watched).to(world.model.device, world.model.dtype)
-
-        def cotangent(a: Tensor) -> Tensor:
-            mine, other = a.chunk(2)  # (n, neurons) each; of J(x) by a(x), and of J(x') by a(x')
-            ratio = torch.cat([other, mine]).div_(a + SMALLEST_ACTIVATION)
-            return ratio.view(2, *weight.shape).mul_(weight).view_as(a)
-
-        gradient = world.model.gradient(
-            cotangent, np.concatenate([x, x_other]), layer=self.layer.name
+        weights = torch.from_numpy(watched).to(world.model.device, world.model.dtype)
+        return pair_gradients(
+            world.model, lambda a: cotangent(a, weights), x, x_other, layer=self.layer.name
         )
-        return gradient[: len(x)], gradient[len(x) :]
+
+
+def watched_neurons(layer: LayerBias, count: int, share: float, rng: np.random.Generator) -> Rows:
+    """(count, neurons) `p OR r`: the biased neurons, and for each walker a few random ones."""
+    watched = np.zeros((count, layer.neurons), dtype=np.float32)
+    some = int(layer.neurons * share)
+    if some:
+        lots = rng.random(watched.shape, dtype=np.float32)
+        np.put_along_axis(watched, lots.argpartition(some - 1, axis=1)[:, :some], 1, axis=1)
+    watched[:, layer.biased] = 1
+    return watched
+
+
+def cotangent(a: Tensor, watched: Tensor) -> Tensor:
+    """(2n, …) the derivative of J(x) by a(x), then of J(x') by a(x'). `a` holds the activations of
+    n rows or pictures and then of their counterparts; `watched` is 1 for the neurons that count.
+    """
+    mine, other = a.chunk(2)
+    ratio = torch.cat([other, mine]).div_(a + SMALLEST_ACTIVATION)
+    return ratio.view(2, -1, *a.shape[1:]).mul_(-watched).view_as(a)
