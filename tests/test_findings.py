@@ -80,12 +80,12 @@ BESIDE = ["label", "label_other", "probability", "probability_other", "gap", "ph
 def test_the_columns_are_the_attributes_the_counterparts_values_and_the_provenance(
     found: Findings,
 ) -> None:
-    assert list(found.to_pandas().columns) == COLUMNS + BESIDE
+    assert list(found.to_pandas(codes=True).columns) == COLUMNS + BESIDE
     assert list(PROVENANCE) == BESIDE
 
 
 def test_codes_of_whole_attributes_are_integers_and_of_real_ones_floats(found: Findings) -> None:
-    kinds = {name: str(kind) for name, kind in found.to_pandas().dtypes.items()}
+    kinds = {name: str(kind) for name, kind in found.to_pandas(codes=True).dtypes.items()}
     whole = [
         "gender",
         "age",
@@ -104,7 +104,7 @@ def test_codes_of_whole_attributes_are_integers_and_of_real_ones_floats(found: F
 
 
 def test_no_cell_is_empty_and_every_number_is_what_its_name_says(found: Findings) -> None:
-    frame = found.to_pandas()
+    frame = found.to_pandas(codes=True)
     assert not frame.isna().any().any()
     assert set(frame["phase"].astype(str)) == {"global", "local"}
     assert (
@@ -118,7 +118,7 @@ def test_no_cell_is_empty_and_every_number_is_what_its_name_says(found: Findings
 
 
 def test_x_and_x_other_are_the_rows_of_the_table(found: Findings, domain: Domain) -> None:
-    frame = found.to_pandas()
+    frame = found.to_pandas(codes=True)
     np.testing.assert_array_equal(found.x, frame[list(domain.names)].to_numpy(dtype=np.float32))
     other = frame[["gender_other", "income", "age", "race_other", "children"]].to_numpy(
         dtype=np.float32
@@ -127,8 +127,31 @@ def test_x_and_x_other_are_the_rows_of_the_table(found: Findings, domain: Domain
     assert found.x.dtype == found.x_other.dtype == np.float32
 
 
+def test_a_data_frame_is_in_the_words_of_the_table_unless_codes_are_asked_for() -> None:
+    domain = Domain(
+        (
+            Attribute(name="gender", kind="categorical", categories=("female", "male")),
+            Attribute(name="age", low=1, high=6, bin=10),
+            Attribute(name="children", low=0, high=9),
+            Attribute(name="income", kind="real", low=0, high=10),
+        ),
+        sensitive=("gender",),
+    )
+    found = find(domain)
+    words, codes = found.to_pandas(), found.to_pandas(codes=True)
+    assert list(words.columns) == list(codes.columns)
+    for place in range(len(found)):
+        row = domain.describe(found.x[place])
+        assert words["gender"][place] == row["gender"]
+        assert words["age"][place] == row["age"]
+        assert words["gender_other"][place] == domain.describe(found.x_other[place])["gender"]
+    untouched = [name for name in codes if name not in ("gender", "gender_other", "age")]
+    pd.testing.assert_frame_equal(words[untouched], codes[untouched])
+    assert set(words["gender"]) == {"female", "male"}
+
+
 def test_the_counts_of_the_phases_add_up(found: Findings) -> None:
-    phases = found.to_pandas()["phase"].astype(str)
+    phases = found.to_pandas(codes=True)["phase"].astype(str)
     assert found.count("global") == (phases == "global").sum()
     assert found.count("local") == (phases == "local").sum()
     assert found.count("global") + found.count("local") == len(found)
@@ -168,7 +191,7 @@ def test_a_saved_file_gives_back_the_same_findings(
     again = Findings.load(path, domain)
     assert again.table is None
     assert len(again) == len(found)
-    pd.testing.assert_frame_equal(again.to_pandas(), found.to_pandas())
+    pd.testing.assert_frame_equal(again.to_pandas(codes=True), found.to_pandas(codes=True))
     np.testing.assert_array_equal(again.x, found.x)
     np.testing.assert_array_equal(again.x_other, found.x_other)
     assert (again.count("global"), again.count("local")) == (
@@ -181,7 +204,7 @@ def test_a_saved_file_gives_back_the_same_findings(
 def test_a_saved_file_can_be_read_without_fairprobe(found: Findings, tmp_path: Path) -> None:
     found.save(tmp_path / "findings.parquet")
     frame = pd.read_parquet(tmp_path / "findings.parquet")
-    pd.testing.assert_frame_equal(frame, found.to_pandas())
+    pd.testing.assert_frame_equal(frame, found.to_pandas(codes=True))
 
 
 def test_saving_takes_a_string_and_replaces_a_file_that_is_there(
@@ -202,7 +225,8 @@ def test_findings_on_disk_can_be_saved_elsewhere_and_over_themselves(
     on_disk.save(tmp_path / "a.parquet")
     for name in ("a.parquet", "b.parquet"):
         pd.testing.assert_frame_equal(
-            Findings.load(tmp_path / name, domain).to_pandas(), found.to_pandas()
+            Findings.load(tmp_path / name, domain).to_pandas(codes=True),
+            found.to_pandas(codes=True),
         )
 
 
@@ -235,7 +259,7 @@ def test_no_findings_are_saved_and_loaded_like_any(domain: Domain, tmp_path: Pat
     for findings in (none, again):
         assert len(findings) == findings.count("global") == findings.count("local") == 0
         assert findings.x.shape == findings.x_other.shape == (0, len(domain))
-        assert list(findings.to_pandas().columns) == COLUMNS + BESIDE
+        assert list(findings.to_pandas(codes=True).columns) == COLUMNS + BESIDE
         assert len(findings.merge(none)) == 0
 
 
@@ -267,7 +291,9 @@ def test_merged_findings_hold_everybody_of_both_once_and_the_first_as_they_were(
     both = one.merge(two)
     assert len(both) == len(set(people(both)))
     assert set(people(both)) == set(people(one)) | set(people(two))
-    pd.testing.assert_frame_equal(both.to_pandas().head(len(one)), one.to_pandas())
+    pd.testing.assert_frame_equal(
+        both.to_pandas(codes=True).head(len(one)), one.to_pandas(codes=True)
+    )
 
 
 def test_merged_findings_add_up_what_both_searches_were_given_and_cost(
@@ -282,7 +308,9 @@ def test_merged_findings_add_up_what_both_searches_were_given_and_cost(
 
 
 def test_merging_with_itself_changes_nothing(found: Findings) -> None:
-    pd.testing.assert_frame_equal(found.merge(found).to_pandas(), found.to_pandas())
+    pd.testing.assert_frame_equal(
+        found.merge(found).to_pandas(codes=True), found.to_pandas(codes=True)
+    )
 
 
 def test_findings_on_disk_merge_as_those_in_memory_and_can_be_saved(
@@ -293,7 +321,7 @@ def test_findings_on_disk_merge_as_those_in_memory_and_can_be_saved(
     on_disk = Findings.load(found.save(tmp_path / "a.parquet"), domain).merge(
         Findings.load(more.save(tmp_path / "b.parquet"), domain)
     )
-    pd.testing.assert_frame_equal(on_disk.to_pandas(), in_memory.to_pandas())
+    pd.testing.assert_frame_equal(on_disk.to_pandas(codes=True), in_memory.to_pandas(codes=True))
     again = Findings.load(on_disk.save(tmp_path / "both.parquet"), domain)
     assert len(again) == len(in_memory) > len(found)
     assert again.count("global") + again.count("local") == len(again)
@@ -372,7 +400,7 @@ def test_a_file_damaged_inside_is_never_taken_for_findings(
         content[100:] if place == "the start" else content[:200] + b"\xff" * 60 + content[260:]
     )
     with pytest.raises(StorageError, match=r"findings\.parquet"):
-        Findings.load(path, domain).to_pandas()
+        Findings.load(path, domain).to_pandas(codes=True)
 
 
 def flip_a_bit_unnoticed(path: Path) -> None:
@@ -391,7 +419,7 @@ def flip_a_bit_unnoticed(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "read",
-    [lambda findings: list(findings.batches()), lambda findings: findings.to_pandas()],
+    [lambda findings: list(findings.batches()), lambda findings: findings.to_pandas(codes=True)],
     ids=["in batches", "whole"],
 )
 def test_a_flipped_bit_is_found_by_its_checksum(
@@ -448,13 +476,13 @@ def full(*_: Any, **__: Any) -> Any:
 def test_saving_to_a_full_disk_says_so_leaves_nothing_and_keeps_the_findings(
     found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = found.to_pandas()
+    before = found.to_pandas(codes=True)
     with monkeypatch.context() as patch:
         patch.setattr(pq.ParquetWriter, "write_batch", full)
         with pytest.raises(StorageError, match=r"findings\.parquet: No space left on device"):
             found.save(tmp_path / "findings.parquet")
     assert list(tmp_path.iterdir()) == []
-    pd.testing.assert_frame_equal(found.to_pandas(), before)
+    pd.testing.assert_frame_equal(found.to_pandas(codes=True), before)
     assert found.save(tmp_path / "findings.parquet").exists()
 
 
@@ -502,13 +530,13 @@ FAILURES: dict[str, tuple[Any, str]] = {
 def test_a_search_whose_file_cannot_be_written_keeps_its_findings_in_memory(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    expected = find(domain).to_pandas()
+    expected = find(domain).to_pandas(codes=True)
     with monkeypatch.context() as patch:
         patch.setattr(*FAILURES[failure], full)
         kept = find(domain, save_to=tmp_path / "findings.parquet")
     assert list(tmp_path.iterdir()) == []
     assert kept.path is None
-    pd.testing.assert_frame_equal(kept.to_pandas(), expected)
+    pd.testing.assert_frame_equal(kept.to_pandas(codes=True), expected)
     assert len(Findings.load(kept.save(tmp_path / "later.parquet"), domain)) == len(expected)
 
 
@@ -527,7 +555,7 @@ def test_a_file_that_cannot_be_finished_keeps_the_findings_in_memory(
     kept = find(domain, save_to=tmp_path / "findings.parquet")
     assert closed
     assert list(tmp_path.iterdir()) == []
-    pd.testing.assert_frame_equal(kept.to_pandas(), find(domain).to_pandas())
+    pd.testing.assert_frame_equal(kept.to_pandas(codes=True), find(domain).to_pandas(codes=True))
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_many_batches_keeps_everything(

@@ -6,7 +6,7 @@ the network, and proves what that did.
 >>> model = fp.networks.train(fp.networks.lfcn(data.domain), data)
 >>> audit = fp.audit(data, model, sensitive="gender")
 >>> audit.report("report.html")
->>> repaired = fp.repairs.counterfactual(model, data, "gender")
+>>> repaired = fp.repair(data, model, sensitive="gender")
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairprobe import (
         datasets,
         errors,
+        gate,
         images,
         interpret,
         metrics,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         scenes,
         search,
     )
-    from fairprobe.audits import Audit, audit, save
+    from fairprobe.audits import Audit, audit, repair, save
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _ROOMS = (
     "datasets",
     "errors",
+    "gate",
     "images",
     "interpret",
     "metrics",
@@ -95,6 +97,7 @@ __all__ = [
     "check",
     "datasets",
     "errors",
+    "gate",
     "images",
     "interpret",
     "judge",
@@ -102,6 +105,7 @@ __all__ = [
     "metrics",
     "networks",
     "neuron_bias",
+    "repair",
     "repairs",
     "save",
     "scenes",
@@ -115,6 +119,8 @@ deprecated.install()
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("fairprobe")
+    if name == "repair":
+        return deprecated.repair
     if name in _ROOMS:
         return import_module(f"fairprobe.{name}")
     if name in _HOMES:

@@ -1,7 +1,8 @@
-"""Old module paths, kept for one release: importing one warns and gives the module's new home."""
+"""Old names, kept for one release: using one warns, and gives what it is called now."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 # Longest first where one is the beginning of another.
 MOVED = {
@@ -49,31 +51,78 @@ def new_home(name: str) -> str | None:
     return None
 
 
+class _MovedModule(ModuleType):
+    """A module under its old name: what it holds comes from its new home."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":  # tools that look at all modules
+            raise AttributeError(f"{self.__name__} has no attribute '{name}'.")
+        return getattr(import_module(new_home(self.__name__) or ""), name)
+
+
+class _Repair(_MovedModule):
+    """`fairprobe.repair`: today's function, and for one release the old room of that name."""
+
+    def __call__(self, *given: Any, **settings: Any) -> Any:
+        return self._function()(*given, **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            _warn(f"fairprobe.repair.{name}", f"fairprobe.repairs.{name}")
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep the functions of the old room: an import of a file must not hide one of its name."""
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._function())
+
+    @staticmethod
+    def _function() -> Any:
+        return import_module("fairprobe.audits").repair
+
+
 class _MovedFinder(MetaPathFinder, Loader):
-    """Finds modules by their old names. It is asked only after all other finders gave up."""
+    """Finds modules by their old names. It comes before other finders: these would load a file of a
+    package that moved a second time.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        return ModuleSpec(fullname, self) if new_home(fullname) else None
+        is_ours = fullname.startswith("fairprobe.") and new_home(fullname)
+        return ModuleSpec(fullname, self, is_package=True) if is_ours else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         new = new_home(spec.name)
         if new is None:
             raise ImportError(f"{spec.name} is not a module that moved.")
-        warnings.warn(
-            f"{spec.name} is now {new}. The old name will be removed in the next release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return import_module(new)
+        _warn(spec.name, new)
+        import_module(new)
+        return _MovedModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to do: the module was executed under its new name."""
 
 
+def _warn(old: str, new: str) -> None:
+    warnings.warn(
+        f"{old} is now {new}. The old name will be removed in the next release.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
 def install() -> None:
-    """Makes the old names importable."""
+    """Make the old names importable."""
     if not any(isinstance(finder, _MovedFinder) for finder in sys.meta_path):
-        sys.meta_path.append(_MovedFinder())
+        sys.meta_path.insert(0, _MovedFinder())
+        sys.modules["fairprobe.repair"] = repair
+
+
+repair = _Repair("fairprobe.repair", "Repair a network: fairprobe.repair(data, model, ...).")
+repair.__path__ = []

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from fairprobe.arrays import Mask, Rows
 from fairprobe.errors import DomainError, StorageError
+from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.storage import replacing
 
@@ -81,9 +82,15 @@ class Findings:
             ):
                 yield from file.iter_batches(batch_size=size)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """All pairs as a data frame of codes."""
+    def to_pandas(self, *, codes: bool = False) -> pd.DataFrame:
+        """All pairs as a data frame: attributes in words as in the table, or as `codes`."""
         frame: pd.DataFrame = self._whole().to_pandas()
+        if not codes:
+            for name in self.domain.names:
+                frame[name] = _in_words(self.domain[name], frame[name])
+            for name in self.domain.sensitive:
+                other = f"{name}_other"
+                frame[other] = _in_words(self.domain[name], frame[other])
         return frame
 
     @property
@@ -220,6 +227,14 @@ class Findings:
             scores={},
         )
         return Findings(self.domain, generation, table=both.take(np.sort(first)))
+
+
+def _in_words(attribute: Attribute, codes: pd.Series[Any]) -> Any:
+    """Names of categories and ranges of binned numbers; other numbers stay numbers."""
+    if attribute.kind == "real" or (attribute.kind == "integer" and attribute.bin == 1):
+        return codes
+    values, place = np.unique(codes, return_inverse=True)
+    return np.array([attribute.describe(float(value)) for value in values], dtype=object)[place]
 
 
 @contextmanager

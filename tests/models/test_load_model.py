@@ -69,7 +69,7 @@ def reference() -> Audit:
 
 
 def same_findings(one: Audit, other: Audit) -> bool:
-    ours, theirs = (audit.findings.to_pandas() for audit in (one, other))
+    ours, theirs = (audit.findings.to_pandas(codes=True) for audit in (one, other))
     columns = list(GERMAN.domain.names)
     return (
         bool((ours[columns].to_numpy() == theirs[columns].to_numpy()).all())

@@ -339,7 +339,7 @@ def test_a_model_is_audited_by_what_it_answers_itself(name: str) -> None:
     )
 
     findings = Findings.load("run/findings.parquet", data.domain)
-    pairs = findings.to_pandas()
+    pairs = findings.to_pandas(codes=True)
     for rows, said in ((findings.x, pairs["label"]), (findings.x_other, pairs["label_other"])):
         assert (kind.itself(data.words(rows)).argmax(axis=1) == said).all()
     assert (pairs["label"] != pairs["label_other"]).all()

@@ -130,7 +130,7 @@ def test_every_single_finding_holds_before_an_independent_judge(
     findings = found(sensitive, variant)
     x, other = findings.x, findings.x_other
     assert len(x) == len(other) == len(findings) > 25_000
-    frame = findings.to_pandas()
+    frame = findings.to_pandas(codes=True)
     mine, theirs = plain_labels(x), plain_labels(other)
     np.testing.assert_array_equal(mine, frame["label"])
     np.testing.assert_array_equal(theirs, frame["label_other"])

@@ -231,7 +231,7 @@ class Result:
 
     @property
     def frame(self) -> pd.DataFrame:
-        return self.findings.to_pandas()
+        return self.findings.to_pandas(codes=True)
 
 
 @cache
@@ -999,8 +999,8 @@ def test_no_local_iterations_means_global_findings_only(ready: Ready) -> None:
 
 def test_global_findings_do_not_depend_on_the_local_phase(ready: Ready) -> None:
     alone, both = (
-        ready(Budget(local_iterations=0)).to_pandas(),
-        ready(Budget(local_iterations=30)).to_pandas(),
+        ready(Budget(local_iterations=0)).to_pandas(codes=True),
+        ready(Budget(local_iterations=30)).to_pandas(codes=True),
     )
     pd.testing.assert_frame_equal(alone, both[both["phase"] == "global"].reset_index(drop=True))
 
@@ -1085,7 +1085,7 @@ def test_several_chunks_keep_the_contract_and_number_the_seeds_through(
     assert len(np.unique(found.x[:, ready.case.domain.other_columns], axis=0)) == len(found)
     if ready.method.name == "aequitas":  # which does not start from the seeds
         return
-    frame, names = found.to_pandas(), list(ready.case.domain.names)
+    frame, names = found.to_pandas(codes=True), list(ready.case.domain.names)
     first = frame[frame["phase"] == "global"]
     own = np.flatnonzero(judge(ready.case.domain, ready.model, ready.seeds).is_discriminatory)
     origins = {
@@ -1142,8 +1142,8 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     assert found.generation.tried == in_memory.generation.tried
     # Another order, but the same people with the same provenance.
     order = list(found.domain.names)
-    one = found.to_pandas().sort_values(order).reset_index(drop=True)
-    two = in_memory.to_pandas().sort_values(order).reset_index(drop=True)
+    one = found.to_pandas(codes=True).sort_values(order).reset_index(drop=True)
+    two = in_memory.to_pandas(codes=True).sort_values(order).reset_index(drop=True)
     pd.testing.assert_frame_equal(one, two)
 
 
@@ -1151,10 +1151,10 @@ def test_a_streamed_search_equals_the_search_in_memory(ready: Ready, tmp_path: P
     in_memory = ready(Budget(local_iterations=40))
     streamed = ready(Budget(local_iterations=40), save_to=tmp_path / "findings.parquet")
     assert streamed.table is None
-    pd.testing.assert_frame_equal(streamed.to_pandas(), in_memory.to_pandas())
+    pd.testing.assert_frame_equal(streamed.to_pandas(codes=True), in_memory.to_pandas(codes=True))
     assert [path.name for path in tmp_path.iterdir()] == ["findings.parquet"]
     again = Findings.load(tmp_path / "findings.parquet", ready.case.domain)
-    pd.testing.assert_frame_equal(again.to_pandas(), in_memory.to_pandas())
+    pd.testing.assert_frame_equal(again.to_pandas(codes=True), in_memory.to_pandas(codes=True))
     assert again.generation.tried == in_memory.generation.tried
 
 

@@ -4,6 +4,7 @@ from fairprobe.audits.evidence import Audit, audit, check_settings
 from fairprobe.audits.folder import RunFolder, read_document, save
 from fairprobe.audits.models import NETWORKS, train, trained_before
 from fairprobe.audits.origin import model_of_run, reopen
+from fairprobe.audits.repaired import repair
 from fairprobe.audits.repairing import repair_run
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "model_of_run",
     "read_document",
     "reopen",
+    "repair",
     "repair_run",
     "save",
     "train",

@@ -182,8 +182,4 @@ def _repair(name: str, strength: float | None, start: str, settings: dict[str, A
     from fairprobe.repairs import repair_named
 
     repair = repair_named(name, start=start, **settings)
-    if strength is not None and not repair.has_dial:
-        raise SettingError(
-            f"The repair '{name}' has no strength ({repair.dial_means}). Leave it out."
-        )
-    return repair if strength is None else repair.at(strength)
+    return repair if strength is None else repair.at_strength(strength)

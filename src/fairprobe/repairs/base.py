@@ -86,6 +86,14 @@ class Repair(ABC):
         changed: dict[str, Any] = {self.dial: setting}
         return replace(self, **changed)
 
+    def at_strength(self, strength: float) -> Self:
+        """The same repair with its dial turned there; raise SettingError if it has none."""
+        if not self.has_dial:
+            raise SettingError(
+                f"The repair '{self.name}' has no strength ({self.dial_means}). Leave it out."
+            )
+        return self.at(strength)
+
     def dial_grid(self) -> tuple[float, ...]:
         """The settings that a trade-off curve shows, 0 (no repair) and its own among them."""
         if not self.has_dial:

@@ -175,7 +175,7 @@ class Retrain(Repair):
                 found.generation.stopped == "interrupted"
             ):  # whoever stops a repair wants no network that was half repaired
                 raise KeyboardInterrupt
-            origin = found.to_pandas()["origin"].to_numpy()
+            origin = found.to_pandas(codes=True)["origin"].to_numpy()
             order = rng.permutation(len(found))
             return _Found(found.x[order], model.labels(seeds)[origin[order] % len(seeds)])
 
