@@ -27,6 +27,7 @@ ROOMS = [
     "versions",
     "statistics",
     "documents",
+    "measure",
     "schema",
     "datasets",
     "models",

@@ -1,9 +1,9 @@
 """What can be chosen by name: fairprobe's own parts, one line each, and those that installed
 packages add through entry points.
 
-A part (a search method, a repair) describes itself: it has a `name`, a `title`, one sentence
-`about` it and more, declared beside its code. The command line, the reports and the documentation
-are generated from that. A package adds a part with, for instance,
+A part (a search method, a repair, a measure) describes itself: it has a `name`, a `title`, one
+sentence `about` it and more, declared beside its code. The command line, the reports and the
+documentation are generated from that. A package adds a part with, for instance,
 
     [project.entry-points."fairprobe.methods"]
     greedy = "my_package.greedy:Greedy"
@@ -135,5 +135,22 @@ REPAIRS: Catalogue[Any] = Catalogue(
         "alfr": "fairprobe.repairs.adversarial:ALFR",
         "laftr": "fairprobe.repairs.adversarial:LAFTR",
         "cfair": "fairprobe.repairs.adversarial:CFAIR",
+    },
+)
+MEASURES: Catalogue[Any] = Catalogue(
+    "fairprobe.measures",
+    "measure",
+    check="fairprobe.measure:check_description",
+    own={
+        "dm_rs": "fairprobe.metrics.generation:DM_RS",
+        "people": "fairprobe.metrics.people:PEOPLE",
+        "ifr_b": "fairprobe.metrics.individual:IFR_B",
+        "ifr_p": "fairprobe.metrics.individual:IFR_P",
+        "demographic_parity": "fairprobe.metrics.group:DEMOGRAPHIC_PARITY",
+        "equalized_odds": "fairprobe.metrics.group:EQUALIZED_ODDS",
+        "impact_ratio": "fairprobe.metrics.group:IMPACT_RATIO",
+        "auc": "fairprobe.interpret.neuron_bias:AUC",
+        "idis": "fairprobe.metrics.generation:IDIS",
+        "accuracy": "fairprobe.metrics.quality:ACCURACY",
     },
 )

@@ -27,7 +27,7 @@ from fairprobe.metrics import (
     SelectionRow,
     SelectionTable,
     demographic_parity,
-    equalised_odds,
+    equalized_odds,
     selection_rates,
     selection_tables,
 )
@@ -82,11 +82,11 @@ def test_demographic_parity_is_that_of_fairlearn(rows: list[tuple[int, int, int]
 
 
 @given(PEOPLE, st.sampled_from([0, 1]))
-def test_equalised_odds_are_those_of_fairlearn(
+def test_equalized_odds_are_those_of_fairlearn(
     rows: list[tuple[int, int, int]], label: int
 ) -> None:
     true, predicted, group = columns(rows)
-    result = equalised_odds(true, predicted, sensitive_features=group, given=label)
+    result = equalized_odds(true, predicted, sensitive_features=group, given=label)
     there = np.isin(
         group, group[true == label]
     )  # fairlearn gives 0 for a group without the label; here it is left out
@@ -115,10 +115,10 @@ def test_parity_and_odds_by_hand() -> None:
     assert demographic_parity(true, predicted, sensitive_features=group).estimate == pytest.approx(
         4 / 6 - 1 / 4
     )
-    assert equalised_odds(
+    assert equalized_odds(
         true, predicted, sensitive_features=group, given=1
     ).estimate == pytest.approx(3 / 4 - 1 / 2)
-    assert equalised_odds(
+    assert equalized_odds(
         true, predicted, sensitive_features=group, given=0
     ).estimate == pytest.approx(1 / 2 - 0)
     refused = demographic_parity(true, predicted, sensitive_features=group, positive=0).estimate
@@ -189,7 +189,7 @@ def test_groups_without_anybody_are_left_out_and_named() -> None:
     result = demographic_parity(None, [1, 0, 1, 0], sensitive_features=features)
     assert result.left_out == ("m, b",)
     assert result.estimate == pytest.approx(np.std([1, 0, 0.5]))
-    odds = equalised_odds(
+    odds = equalized_odds(
         [1, 1, 1, 0], [1, 0, 1, 0], sensitive_features=["x", "x", "y", "z"], given=1
     )
     assert odds.left_out == ("z",)
@@ -206,7 +206,7 @@ def test_people_of_unknown_group_are_in_no_group() -> None:
 
 def test_of_nobody_nothing_is_known() -> None:
     assert demographic_parity([], [], sensitive_features=[]) == Estimate(None, None, None, 0)
-    assert equalised_odds([], [], sensitive_features=[], given=1) == Estimate(None, None, None, 0)
+    assert equalized_odds([], [], sensitive_features=[], given=1) == Estimate(None, None, None, 0)
     assert selection_rates([], sensitive_features=[]).rows == ()
     (row,) = selection_rates([], sensitive_features=[], groups=["a"]).rows
     assert row.is_empty
@@ -370,9 +370,9 @@ def test_labels_that_cannot_be_meant_are_refused() -> None:
     with pytest.raises(
         DataError, match=r"No row of y_true is 2; it has 0, 1\. Name one of them: given="
     ):
-        equalised_odds([0, 1], [0, 1], sensitive_features=["a", "b"], given=2)
+        equalized_odds([0, 1], [0, 1], sensitive_features=["a", "b"], given=2)
     with pytest.raises(DataError, match="y_pred has 2 rows and y_true has 3"):
-        equalised_odds([0, 1, 1], [0, 1], sensitive_features=["a", "b"], given=1)
+        equalized_odds([0, 1, 1], [0, 1], sensitive_features=["a", "b"], given=1)
     with pytest.raises(DataError, match="expected class labels"):
         selection_rates([0.3, 0.6], sensitive_features=["a", "b"])
     assert (

@@ -30,7 +30,9 @@ import numpy as np
 import torch
 
 from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError, ModelError
+from fairprobe.measure import Measure, Reading, by
 from fairprobe.models import TorchModel
 from fairprobe.schema.domain import Domain
 
@@ -170,3 +172,25 @@ def _layer(name: str, sums: list[Floats], rows: int, values: int) -> LayerBias:
 def _curve(squashed: Floats) -> Floats:
     above = len(squashed) - np.searchsorted(np.sort(squashed), THRESHOLDS, side="right")
     return above / len(squashed)
+
+
+def _read_auc(document: TableMeasurements) -> list[Reading]:
+    what = f"reaction of the most biased layer to {by(document)} (AUC)"
+    if document.interpretation is None:
+        missing = (
+            "no neurons can be seen in the model. Give the network itself, one with hidden layers,"
+            " or take auc out of the policy"
+        )
+        return [Reading(what=what, missing=missing)]
+    return [Reading(what=what, estimate=document.interpretation.auc)]
+
+
+AUC = Measure(
+    name="auc",
+    title="Reaction of the most biased layer (AUC)",
+    about="How strongly the neurons of the most biased layer react to the attribute.",
+    unit="number",
+    direction="at most",
+    read=_read_auc,
+    favors_constant=False,
+)

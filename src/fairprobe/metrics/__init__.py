@@ -1,5 +1,11 @@
-"""Numbers about findings, networks and people: pure functions."""
+"""Numbers about findings, networks and people: pure functions, and how each is described."""
 
+import warnings
+from typing import Any
+
+from fairprobe import catalogue
+from fairprobe.catalogue import Catalogue
+from fairprobe.measure import Measure, Reading
 from fairprobe.metrics.generation import (
     coverage_rate,
     dm_rs,
@@ -12,7 +18,7 @@ from fairprobe.metrics.group import (
     SelectionRow,
     SelectionTable,
     demographic_parity,
-    equalised_odds,
+    equalized_odds,
     selection_rates,
     selection_tables,
 )
@@ -33,22 +39,25 @@ from fairprobe.statistics.resampling import Estimate
 
 __all__ = [
     "IFR",
+    "MEASURES",
     "Advantage",
     "Divided",
     "Estimate",
     "Fairness",
     "Group",
     "IndividualFairness",
+    "Measure",
     "Pair",
     "People",
     "Rate",
+    "Reading",
     "SelectionRow",
     "SelectionTable",
     "accuracy",
     "coverage_rate",
     "demographic_parity",
     "dm_rs",
-    "equalised_odds",
+    "equalized_odds",
     "f1",
     "fairness",
     "generation_diversity",
@@ -65,3 +74,17 @@ __all__ = [
     "spread",
     "striking_pairs",
 ]
+
+MEASURES: Catalogue[Measure] = catalogue.MEASURES
+
+
+def __getattr__(name: str) -> Any:
+    if name == "equalised_odds":
+        warnings.warn(
+            "fairprobe.metrics.equalised_odds is now equalized_odds. The old name will be removed"
+            " in the next release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return equalized_odds
+    raise AttributeError(f"fairprobe.metrics has no attribute '{name}'.")

@@ -19,9 +19,11 @@ from math import nan
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
+from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
@@ -140,3 +142,45 @@ def _unit(x: Rows) -> Floats:
     wide = x.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
     return np.asarray(wide / np.where(length > 0, length, 1))
+
+
+# -- how policies, cards and reports read them -----------------------------------------------------
+
+
+def _read_dm_rs(document: TableMeasurements) -> list[Reading]:
+    what = f"share of possible people affected by {by(document)} (DM-RS)"
+    missing = "no possible people were drawn. Audit again with --samples"
+    return [reading_of_counterparts(document, what, required(document.dm_rs), missing=missing)]
+
+
+def _read_idis(document: TableMeasurements) -> list[Reading]:
+    found = required(document.generation)
+    what = f"number of cases by {by(document)} that the search found (IDIs)"
+    if found.tried == 0:
+        return [Reading(what=what, missing="the search tried nobody. Give it more time, or seeds")]
+    return [Reading(what=what, estimate=found.idis, cut_short=CUT_SHORT.get(found.stopped, ""))]
+
+
+CUT_SHORT = {
+    "interrupted": "The search was interrupted, so it might have found more. Audit again.",
+    "wanted": (
+        "The search ended when it had as many as were wanted, so it might have found more. Audit"
+        " again with a higher --wanted."
+    ),
+}
+DM_RS = Measure(
+    name="dm_rs",
+    title="Possible people affected (DM-RS)",
+    about="Of all possible people, the share whose answer changes with the attribute alone.",
+    unit="share",
+    direction="at most",
+    read=_read_dm_rs,
+)
+IDIS = Measure(
+    name="idis",
+    title="Cases found by the search (IDIs)",
+    about="How many different discriminatory cases the search found within its budget.",
+    unit="count",
+    direction="at most",
+    read=_read_idis,
+)

@@ -1,8 +1,8 @@
-"""How groups of people fare: selection rates and impact ratios, demographic parity, equalised odds.
+"""How groups of people fare: selection rates and impact ratios, demographic parity, equalized odds.
 
 paper       here
 ΔDP         `demographic_parity`: how far the groups' rates of the favourable prediction lie apart
-ΔEO_{y=k}   `equalised_odds(given=k)`: the same among the people whose true label is k
+ΔEO_{y=k}   `equalized_odds(given=k)`: the same among the people whose true label is k
 (law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by
             attribute and by intersection
 
@@ -21,7 +21,10 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.documents import EstimateDocument, TableMeasurements
+from fairprobe.documents import SelectionTable as SelectionTableDocument
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.measure import Measure, Reading, reading_of, readings_of_groups
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import (
     Column,
@@ -113,7 +116,7 @@ def demographic_parity(
     )
 
 
-def equalised_odds(
+def equalized_odds(
     y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1
 ) -> Estimate:
     """ΔEO_{y=given}: as `demographic_parity`, among the people whose true label is `given`. Groups
@@ -362,3 +365,98 @@ def _intersection(parts: list[Groups]) -> Groups:
         codes, known = codes * len(part.names) + part.codes, known & (part.codes >= 0)
     names = tuple(", ".join(values) for values in product(*(part.names for part in parts)))
     return Groups(" and ".join(part.attribute for part in parts), names, np.where(known, codes, -1))
+
+
+# -- how policies, cards and reports read them -----------------------------------------------------
+
+
+def _difference(
+    table: SelectionTableDocument, what: str, entry: EstimateDocument, who: str
+) -> Reading:
+    """How far the groups of a table lie apart."""
+    small = sum(row.is_small for row in table.rows)
+    return reading_of(
+        what,
+        entry,
+        missing=f"fewer than two groups have people {who}. Hold out more people, or merge groups",
+        group=table.attribute,
+        note=f"Every group counts alike, also the {small:,} with very few people." if small else "",
+    )
+
+
+def _read_demographic_parity(document: TableMeasurements) -> list[Reading]:
+    what = "demographic parity difference"
+    return readings_of_groups(
+        document,
+        what,
+        lambda table: [_difference(table, f"{what} by {table.attribute}", table.dp, "held out")],
+    )
+
+
+def _read_equalized_odds(document: TableMeasurements) -> list[Reading]:
+    what = "equalized odds difference"
+
+    def read(table: SelectionTableDocument) -> list[Reading]:
+        return [
+            _difference(
+                table,
+                f"{what} by {table.attribute} given {each.given}",
+                each,
+                f"held out with {each.given}",
+            )
+            for each in table.eo
+        ]
+
+    return readings_of_groups(document, what, read)
+
+
+def _read_impact_ratio(document: TableMeasurements) -> list[Reading]:
+    what = "impact ratio"
+    missing = (
+        "nobody in a group that is large enough got the favorable answer. Check which answer is the"
+        " favorable one"
+    )
+
+    def read(table: SelectionTableDocument) -> list[Reading]:
+        return [
+            reading_of(
+                f"{what} of {row.name} by {table.attribute}",
+                row.impact_ratio,
+                missing=missing,
+                group=row.name,
+                is_small=row.is_small,
+            )
+            for row in table.rows
+            if not row.is_empty
+        ]
+
+    return readings_of_groups(document, what, read)
+
+
+DEMOGRAPHIC_PARITY = Measure(
+    name="demographic_parity",
+    title="Demographic parity difference",
+    about=(
+        "How far the groups' rates of the favorable answer lie apart: the difference of two groups,"
+        " the standard deviation of more."
+    ),
+    unit="number",
+    direction="at most",
+    read=_read_demographic_parity,
+)
+EQUALIZED_ODDS = Measure(
+    name="equalized_odds",
+    title="Equalized odds difference",
+    about="As demographic_parity, among people whose true answer is the same.",
+    unit="number",
+    direction="at most",
+    read=_read_equalized_odds,
+)
+IMPACT_RATIO = Measure(
+    name="impact_ratio",
+    title="Impact ratio",
+    about="A group's rate of the favorable answer over the highest group's.",
+    unit="number",
+    direction="at least",
+    read=_read_impact_ratio,
+)

@@ -16,7 +16,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.metrics.group import (
     SelectionTable,
     demographic_parity,
-    equalised_odds,
+    equalized_odds,
     selection_rates,
 )
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
@@ -138,7 +138,7 @@ def _divided(
         ),
         dp=demographic_parity(true, selected, sensitive_features=features),
         eo=tuple(
-            equalised_odds(
+            equalized_odds(
                 (true == number).astype(np.int64), selected, sensitive_features=features, given=1
             )
             for number in range(classes)

@@ -20,8 +20,10 @@ import numpy.typing as npt
 from scipy.special import rel_entr
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.documents import Ifr, TableMeasurements
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
+from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.metrics.group import Groups, groups_of
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
@@ -378,3 +380,40 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
         low = Rate(floor(whole.estimate * len(pairs)), len(pairs)).low
         high = Rate(ceil(whole.estimate * len(pairs)), len(pairs)).high
     return IFR(whole.estimate, low, high, len(pairs), total, whole.confidence)
+
+
+# -- how policies, cards and reports read them -----------------------------------------------------
+
+
+def _reading(document: TableMeasurements, rate: Ifr, which: str, alike: str) -> list[Reading]:
+    what = f"share of pairs differing only in {by(document)} that get {alike} ({which})"
+    missing = f"nobody held out has a counterpart by {by(document)}. Check the column and the rules"
+    return [reading_of_counterparts(document, what, rate, missing=missing)]
+
+
+def _read_ifr_b(document: TableMeasurements) -> list[Reading]:
+    rate = required(document.fairness).individual.b
+    return _reading(document, rate, "IFR_b", "the same answer")
+
+
+def _read_ifr_p(document: TableMeasurements) -> list[Reading]:
+    rate = required(document.fairness).individual.p
+    return _reading(document, rate, "IFR_p", "nearly the same answer")
+
+
+IFR_B = Measure(
+    name="ifr_b",
+    title="Pairs with the same answer (IFR_b)",
+    about="Of the pairs of counterparts held out, the share that gets the same answer.",
+    unit="share",
+    direction="at least",
+    read=_read_ifr_b,
+)
+IFR_P = Measure(
+    name="ifr_p",
+    title="Pairs with nearly the same probabilities (IFR_p)",
+    about="As ifr_b, where the probabilities must be nearly the same too.",
+    unit="share",
+    direction="at least",
+    read=_read_ifr_p,
+)

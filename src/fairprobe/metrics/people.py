@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.documents import TableMeasurements
 from fairprobe.judgement import judge
+from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
@@ -126,3 +128,19 @@ def _advantages(
     shares = (labels == favourable).mean(axis=0)
     order = np.argsort(-shares, kind="stable")
     return tuple(Advantage(domain.describe_value(int(v)), float(shares[v])) for v in order)
+
+
+def _read(document: TableMeasurements) -> list[Reading]:
+    what = f"share of the people in the data affected by {by(document)}"
+    missing = f"nobody in the data has a known {by(document)}. Check the column"
+    return [reading_of_counterparts(document, what, required(document.people), missing=missing)]
+
+
+PEOPLE = Measure(
+    name="people",
+    title="People in the data affected",
+    about="Of the people in the data, the share whose answer changes with the attribute alone.",
+    unit="share",
+    direction="at most",
+    read=_read,
+)

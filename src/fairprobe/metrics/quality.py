@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats, Ints
+from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
+from fairprobe.measure import Measure, Reading, reading_of, required
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import (
     Column,
@@ -90,3 +92,20 @@ def _matthews(tables: Floats) -> Floats:
     spread = np.sqrt(n**2 - (there**2).sum(axis=1)) * np.sqrt(n**2 - (predicted**2).sum(axis=1))
     correlation: Floats = np.divide(covariance, spread, out=np.zeros(len(tables)), where=spread > 0)
     return np.clip(correlation, -1, 1)
+
+
+def _read_accuracy(document: TableMeasurements) -> list[Reading]:
+    missing = "nobody was held out. Add rows"
+    entry = required(document.fairness).quality.accuracy
+    return [reading_of("accuracy on the people held out", entry, missing=missing)]
+
+
+ACCURACY = Measure(
+    name="accuracy",
+    title="Accuracy",
+    about="The share of right answers among the people held out.",
+    unit="share",
+    direction="at least",
+    read=_read_accuracy,
+    favors_constant=False,
+)

@@ -19,7 +19,7 @@ from fairprobe import networks
 from fairprobe.arrays import Ints
 from fairprobe.datasets import Dataset
 from fairprobe.datasets.iifr import load_iifr
-from fairprobe.metrics import accuracy, demographic_parity, equalised_odds, individual_fairness
+from fairprobe.metrics import accuracy, demographic_parity, equalized_odds, individual_fairness
 from fairprobe.models import Encoder, Model, Scale, TorchModel
 from fairprobe.networks import Training
 from fairprobe.papers.jobs import Plain
@@ -188,8 +188,8 @@ def measured(data: Dataset, model: Model, rows: Ints) -> Plain:
         "ifr_b": individual.b.estimate,
         "ifr_p": individual.p.estimate,
         "delta_dp": demographic_parity(y, told, sensitive_features=group).estimate,
-        "delta_eo_0": equalised_odds(y, told, sensitive_features=group, given=0).estimate,
-        "delta_eo_1": equalised_odds(y, told, sensitive_features=group, given=1).estimate,
+        "delta_eo_0": equalized_odds(y, told, sensitive_features=group, given=0).estimate,
+        "delta_eo_1": equalized_odds(y, told, sensitive_features=group, given=1).estimate,
         "positive_rate": float(told.mean()),
         **within,
     }

@@ -1,0 +1,180 @@
+"""A measure describes itself: what it is called, what it means, which direction is good, and how to
+read it from the document of an audit.
+
+Each measure is declared beside the code that computes it; `fairprobe.catalogue` lists them. The
+gate, the cards, MLflow and `fairprobe measures` use these descriptions. What a document does not
+hold is reported with a reason and a remedy: nothing counts as good because it is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from fairprobe.documents import SelectionTable, TableMeasurements
+from fairprobe.errors import StorageError
+
+Direction: TypeAlias = Literal["at most", "at least"]
+T = TypeVar("T")
+Unit: TypeAlias = Literal["share", "number", "count"]
+
+CONSTANT = (
+    "The model gives everybody the same answer, which is even and worth nothing; limit accuracy as"
+    " well."
+)
+NO_GROUPS = (
+    "the data does not say which answer is favorable, so groups were not compared. Name the"
+    " favorable answer and audit again"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One number of an audit, `what` it is in words, of everybody or of one `group`. Without an
+    interval it stands for itself.
+
+    `estimate` is None where the audit does not have it; `missing` then says why and what to do.
+    `cut_short` says why the true number may be higher, `note` what else a reader must know. A small
+    group is not judged by itself, but serves for comparison.
+    """
+
+    what: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    samples: int | None = None
+    group: str = ""
+    is_small: bool = False
+    missing: str = ""
+    cut_short: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A number that a policy can limit. `direction` is the good side of a limit.
+
+    `favors_constant`: a model that gives everybody the same answer reaches the best value.
+    """
+
+    name: str
+    title: str
+    about: str
+    unit: Unit
+    direction: Direction
+    read: Callable[[TableMeasurements], Iterable[Reading]]
+    favors_constant: bool = True
+
+    def readings(self, document: TableMeasurements) -> list[Reading]:
+        """What a document says: one number, or one for each table, class or group."""
+        try:
+            found = [_finite(each) for each in self.read(document)]
+        except (AttributeError, TypeError, LookupError, ValueError, ArithmeticError) as error:
+            raise StorageError(
+                f"The measure '{self.name}' cannot be read from this document: {error}. Run the"
+                " audit again, or leave the measure out."
+            ) from error
+        is_constant = getattr(document.model, "constant", False)
+        if is_constant and self.favors_constant:
+            return [replace(each, note=CONSTANT) for each in found]
+        return found
+
+
+def check_description(measure: object) -> None:
+    """Raise TypeError unless this is a measure that describes itself."""
+    if not isinstance(measure, Measure):
+        raise TypeError("it must be a fairprobe.metrics.Measure")
+    for name in ("title", "about"):
+        if not getattr(measure, name):
+            raise TypeError(f"it has no {name}")
+    if measure.unit not in ("share", "number", "count"):
+        raise TypeError(f"its unit must be share, number or count, not {measure.unit!r}")
+    if measure.direction not in ("at most", "at least"):
+        raise TypeError(f"its direction must be 'at most' or 'at least', not {measure.direction!r}")
+
+
+def _finite(reading: Reading) -> Reading:
+    ends = (reading.estimate, reading.low, reading.high)
+    if all(end is None or isfinite(end) for end in ends):
+        return reading
+    return replace(reading, estimate=None, low=None, high=None, missing="it is not a finite number")
+
+
+# -- what readers share ----------------------------------------------------------------------------
+
+
+class WithInterval(Protocol):
+    """A number of a document with its interval."""
+
+    @property
+    def estimate(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+
+
+def reading_of(what: str, entry: WithInterval, *, missing: str, **more: Any) -> Reading:
+    """A number whose interval decides; without the interval there is nothing to decide by."""
+    if None in (entry.estimate, entry.low, entry.high) or entry.samples == 0:
+        return Reading(what=what, missing=missing, samples=entry.samples, **more)
+    return Reading(
+        what=what,
+        estimate=entry.estimate,
+        low=entry.low,
+        high=entry.high,
+        confidence=entry.confidence,
+        samples=entry.samples,
+        **more,
+    )
+
+
+def required(part: T | None) -> T:
+    """A part of the document that the measure cannot do without."""
+    if part is None:
+        raise LookupError("it was not measured")
+    return part
+
+
+def by(document: TableMeasurements) -> str:
+    """The sensitive attributes in words: gender, or gender and age."""
+    *most, last = document.sensitive
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def reading_of_counterparts(
+    document: TableMeasurements, what: str, entry: WithInterval, *, missing: str
+) -> Reading:
+    """A number about people and their counterparts, whom a model cannot tell apart by an attribute
+    that it is not given.
+    """
+    note = (
+        f"The model is not given {by(document)}, so this holds by construction; limit what groups"
+        " are given as well."
+        if set(document.sensitive) <= set(document.model.blind_to)
+        else ""
+    )
+    return reading_of(what, entry, missing=missing, note=note)
+
+
+def readings_of_groups(
+    document: TableMeasurements, what: str, read: Callable[[SelectionTable], list[Reading]]
+) -> list[Reading]:
+    """The numbers of every table of groups; one that is missing if no group can be judged."""
+    groups = required(document.fairness).group
+    found = [] if groups is None else [each for table in groups.tables for each in read(table)]
+    if any(not each.is_small for each in found):
+        return found
+    missing = (
+        NO_GROUPS
+        if groups is None
+        else "every group is empty or small. Hold out more people, or merge groups"
+    )
+    return [*found, Reading(what=f"{what} by {by(document)}", missing=missing)]

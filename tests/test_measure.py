@@ -1,0 +1,108 @@
+"""Measures: what they say about themselves and what they read from the document of an audit."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from fairprobe import metrics
+from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, from_dict
+from fairprobe.errors import StorageError
+from fairprobe.measure import CONSTANT, Measure, Reading, by, check_description
+from fairprobe.metrics import MEASURES
+from tests.present.test_report_documents import black_box, document, multi_class
+
+NOTHING = TableMeasurements(
+    dataset="d", sensitive=["a", "b", "c"], seed=0, model=ModelSummary(network="n", blind_to=[])
+)
+
+
+def typed(body: dict[str, Any]) -> TableDocument:
+    return from_dict({"command": "", **body}, TableDocument)
+
+
+def measure(**changes: Any) -> Measure:
+    given = {"name": "m", "title": "M", "about": "A.", "unit": "share", "direction": "at most"}
+    return Measure(**{"read": lambda _: [], **given, **changes})
+
+
+@pytest.mark.parametrize("name", MEASURES.own)
+def test_every_measure_describes_itself_and_reads_a_whole_document(name: str) -> None:
+    described = MEASURES[name]
+    check_description(described)
+    assert described.name == name
+    assert described.about.endswith(".")
+    readings = described.readings(typed(document()))
+    assert readings
+    for reading in readings:
+        assert reading.estimate is not None
+        assert not reading.missing
+        assert "gender" in reading.what or name == "accuracy"
+
+
+def test_what_a_document_does_not_hold_is_missing_with_a_reason() -> None:
+    (auc,) = MEASURES["auc"].readings(typed(black_box()))
+    assert auc.estimate is None
+    assert "no neurons can be seen" in auc.missing
+    for name in ("demographic_parity", "equalized_odds", "impact_ratio"):
+        (reading,) = MEASURES[name].readings(typed(multi_class()))
+        assert reading.estimate is None
+        assert "Name the favorable answer" in reading.missing
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURES.own if name != "auc"])
+def test_a_document_without_the_part_that_a_measure_reads_is_refused(name: str) -> None:
+    with pytest.raises(StorageError, match=f"'{name}' cannot be read .*: it was not measured"):
+        MEASURES[name].readings(NOTHING)
+
+
+def test_a_model_that_decides_nothing_is_not_praised() -> None:
+    body = document()
+    body["model"]["constant"] = True
+    for name in MEASURES.own:
+        notes = {reading.note for reading in MEASURES[name].readings(typed(body))}
+        assert (notes == {CONSTANT}) == (name not in ("auc", "accuracy"))
+
+
+def test_a_number_that_is_not_finite_is_missing() -> None:
+    for wrong in (nan, inf):
+        for field in ("estimate", "low", "high"):
+            numbers: dict[str, Any] = {"estimate": 0.5, "low": 0.4, "high": 0.6, field: wrong}
+            reading = Reading(what="w", **numbers)
+            (read,) = measure(read=lambda _, reading=reading: [reading]).readings(NOTHING)
+            assert read.estimate is read.low is read.high is None
+            assert "not a finite number" in read.missing
+
+
+def test_a_reader_that_fails_is_one_sentence() -> None:
+    with pytest.raises(StorageError, match=r"'m' cannot be read from this document: division"):
+        measure(read=lambda _: [1 / 0]).readings(NOTHING)
+
+
+def test_attributes_are_listed_in_words() -> None:
+    assert by(NOTHING) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"title": ""}, "no title"),
+        ({"about": ""}, "no about"),
+        ({"unit": "percent"}, "unit must be share, number or count"),
+        ({"direction": "down"}, "direction must be 'at most' or 'at least'"),
+    ],
+)
+def test_a_description_with_gaps_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        check_description(measure(**changes))
+    with pytest.raises(TypeError, match="must be a fairprobe"):
+        check_description(changes)
+
+
+def test_the_british_name_of_equalized_odds_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="is now equalized_odds"):
+        assert metrics.equalised_odds is metrics.equalized_odds
+    with pytest.raises(AttributeError, match="no attribute 'equalled_odds'"):
+        metrics.equalled_odds  # noqa: B018
