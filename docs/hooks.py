@@ -63,9 +63,7 @@ def public_modules() -> dict[str, ModuleType]:
     """The public modules by name, the package itself first."""
     inner = {name: getattr(fairprobe, name) for name in fairprobe.__all__}
     return {"fairprobe": fairprobe} | {
-        f"fairprobe.{name}": module
-        for name, module in inner.items()
-        if inspect.ismodule(module) and hasattr(module, "__all__")
+        f"fairprobe.{name}": module for name, module in inner.items() if is_room(module)
     }
 
 
@@ -80,9 +78,7 @@ def api_index() -> str:
 def api_page(name: str, module: ModuleType) -> str:
     """A page with every public name of a module; what the package itself exports is only linked."""
     above = set() if module is fairprobe else {id(value) for value in exported(fairprobe).values()}
-    public = {
-        each: value for each, value in exported(module).items() if not inspect.ismodule(value)
-    }
+    public = {each: value for each, value in exported(module).items() if not is_room(value)}
     described = [each for each, value in public.items() if id(value) not in above]
     elsewhere = [f"[`fairprobe.{each}`][]" for each in public if each not in described]
     parts = [f"# {name}", with_fenced_examples(inspect.getdoc(module) or "")]
@@ -100,9 +96,14 @@ def entry(module: str, name: str, value: Any) -> str:
     if inspect.isfunction(value) and value.__code__.co_name != name:
         signature = f"```python\n{name}{inspect.signature(value)}\n```"
         return "\n\n".join([f"## {path} {{ #{path} }}", signature, inspect.getdoc(value) or ""])
-    if path not in sys.modules:
+    if path not in sys.modules or inspect.ismodule(value):
         return f"::: {path}"
     return f"::: {value.__module__}.{value.__qualname__}\n    options:\n      heading: {path}"
+
+
+def is_room(value: object) -> bool:
+    """Whether this is a public module; `fairprobe.repair` is a function that old code imports."""
+    return inspect.ismodule(value) and not callable(value)
 
 
 def exported(module: ModuleType) -> dict[str, Any]:

@@ -32,6 +32,7 @@ SMALLER = {
     r"Budget\(seconds=\d+\)": "Budget(seconds=0.5), samples=2000",
     r"^fairprobe audit (?!.*--samples)": "fairprobe audit --samples 2000 ",
     r"^fairprobe repair ": "fairprobe repair --samples 2000 --no-curve ",
+    r"fp\.repair\((.*)\)": r"fp.repair(\1, samples=2000, curve=False)",
     r"^fairprobe audit-images ": "fairprobe audit-images --faces 6 --iterations 2 ",
     r"images\.audit\((.*)\)": r"images.audit(\1, faces=6, iterations=2, methods=['adf'])",
     r"^fairprobe scenes ": "fairprobe scenes --inpainting ns --fewest 1 --repeats 1 ",
