@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from markupsafe import Markup, escape
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
+from fairprobe.documents import TableDocument, from_dict, read_table_run, to_dict
 from fairprobe.models import TorchModel
 from fairprobe.present import plots, tradeoff
 from fairprobe.present.svg import WIDTH
@@ -54,6 +56,16 @@ CENSUS_BOUNDS = {
 
 
 # -- the reference census network (METHODS.md) -----------------------------------------------------
+
+
+def read_document(folder: Path | str) -> dict[str, Any]:
+    """The document of an audit of a table, as plain data."""
+    return to_dict(read_table_run(folder))
+
+
+def typed(body: dict[str, Any]) -> TableDocument:
+    """The document of an audit of a table, which tests alter as plain data."""
+    return from_dict(body, TableDocument)
 
 
 def assets() -> Path:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fairprobe.audits import Audit
     from fairprobe.datasets import Dataset
+    from fairprobe.documents import People
     from fairprobe.gate import Policy, Verdict
     from fairprobe.gate.policy import Uncertain
 
@@ -53,11 +54,11 @@ class Fairness:
         attributes change (DM-RS).
         """
         __tracebackhide__ = True
+        from fairprobe.audits.partial import possible_people, prepare
         from fairprobe.gate import Policy, check, sampler
-        from fairprobe.gate.measuring import possible_people, prepared
 
         policy = Policy(limits={"dm_rs": max_rate}, uncertain=uncertain)
-        data, model = prepared(data, model, sensitive)
+        data, model = prepare(data, model, sensitive)
         body = possible_people(data, model, samples=samples, seed=seed)
         _assert(check(body, policy, more=sampler(data, model, seed)))
 
@@ -74,12 +75,12 @@ class Fairness:
         groups, never a person in the data.
         """
         __tracebackhide__ = True
+        from fairprobe.audits.partial import people_in_data, prepare
         from fairprobe.gate import Policy, check
-        from fairprobe.gate.measuring import people_in_data, prepared
 
         policy = Policy(limits={"people": max_rate}, uncertain=uncertain)
-        body = people_in_data(*prepared(data, model, sensitive))
-        _assert(check(body, policy), _affected(body["people"]["groups"]))
+        body = people_in_data(*prepare(data, model, sensitive))
+        _assert(check(body, policy), _affected(body.people))
 
     def assert_groups(
         self,
@@ -96,15 +97,15 @@ class Fairness:
         another.
         """
         __tracebackhide__ = True
+        from fairprobe.audits.partial import groups_held_out, prepare
         from fairprobe.gate import Policy, check
-        from fairprobe.gate.measuring import groups_held_out, prepared
 
         given = {"impact_ratio": min_impact_ratio, "demographic_parity": max_demographic_parity}
         policy = Policy(
             limits={name: limit for name, limit in given.items() if limit is not None},
             uncertain=uncertain,
         )
-        _assert(check(groups_held_out(*prepared(data, model, sensitive), seed=seed), policy))
+        _assert(check(groups_held_out(*prepare(data, model, sensitive), seed=seed), policy))
 
     def assert_policy(
         self,
@@ -135,13 +136,11 @@ def _assert(verdict: Verdict, more: str = "") -> None:
     raise AssertionError("\n".join([*lines, more] if more else lines))
 
 
-def _affected(groups: list[dict[str, Any]]) -> str:
+def _affected(people: People | None) -> str:
     """The groups with most people affected."""
-    worst = sorted((group for group in groups if group["hits"]), key=lambda group: -group["low"])[
-        :GROUPS
-    ]
+    groups = [] if people is None else [*people.values, *people.groups]
+    worst = sorted((group for group in groups if group.hits), key=lambda group: -group.low)
     return "\n".join(
-        f"{group['hits']:,} of {group['samples']:,} with {group['attribute']} {group['value']} are"
-        " affected."
-        for group in worst
+        f"{group.hits:,} of {group.samples:,} with {group.attribute} {group.value} are affected."
+        for group in worst[:GROUPS]
     )

@@ -25,9 +25,10 @@ from torch import nn
 import fairprobe as fp
 from fairprobe import networks, storage
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit, RunFolder, read_document
-from fairprobe.audits import folder as folder_module
+from fairprobe.audits import Audit, RunFolder
+from fairprobe.audits import base as base_module
 from fairprobe.datasets import Dataset
+from fairprobe.documents import to_dict
 from fairprobe.errors import (
     DataError,
     DomainError,
@@ -42,7 +43,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
-from tests.helpers import VARIANTS, blind, linear, merit, planted
+from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -735,11 +736,14 @@ def test_findings_streamed_into_the_folder_are_not_written_twice(
     with RunFolder(tmp_path / "run") as staged:
         audit = run_audit(findings_to=staged.findings)
         monkeypatch.setattr(Findings, "save", never)
-        filled = staged.fill(audit, command="fairprobe audit toy")
+        document = staged.fill(audit, command="fairprobe audit toy")
     assert files_in(tmp_path / "run") == FILES
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert len(filled.findings) == read_document(tmp_path / "run")["generation"]["idis"]
-    assert read_document(tmp_path / "run")["command"] == "fairprobe audit toy"
+    assert document.generation.idis == len(
+        Findings.load(tmp_path / "run" / "findings.parquet", DOMAIN)
+    )
+    assert to_dict(document) == read_document(tmp_path / "run")
+    assert document.command == "fairprobe audit toy"
 
 
 def test_folders_above_the_run_are_made(done: Audit, tmp_path: Path) -> None:
@@ -858,8 +862,8 @@ def rescued_in(message: str) -> Path:
 STEPS: dict[str, tuple[Any, str]] = {
     "the findings": (Findings, "save"),
     "the network": (networks, "save"),
-    "the document": (folder_module, "write_text"),
-    "the report": (folder_module, "render"),
+    "the document": (base_module, "write_text"),
+    "the report": (base_module, "render"),
     "the last move": (RunFolder, "take_place"),
 }
 
@@ -999,7 +1003,7 @@ def test_the_message_of_a_full_disk_reads_well(
             )
         real(path, text)
 
-    monkeypatch.setattr(folder_module, "write_text", sometimes)
+    monkeypatch.setattr(base_module, "write_text", sometimes)
     with pytest.raises(StorageError) as caught:
         fp.save(done, tmp_path / "run")
     message = str(caught.value)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.document import fairness_document
+from fairprobe.audits.table_document import fairness_document
 from fairprobe.audits.words import notes
 from fairprobe.datasets import Dataset
 from fairprobe.documents import to_dict

@@ -24,7 +24,7 @@ from fairprobe.models import Model, one_thread
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget
-from tests.helpers import merit, planted
+from tests.helpers import merit, planted, typed
 from tests.present.test_report_documents import (
     Document,
     multi_class,
@@ -266,14 +266,14 @@ def test_more_numbers_than_one_request_takes_are_all_stored(
     done: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = with_attributes(*(f"attribute {place}" for place in range(300)))
-    monkeypatch.setattr(Audit, "to_dict", lambda _: body)
+    monkeypatch.setattr(Audit, "document", property(lambda _: typed(body)))
     seen = stored(done.log_to_mlflow(findings=False)).data
     assert len(_metrics(body)) > 1200
     assert {f"fairprobe/{name}": value for name, value in _metrics(body).items()} == seen.metrics
 
 
 def test_a_repair_is_told_of(done: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Audit, "to_dict", lambda _: repaired())
+    monkeypatch.setattr(Audit, "document", property(lambda _: typed(repaired())))
     seen = stored(done.log_to_mlflow(findings=False)).data
     assert (seen.params["fairprobe/repair"], seen.tags["fairprobe/repair"]) == (
         "counterfactual",
@@ -285,7 +285,7 @@ def test_long_texts_are_cut_to_what_every_store_takes(
     done: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = example() | {"verdict": "very " * 5000, "dataset": "d" * 9000}
-    monkeypatch.setattr(Audit, "to_dict", lambda _: body)
+    monkeypatch.setattr(Audit, "document", property(lambda _: typed(body)))
     seen = stored(done.log_to_mlflow(findings=False)).data
     assert len(seen.params["fairprobe/dataset"]) == len(seen.tags["fairprobe/verdict"]) == 500
 
@@ -312,7 +312,7 @@ def test_another_audit_under_the_same_prefix_is_refused_in_a_sentence(
 ) -> None:
     with mlflow.start_run() as run:
         done.log_to_mlflow()
-        monkeypatch.setattr(Audit, "to_dict", lambda _: example())
+        monkeypatch.setattr(Audit, "document", property(lambda _: typed(example())))
         with pytest.raises(
             StorageError, match="start another run, or give another prefix than 'fairprobe'"
         ) as told:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairprobe.audits import read_document
 from fairprobe.present.markdown import audit_table, model_card
 from tests.cli.test_cli import ask, files_in
+from tests.helpers import read_document
 from tests.present.test_report_documents import document, repaired
 
 pytestmark = pytest.mark.usefixtures("empty_figures")

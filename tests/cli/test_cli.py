@@ -23,7 +23,6 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
-from fairprobe.audits import read_document
 from fairprobe.cli import app
 from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
@@ -31,7 +30,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.search import loop
-from tests.helpers import VARIANTS
+from tests.helpers import VARIANTS, read_document
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -399,10 +398,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         "'adult' is packaged; only meps can be fetched",
     ),
     "a run that is not there": (["show", "nowhere"], "nowhere is not a run folder"),
-    "a folder that holds no run": (["show", "full"], "no run folder"),
+    "a folder that holds no run": (["show", "full"], "not a run folder"),
     "a file in place of a run": (["show", "file"], "file"),
     "an audit.json of somebody else": (["show", "foreign"], "not an audit of fairprobe"),
-    "an audit.json cut short": (["show", "short"], "cannot be read"),
+    "an audit.json cut short": (["show", "short"], "or it is damaged"),
 }
 
 

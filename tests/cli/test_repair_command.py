@@ -20,12 +20,14 @@ from typing import Any
 import pytest
 
 from fairprobe import datasets, networks
-from fairprobe.audits import evidence, read_document, repairing
+from fairprobe.audits import repaired as repair_module
+from fairprobe.audits import table as table_module
 from fairprobe.errors import StorageError
 from fairprobe.models import one_thread
 from fairprobe.repairs import REPAIRS, prove
 from fairprobe.search import Budget, loop, search
 from tests.cli.test_cli import AUDIT, FILES, PATIENCE, Answer, ask, environment, files_in
+from tests.helpers import read_document
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -46,7 +48,7 @@ def quick() -> Iterator[None]:
     """On one core, and with a smaller search in each measurement of a proof."""
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            repairing, "prove", partial(prove, budget=Budget(seeds=10, local_iterations=10))
+            repair_module, "prove", partial(prove, budget=Budget(seeds=10, local_iterations=10))
         )
         yield
 
@@ -285,7 +287,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a run of an older version": (["older"], "was written by another version"),
     "a run of data with other attributes": (["attributes"], "made with data that is not here"),
     "a run of data with other rows": (["rows"], "'german' with 999 rows"),
-    "a run of somebody's own data": (["own"], "repaired in Python: fairprobe.repairs.prove"),
+    "a run of somebody's own data": (["own"], "in Python: fairprobe.repairs.prove"),
     "a network of other data": (["other"], "was trained on other data ('bank', not 'german')"),
     "an unknown repair": (["RUN", "--with", "iffr"], "no repair 'iffr'. Did you mean 'iifr'"),
     "an unknown join": (["RUN", "--with", "retrain+iifr"], "no repair 'retrain+iifr'"),
@@ -450,8 +452,8 @@ def test_the_last_search_has_the_budget_of_the_run(
         budgets.append(budget)
         raise StorageError("This is far enough.")
 
-    monkeypatch.setattr(repairing, "prove", lambda *_, **__: SimpleNamespace(model=None))
-    monkeypatch.setattr(repairing, "audit", noted)
+    monkeypatch.setattr(repair_module, "prove", lambda *_, **__: SimpleNamespace(model=None))
+    monkeypatch.setattr(repair_module, "audit", noted)
     body = read_document(trained)
     shutil.copytree(trained, elsewhere / "run")
     for how in (
@@ -577,7 +579,7 @@ def test_an_interrupt_in_the_last_search_keeps_the_repair_and_its_proof(
         monkeypatch.setattr(loop, "judge", stop)
         return search(*args, **options)
 
-    monkeypatch.setattr(evidence, "search", interrupted)
+    monkeypatch.setattr(table_module, "search", interrupted)
     answer = ask("repair", trained, "--with", "blind", *QUICK, *LENIENT, "--out", "run")
     assert answer.code == 130, answer
     assert "the repair and its proof are complete in run" in answer.said

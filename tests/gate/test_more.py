@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit, read_document
+from fairprobe.audits import Audit
 from fairprobe.audits.models import as_model
 from fairprobe.cli import app
 from fairprobe.errors import SettingError
@@ -26,7 +26,7 @@ from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
 from fairprobe.statistics.rates import Rate
 from tests.gate.test_gate import CUT, audit_of, document, toy
-from tests.helpers import everybody, planted
+from tests.helpers import everybody, planted, read_document
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 

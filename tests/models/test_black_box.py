@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit, read_document
+from fairprobe.audits import Audit
 from fairprobe.audits.models import name_of
 from fairprobe.cli import app
 from fairprobe.errors import ModelError
@@ -30,7 +30,7 @@ from fairprobe.judgement import judge
 from fairprobe.models import Model
 from fairprobe.present import render
 from fairprobe.search import ADF, Budget
-from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS
+from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS, read_document, typed
 
 TINY = Budget(seeds=60, local_iterations=20, seconds=2)
 FILES = {"audit.json", "findings.parquet", "report.html"}
@@ -101,7 +101,7 @@ def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(m
 
 @pytest.mark.parametrize("method", BLACK_BOX_METHODS)
 def test_the_report_of_a_black_box_has_no_word_about_neurons(method: str) -> None:
-    html = render(audited("forest", method).to_dict())
+    html = render(typed(audited("forest", method).to_dict()))
     page = html.partition("</style>")[2].lower()
     assert "inside the network" not in page
     assert "neuron" not in page
@@ -188,14 +188,14 @@ def test_a_classifier_that_does_not_look_gives_exactly_no_finding(method: str) -
     if method == "themis":
         assert body["generation"]["scores"]["causal"] == 0
         assert "put the share of possible people at 0 %" in body["verdict"]
-    assert "No decision that depends on gender was found" in render(body)
+    assert "No decision that depends on gender was found" in render(typed(body))
 
 
 def test_a_black_box_that_always_says_the_same_is_reported_as_such() -> None:
     body = run_audit(lambda x: np.full(len(x), 0.9), method="random").to_dict()
     assert body["model"]["constant"]
     assert body["verdict"].startswith("The model gives everybody the same answer")
-    assert "The model gives everybody the same answer" in render(body)
+    assert "The model gives everybody the same answer" in render(typed(body))
 
 
 # -- the folder ------------------------------------------------------------------------------------

@@ -36,14 +36,17 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets
 from fairprobe.arrays import Ints, Rows
-from fairprobe.audits import confirm, read_document, reopen, repairing
+from fairprobe.audits import confirm
+from fairprobe.audits import repaired as repair_module
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.repairs import prove
+from fairprobe.runs import reopen
 from fairprobe.search import Budget
+from tests.helpers import read_document
 from tests.model_files import WRITERS
 from tests.present.test_report import Page
 from tests.services import Handler, Request, serving
@@ -202,7 +205,7 @@ def quick() -> Iterator[None]:
     """On one core, and with a smaller search in each measurement of a proof."""
     with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            repairing, "prove", partial(prove, budget=Budget(seeds=5, local_iterations=5))
+            repair_module, "prove", partial(prove, budget=Budget(seeds=5, local_iterations=5))
         )
         yield
 
@@ -652,7 +655,7 @@ def test_a_run_is_opened_from_another_folder_unless_something_has_changed_or_gon
         with pytest.raises(error, match="has changed since the run"):
             reopen("run")
         Path(file).unlink()
-        with pytest.raises(error, match=r"any more\. Put it back, or audit anew"):
+        with pytest.raises(error, match=r"Put it back, or run the audit again"):
             reopen("run")
         Path(file).write_bytes(content)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fairprobe.audits.document import describe_method
+from fairprobe.audits.table_document import describe_method
 from fairprobe.documents import to_dict
 from fairprobe.findings import Generation
 from fairprobe.search import METHODS
+from tests.helpers import typed
 
 Document = dict[str, Any]
 
@@ -73,7 +74,7 @@ def selection_row(
     return {
         "name": name,
         **(
-            rate(selected, people, 0.01, 0.9)
+            rate(selected, people, min(0.01, selected / people), 0.9)
             if people
             else rate(0, 1, 0.0, 1.0) | {"estimate": 0.0, "samples": 0}
         ),
@@ -411,7 +412,7 @@ def constant() -> Document:
         "biased_zeroed": 0.0,
         "random_zeroed": 0.0,
     }
-    body["model"] |= {"constant": True, "accuracy": 0.7586}
+    body["model"] |= {"constant": True, "accuracy": 0.7586, "accuracy_low": 0.7499}
     rows = [selection_row("Female", 0, 3276, None), selection_row("Male", 0, 6493, None)]
     nobody = rate(0, 9769, 0.0, 0.0004)
     body["fairness"]["group"] = {
@@ -443,8 +444,7 @@ def multi_class() -> Document:
 
 def bare() -> Document:
     """The fields that may be missing or empty, without."""
-    body = nothing_found()
-    del body["command"]
+    body = nothing_found() | {"command": ""}
     body["data"] |= {
         "about": "",
         "source": "",
@@ -534,12 +534,12 @@ def black_box() -> Document:
     }
     body["interpretation"] = None
     searched_by(body, method="aequitas", variant="full", global_iterations=0)
-    del body["command"]
     return body | {
+        "command": "",
         "verdict": (
             "Changing nothing but gender changes the model's decision for 9.2 % of the 48,842"
             " people in the data."
-        )
+        ),
     }
 
 
@@ -636,5 +636,6 @@ KINDS: list[Callable[[], Document]] = [
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_documents_are_plain_data(make: Callable[[], Document]) -> None:
+def test_documents_are_plain_data_and_valid(make: Callable[[], Document]) -> None:
     assert json.loads(json.dumps(make(), allow_nan=False)) == make()
+    assert to_dict(typed(make())) == make()

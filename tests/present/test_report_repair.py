@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fairprobe.audits.document import repair_document as typed_repair_document
+from fairprobe.audits.table_document import repair_document as typed_repair_document
 from fairprobe.datasets import Dataset
 from fairprobe.documents import to_dict
 from fairprobe.interpret import neuron_bias
@@ -30,7 +30,7 @@ from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Measured, OtherAttribute, Point, Proof
 from fairprobe.search import Budget
-from tests.helpers import merit, planted, tiny_domain
+from tests.helpers import merit, planted, tiny_domain, typed
 from tests.present.test_report import parsed, read
 from tests.present.test_report_documents import (
     Document,
@@ -312,7 +312,7 @@ def test_the_picture_labels_every_point_and_the_table_has_its_numbers() -> None:
 def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
     assert ">20</text>" not in str(tradeoff("curve", collapsed()["repair"]["curve"], says=""))
     assert "same answer for all" in parsed(collapsed).text
-    assert 'id="tradeoff' not in render(refused())
+    assert 'id="tradeoff' not in render(typed(refused()))
 
 
 @settings(max_examples=20)

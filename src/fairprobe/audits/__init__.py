@@ -1,24 +1,21 @@
-"""Putting it all together: an audit, its plain data, its folder."""
+"""Audits: from data and a model to evidence, and the run folder that keeps it."""
 
-from fairprobe.audits.evidence import Audit, audit, check_settings
-from fairprobe.audits.folder import RunFolder, read_document, save
-from fairprobe.audits.models import NETWORKS, train, trained_before
-from fairprobe.audits.origin import model_of_run, reopen
-from fairprobe.audits.repaired import repair
-from fairprobe.audits.repairing import repair_run
+from fairprobe.audits.base import AuditResult, OnStage, RunFolder, Stages
+from fairprobe.audits.models import NETWORKS, train
+from fairprobe.audits.repaired import repair, repair_run
+from fairprobe.audits.table import Audit, audit, check_settings, save
 
 __all__ = [
     "NETWORKS",
     "Audit",
+    "AuditResult",
+    "OnStage",
     "RunFolder",
+    "Stages",
     "audit",
     "check_settings",
-    "model_of_run",
-    "read_document",
-    "reopen",
     "repair",
     "repair_run",
     "save",
     "train",
-    "trained_before",
 ]

@@ -4,7 +4,6 @@ tag, its files as artifacts.
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import time
@@ -14,6 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairprobe.documents import TableDocument, encode, to_dict
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.present import render
 from fairprobe.present.fairness_page import lowest
@@ -23,7 +23,7 @@ from fairprobe.present.sentences import status
 from fairprobe.storage import write_text
 
 if TYPE_CHECKING:
-    from fairprobe.audits.evidence import Audit
+    from fairprobe.audits.table import Audit
 
 AT_ONCE = 500  # metrics in one request; stores take at most 1,000
 # characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
@@ -50,9 +50,10 @@ def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = T
             f"`prefix` begins the names in MLflow: at most {LONGEST_NAME} letters, digits, '_',"
             f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
         )
-    mlflow, body = _mlflow(), audit.to_dict()
+    mlflow, document = _mlflow(), audit.document
+    body = to_dict(document)
     with tempfile.TemporaryDirectory(prefix="fairprobe-mlflow-") as folder:
-        _write(audit, body, Path(folder), findings=findings)
+        _write(audit, document, Path(folder), findings=findings)
         with _telling(prefix):
             if active := mlflow.active_run():
                 return _log(mlflow, active.info.run_id, body, prefix, folder)
@@ -91,13 +92,10 @@ def _telling(prefix: str) -> Iterator[None]:
         ) from error
 
 
-def _write(audit: Audit, body: dict[str, Any], folder: Path, *, findings: bool) -> None:
-    write_text(
-        folder / "audit.json",
-        json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-    )
-    write_text(folder / "report.html", render(body))
-    write_text(folder / "model-card.md", model_card(body))
+def _write(audit: Audit, document: TableDocument, folder: Path, *, findings: bool) -> None:
+    write_text(folder / "audit.json", encode(document).decode())
+    write_text(folder / "report.html", render(document))
+    write_text(folder / "model-card.md", model_card(to_dict(document)))
     if findings:
         audit.findings.save(folder / "findings.parquet")
 

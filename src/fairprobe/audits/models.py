@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from types import MethodType
 
 import numpy as np
 
 from fairprobe import networks
+from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.models import Encoder, Model, TorchModel, load_model
 
-OnStage = Callable[[str, int, int, str], None]  # what is going on, done, total, a word about it
 NETWORKS = ("auto", "lfcn", "hfcn")
-AUDIT, MODEL = "audit.json", "model"  # within a run: its document, and the folder of its network
-REFUSED = (  # where a network lies whose repair was refused, so that nobody takes it by mistake
-    "refused-model"
-)
 WIDE = 100  # columns; from here on the paper uses its heavier network
 UNKNOWN = "black box"  # the name of a model that does not tell its own
 ASKED_TWICE, STEADY = 64, 1e-3  # rows; in probability
@@ -43,27 +37,6 @@ def train(
         seed=seed,
         progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"),
     )
-
-
-def trained_before(folder: Path, data: Dataset) -> TorchModel:
-    """The network of an earlier run on the same data set."""
-    if (folder / REFUSED).exists() and not (folder / MODEL).exists():
-        raise ModelError(
-            f"The repair in {folder} was refused, so its network is not to be used. If you want it"
-            " all the same, repair again with --accept-anyway."
-        )
-    if (folder / AUDIT).exists() and not (folder / MODEL).exists():
-        raise ModelError(
-            f"There is no network in {folder}: a run of a black box does not keep the model. Name a"
-            " run of a network, or train a new one."
-        )
-    model = networks.load(folder / MODEL, data.domain)
-    if model.trained_on is not None and model.trained_on[0] != data.name:
-        raise ModelError(
-            f"The network in {folder} was trained on other data ('{model.trained_on[0]}', not"
-            f" '{data.name}')."
-        )
-    return model
 
 
 def as_model(model: object, data: Dataset) -> Model:
@@ -97,17 +70,15 @@ def name_of(model: Model) -> str:
     """What a model is called: as it was loaded, or the class whose method it asks
     (RandomForestClassifier), if that can be told.
     """
+    if isinstance(model, TorchModel) and isinstance(model.module, networks.DenseNetwork):
+        return model.module.name
     if model.about is not None:
         return model.about.name
+    if isinstance(model, TorchModel):
+        return type(model.module).__name__
     if type(model) is not Model:
         return type(model).__name__
     return _given(model._predict.__self__) if isinstance(model._predict, MethodType) else UNKNOWN
-
-
-def check_seed(seed: int) -> None:
-    """Refuses a seed that a generator cannot take."""
-    if not 0 <= seed < 2**63:
-        raise SettingError(f"The seed must be a whole number from 0 to 2^63 - 1; got {seed}.")
 
 
 def _given(thing: object) -> str:

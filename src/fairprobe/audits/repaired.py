@@ -6,13 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairprobe.audits.evidence import Audit, audit
-from fairprobe.audits.models import OnStage, as_model
+from fairprobe.audits.base import OnStage
+from fairprobe.audits.models import as_model
+from fairprobe.audits.table import Audit, audit
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import SettingError
-from fairprobe.models import Model
+from fairprobe.documents import read_table_run
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.models import Model, TorchModel
 from fairprobe.repairs import Repair, prove, repair_named
 from fairprobe.repairs.base import network_of
+from fairprobe.runs import data_of, model_of
 from fairprobe.search import Budget
 
 if TYPE_CHECKING:
@@ -90,3 +93,37 @@ def repair(
         findings_to=findings_to,
     )
     return replace(done, repair=proof)
+
+
+def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
+    """Repair the network of a run, with the method and the budget of its audit. `options` are those
+    of `repair`.
+    """
+    document = read_table_run(folder)
+    data = data_of(document, Path(folder))
+    model = model_of(document, Path(folder), data)
+    if not isinstance(model, TorchModel) or model.original is not None:
+        raise ModelError(
+            f"The model of the run is your own ({document.model.network}), and is not trained"
+            " here. Repair a network that fairprobe trained (audit the table without --model), or"
+            " an nn.Module from Python: fairprobe.repair(data, model, sensitive)."
+        )
+    found = document.generation
+    budget = Budget(
+        seeds=found.seeds or 1,
+        global_iterations=found.global_iterations or None,
+        local_iterations=found.local_iterations,
+        seconds=found.wall_seconds if found.stopped == "seconds" else None,
+        wanted=max(1, found.idis) if found.stopped == "wanted" else None,
+    )
+    return repair(
+        data,
+        model,
+        document.sensitive,
+        with_=how,
+        method=found.method,
+        variant=found.variant or None,
+        budget=budget,
+        seed=model.trained_on[1] if model.trained_on else document.seed,
+        **options,
+    )

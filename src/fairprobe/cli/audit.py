@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -200,9 +201,7 @@ def show(
     scenes.
     """
     with kindly():
-        from fairprobe.audits.folder import read_run
-
-        body = read_run(folder)
+        body = _read(folder)
         try:
             print_run(body, folder, as_json=as_json, quiet=False)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -210,6 +209,20 @@ def show(
                 f"The audit.json of {folder} is not whole: parts of it are missing or were changed."
                 " Run it again."
             ) from error
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """The document of a run; those of images and scenes are plain data still."""
+    from fairprobe.documents import AUDIT, KINDS, header_of, read_bytes, read_run, to_dict
+
+    path = folder / AUDIT
+    if path.is_file():
+        data = read_bytes(path)
+        header = header_of(data, name=str(path))
+        if header.kind in ("images", "scenes") and header.kind not in KINDS and header.format < 9:
+            body: dict[str, Any] = json.loads(data)
+            return body
+    return to_dict(read_run(folder))
 
 
 def _limit(text: str | None) -> Any:

@@ -43,6 +43,7 @@ def make_run(
     is told before anything is trained.
     """
     from fairprobe import audits, search
+    from fairprobe.documents import to_dict
 
     budget = search.Budget(
         seeds=asked.seeds,
@@ -73,8 +74,7 @@ def make_run(
             progress=tell,
             findings_to=staged.findings,
         )
-        staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-    return audits.read_document(folder)
+        return to_dict(staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]])))
 
 
 def _method(name: str, variant: str | None, error: float | None) -> str | Method:

@@ -33,11 +33,11 @@ def card(
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
     with kindly():
-        from fairprobe.audits.folder import read_document
+        from fairprobe.documents import read_table_run, to_dict
         from fairprobe.present.markdown import audit_table, model_card
         from fairprobe.storage import write_text
 
-        body = read_document(run)
+        body = to_dict(read_table_run(run))
         text = audit_table(body) if table else model_card(body)
         if out is None:
             sys.stdout.write(text)

@@ -231,19 +231,19 @@ def _require_writable(*paths: Path | None) -> None:
 
 def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
     from fairprobe import gate
-    from fairprobe.audits import read_document
+    from fairprobe.documents import read_table_run
 
     if not run.is_dir():
         raise SettingError(
             f"{run} is no run folder. To check a model, say what to audit it on: --data TABLE"
             " --label NAME --sensitive NAME."
         )
-    body = read_document(run)
+    document = read_table_run(run)
     with progress(show=show) as tell:
         more = gate.sampler_of(
             run,
-            body["sensitive"],
-            body["seed"],
+            document.sensitive,
+            document.seed,
             progress=lambda done, total: tell("Drawing more possible people", done, total, ""),
         )
         return gate.check(run, rules, baseline=baseline, more=more)

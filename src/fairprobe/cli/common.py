@@ -17,7 +17,7 @@ from rich.console import Console
 from fairprobe.errors import FairprobeError
 
 if TYPE_CHECKING:
-    from fairprobe.audits.models import OnStage
+    from fairprobe.audits.base import OnStage
 
 OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 

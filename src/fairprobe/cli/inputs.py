@@ -215,7 +215,7 @@ class OwnModel:
                     )
             if self.model is None:
                 return train()
-            from fairprobe.audits import model_of_run
+            from fairprobe.runs import model_of_run
 
             return model_of_run(Path(self.model), data)
         if endpoint and not self.model.startswith(("http://", "https://")):

@@ -141,9 +141,10 @@ def repair(
                 f"{folder} is the run that is to be repaired; if the repair is refused, its network"
                 " is lost. Name another."
             )
-        from fairprobe.audits import RunFolder, read_document, repair_run
+        from fairprobe.audits import RunFolder, repair_run
+        from fairprobe.documents import read_table_run, to_dict
 
-        read_document(run)  # what is no run is told before anything is made
+        read_table_run(run)  # refuse what is not a run before anything is made
         with (
             RunFolder(folder, overwrite=overwrite) as staged,
             progress(show=not (quiet or as_json)) as tell,
@@ -160,8 +161,7 @@ def repair(
                 progress=tell,
                 findings_to=staged.findings,
             )
-            staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-        body = read_document(folder)
+            body = to_dict(staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]])))
         print_run(body, folder, as_json=as_json, quiet=quiet)
         if body["generation"]["stopped"] == "interrupted":
             end(

@@ -6,6 +6,7 @@ from fairprobe.documents.base import (
     Document,
     EstimateDocument,
     Header,
+    Number,
     RateDocument,
     Seconds,
     Settings,
@@ -18,6 +19,7 @@ from fairprobe.documents.base import (
     read_bytes,
     to_dict,
 )
+from fairprobe.documents.runs import AUDIT, KINDS, RunDocument, read_run, read_table_run
 from fairprobe.documents.table import (
     AblationDocument,
     Advantage,
@@ -56,6 +58,8 @@ from fairprobe.documents.table import (
 )
 
 __all__ = [
+    "AUDIT",
+    "KINDS",
     "MOST_BYTES",
     "AblationDocument",
     "Advantage",
@@ -80,6 +84,7 @@ __all__ = [
     "ModelDocument",
     "ModelSummary",
     "NamedIfr",
+    "Number",
     "OtherAttribute",
     "OutsideRows",
     "PairDocument",
@@ -89,6 +94,7 @@ __all__ = [
     "RepairChange",
     "RepairDocument",
     "RepairLimits",
+    "RunDocument",
     "Search",
     "Seconds",
     "SelectionRow",
@@ -105,5 +111,7 @@ __all__ = [
     "from_dict",
     "header_of",
     "read_bytes",
+    "read_run",
+    "read_table_run",
     "to_dict",
 ]

@@ -17,9 +17,10 @@ from fairprobe.errors import StorageError
 MOST_BYTES = 256 * 1024 * 1024
 ROUNDING = 1e-9  # ends of an interval may miss the estimate by this much
 
+Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1.7e308, le=1.7e308)]  # finite
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1.7e308)]
 Settings: TypeAlias = dict[str, Any]  # names and plain values, for people to read
 
 
@@ -46,9 +47,9 @@ class RateDocument(Document, frozen=True, kw_only=True):
 class EstimateDocument(Document, frozen=True, kw_only=True):
     """A number with its interval; all three are null where the number is not defined."""
 
-    estimate: float | None
-    low: float | None
-    high: float | None
+    estimate: Number | None
+    low: Number | None
+    high: Number | None
     samples: Count
     confidence: Share
     left_out: list[str] = msgspec.field(default_factory=list)

@@ -10,6 +10,7 @@ from fairprobe.documents.base import (
     Count,
     Document,
     EstimateDocument,
+    Number,
     RateDocument,
     Seconds,
     Settings,
@@ -121,12 +122,12 @@ class ModelDocument(ModelSummary, frozen=True, kw_only=True):
 class Layer(LayerSize, frozen=True, kw_only=True):
     """How strongly a layer's neurons react to a change of the sensitive attributes."""
 
-    auc: float
-    auc_scale_free: float
-    threshold: float
+    auc: Number
+    auc_scale_free: Number
+    threshold: Number
     biased: Count
     biased_neurons: list[Count]
-    differences: list[float]
+    differences: list[Number]
     curve: list[Share]
 
 
@@ -148,10 +149,10 @@ class Interpretation(Document, frozen=True, kw_only=True):
     """What was seen inside the network."""
 
     layers: list[Layer]
-    grid: float
+    grid: Number
     pairs: Count
     most_biased: str
-    auc: float
+    auc: Number
     ablation: AblationDocument
 
     def __post_init__(self) -> None:
@@ -196,14 +197,14 @@ class Search(Document, frozen=True, kw_only=True):
     global_idis: Count
     local_idis: Count
     gsr: Share
-    spread: float | None
+    spread: Number | None
     stopped: str
     refuted: Count | None
     wall_seconds: Seconds
     cpu_seconds: Seconds
     wall_ms_per_1000_idis: Seconds | None
     cpu_ms_per_1000_idis: Seconds | None
-    scores: dict[str, float | None]
+    scores: dict[str, Number | None]
 
 
 class GroupIfr(Document, frozen=True, kw_only=True):
@@ -235,7 +236,7 @@ class Ifr(GroupIfr, frozen=True, kw_only=True):
 class IndividualFairness(Document, frozen=True, kw_only=True):
     """How alike people and their counterparts are answered: IFR_b and IFR_p."""
 
-    tau: float
+    tau: Number
     base: str
     over: str
     left_out: Count
@@ -305,7 +306,7 @@ class PairDocument(Document, frozen=True, kw_only=True):
     favourable: bool | None
     probability: Share
     probability_other: Share
-    gap: float
+    gap: Number
     phase: str
     origin: int
 
@@ -315,14 +316,14 @@ class Dial(Document, frozen=True, kw_only=True):
 
     name: str
     means: str
-    value: float | None
+    value: Number | None
 
 
 class RepairLimits(Document, frozen=True, kw_only=True):
     """What a repair may cost."""
 
-    max_accuracy_drop: float
-    max_harm: float
+    max_accuracy_drop: Number
+    max_harm: Number
 
 
 class OtherAttribute(Document, frozen=True, kw_only=True):
@@ -347,8 +348,8 @@ class Measured(Document, frozen=True, kw_only=True):
     dm_rs: RateDocument
     idis: Count
     tried: Count
-    auc: float | None
-    auc_scale_free: float | None
+    auc: Number | None
+    auc_scale_free: Number | None
     others: list[OtherAttribute]
     is_constant: bool
 
@@ -356,7 +357,7 @@ class Measured(Document, frozen=True, kw_only=True):
 class TradeoffPoint(Document, frozen=True, kw_only=True):
     """One strength of the repair, measured on validation people."""
 
-    setting: float | None
+    setting: Number | None
     accuracy: RateDocument
     ifr_b: Ifr
     ifr_p: Ifr
@@ -370,8 +371,8 @@ class TradeoffPoint(Document, frozen=True, kw_only=True):
 class RepairChange(Document, frozen=True, kw_only=True):
     """The change in accuracy, and the relative change of DM-RS (null where it was 0)."""
 
-    accuracy: float
-    dm_rs: float | None
+    accuracy: Number
+    dm_rs: Number | None
 
 
 class RepairDocument(Document, frozen=True, kw_only=True):

@@ -6,23 +6,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from fairprobe.audits.evidence import Audit
-from fairprobe.audits.folder import read_document
-from fairprobe.documents.table import FORMAT
-from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.documents import (
+    TableDocument,
+    TableMeasurements,
+    from_dict,
+    read_table_run,
+    to_dict,
+)
+from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.gate.measures import MEASURES, Document, Measured, measured, people_drawn
-from fairprobe.gate.more import More, at_look, sampler_of, until_decided
+from fairprobe.gate.more import Audited, AuditedTable, More, at_look, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
 from fairprobe.statistics.rates import Rate
 
-Run: TypeAlias = Audit | Path | str | Document
+Run: TypeAlias = Audited | Path | str | TableMeasurements | dict[str, Any]
 
-HEADER = ("dataset", "sensitive", "seed", "model", "pairs")  # of a document: what it is about
 PEOPLE_NEEDED = "More people are needed to tell, not more samples."
 REMEDIES = {
     "dm_rs": (
@@ -72,22 +75,22 @@ def check(
     )
 
 
-def _document(run: Run) -> Document:
-    if isinstance(run, Audit):
-        return run.to_dict()
-    body = read_document(run) if isinstance(run, Path | str) else run
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
+def _document(run: Run, what: str = "run") -> Document:
+    """The measurements of whatever stands for a run, validated."""
+    if isinstance(run, Path | str):
+        found: Any = read_table_run(run, what=what)
+    elif isinstance(run, dict):
+        found = from_dict(run, TableDocument)
+    elif isinstance(run, Audited):
+        found = run.document
+    else:
+        found = run
+    if not isinstance(found, TableMeasurements):
         raise SettingError(
-            "A run is an audit, the folder of one, or its document of this version"
-            " (`audit.to_dict()`); got something else."
+            f"A {what} is an audit of a table, the folder of one, or its document"
+            f" (`audit.document`, `audit.to_dict()`); got {type(found).__name__}."
         )
-    lost = [key for key in HEADER if key not in body]
-    if lost or not isinstance(body["model"], dict) or "network" not in body["model"]:
-        raise StorageError(
-            f"The run's document lacks {', '.join(lost or ['the name of the model'])}. Run the"
-            " audit again."
-        )
-    return body
+    return to_dict(found)
 
 
 def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
@@ -107,14 +110,14 @@ def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
             "There is a baseline, but the policy does not say by how much what may be worse: add"
             " dm_rs = 0.002 to [baseline]."
         )
-    return _document(place)
+    return _document(place, "baseline")
 
 
 def _opener(run: Run, body: Document) -> More | None:
     """What draws more people for a run that can be opened; a mere document has no model."""
-    if isinstance(run, dict):
+    if not isinstance(run, AuditedTable | Path | str):
         return None
-    return sampler_of(run if isinstance(run, Audit) else Path(run), body["sensitive"], body["seed"])
+    return sampler_of(Path(run) if isinstance(run, str) else run, body["sensitive"], body["seed"])
 
 
 def _limited(

@@ -12,23 +12,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fairprobe.audits.evidence import Audit
-from fairprobe.audits.origin import reopen
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents import RunDocument
 from fairprobe.errors import SettingError
 from fairprobe.gate.ruling import side
 from fairprobe.metrics import dm_rs
 from fairprobe.models import Model
+from fairprobe.runs import reopen
 from fairprobe.statistics.rates import Rate
 
 More: TypeAlias = Callable[
     [int], Rate
 ]  # so many possible people more, and how many of them are affected
 OnStep: TypeAlias = Callable[[int, int], None]
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """An audit in memory."""
+
+    @property
+    def document(self) -> RunDocument: ...
+
+
+@runtime_checkable
+class AuditedTable(Protocol):
+    """An audit of a table in memory, with the data and model to draw more people with."""
+
+    @property
+    def data(self) -> Dataset: ...
+    @property
+    def model(self) -> Model: ...
+
 
 # an audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one, far from all
 # of them
@@ -47,14 +66,14 @@ def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None =
 
 
 def sampler_of(
-    run: Audit | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None
+    run: AuditedTable | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None
 ) -> More:
     """A sampler that opens the run's data and model when it is first asked."""
     opened: list[More] = []
 
     def more(samples: int) -> Rate:
         if not opened:
-            data, model = (run.data, run.model) if isinstance(run, Audit) else reopen(run)
+            data, model = (run.data, run.model) if isinstance(run, AuditedTable) else reopen(run)
             opened.append(sampler(data.with_sensitive(sensitive), model, seed, progress=progress))
         return opened[0](samples)
 

@@ -1,9 +1,8 @@
-"""The report: an audit's document as one self-contained HTML file, for readers who are no engineers
-and auditors who are.
+"""Showing results: pages, Markdown, the terminal. Numbers are compared here, never computed.
 
-Data first, then templates: `page` turns the document into sentences and figures, the templates only
-arrange them. The page loads nothing, runs nothing, and says so to the browser. Everything that
-comes from the document is escaped.
+A page is data first, then a template: Python turns the document into sentences and figures, the
+template arranges them. A page loads nothing, runs nothing, and says so to the browser. Everything
+that comes from the document is escaped.
 """
 
 from __future__ import annotations
@@ -14,16 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render"]
+    from fairprobe.documents import RunDocument
+
+__all__ = ["fill_template", "render"]
 
 
-def render(document: dict[str, Any]) -> str:
-    """The HTML of the report. `document` is what `Audit.to_dict` gives and `audit.json` holds; the
-    same document gives the same text.
-    """
+def render(document: RunDocument) -> str:
+    """The report of any run, as HTML; the same document gives the same text."""
+    from fairprobe.documents import to_dict
     from fairprobe.present.page import page
 
-    return _environment().get_template("report.html.j2").render(page(document))
+    return fill_template("report.html.j2", page(to_dict(document)))
+
+
+def fill_template(name: str, variables: dict[str, Any]) -> str:
+    """A template of this room, filled in."""
+    return _environment().get_template(name).render(variables)
 
 
 @cache
@@ -32,27 +37,16 @@ def _environment() -> Environment:
 
     from fairprobe.present import formats
 
-    loader = PackageLoader("fairprobe.present")
     environment = Environment(
-        loader=loader,
+        loader=PackageLoader("fairprobe.present"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     names = (
-        "percent",
-        "points",
-        "level",
-        "interval",
-        "count",
-        "decimal",
-        "seconds",
-        "milliseconds",
-        "date",
-        "plural",
-        "tied",
-        "subscripts",
+        "percent points level interval count decimal seconds milliseconds date plural tied"
+        " subscripts"
     )
-    environment.filters.update({name: getattr(formats, name) for name in names})
+    environment.filters.update({name: getattr(formats, name) for name in names.split()})
     return environment

@@ -98,9 +98,9 @@ def _part(measure: Interval, name: str) -> float | None:
     return found
 
 
-def count(number: int) -> str:
+def count(number: float) -> str:
     """48,842."""
-    return f"{number:,}"
+    return f"{number:,.0f}"
 
 
 def decimal(value: float) -> str:
@@ -168,7 +168,7 @@ def subscripts(text: str) -> Markup:
     return Markup(re.sub(r"\bIFR_([bp])\b", r"IFR<sub>\1</sub>", str(escape(text))))  # noqa: S704  (escaped before)
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: float, one: str, many: str | None = None) -> str:
     """1 neuron, 16 neurons."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 

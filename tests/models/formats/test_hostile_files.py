@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import fairprobe as fp
 from fairprobe import networks
 from fairprobe.arrays import Rows
-from fairprobe.audits import RunFolder, read_document
+from fairprobe.audits import RunFolder
 from fairprobe.datasets import Dataset, rows_from_frame
 from fairprobe.errors import (
     DataError,
@@ -38,7 +38,7 @@ from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, NeuronFair, loop, search
 from fairprobe.search.ledger import Ledger
-from tests.helpers import everybody, planted, tiny_domain
+from tests.helpers import everybody, planted, read_document, tiny_domain
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 

@@ -5,21 +5,23 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fairprobe import networks
 from fairprobe.arrays import Ints
+from fairprobe.audits.base import AuditResult, OnStage, Write, check_seed
 from fairprobe.audits.confirm import confirmed
-from fairprobe.audits.document import table_document
 from fairprobe.audits.mlflow_log import log_to_mlflow
-from fairprobe.audits.models import OnStage, as_model, check_classes, check_seed
-from fairprobe.audits.streams import streams
+from fairprobe.audits.models import as_model, check_classes
+from fairprobe.audits.table_document import table_document
+from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import TableDocument, to_dict
+from fairprobe.documents import TableDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
@@ -35,23 +37,23 @@ from fairprobe.metrics import (
     striking_pairs,
 )
 from fairprobe.models import Model, TorchModel, one_thread
-from fairprobe.present import render
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.repairs.verdict import Proof
+from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
-from fairprobe.storage import write_text
 from fairprobe.versions import versions
 
 if TYPE_CHECKING:
     from torch import nn
 
 AUTO = "auto"
+STREAMS = ("ablation", "domain", "seeds", "search")
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(AuditResult):
     """The evidence: what was measured, on what, with which seed. A black box has no interpretation
     and no ablation.
 
@@ -87,14 +89,22 @@ class Audit:
         """All of it as a typed document."""
         return table_document(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, the content of `audit.json`."""
-        return to_dict(self.document)
+    def files(self) -> dict[str, Write]:
+        """The findings; the network, unless it is the user's own program; and the schema of a table
+        of the user's own, to be edited and given back.
+        """
+        files: dict[str, Write] = {FINDINGS: self._write_findings}
+        model = self.model
+        if isinstance(model, TorchModel) and model.original is None:
+            is_refused = self.repair is not None and not self.repair.accepted
+            files[REFUSED if is_refused else MODEL] = lambda path: networks.save(model, path)
+        if self.data.origin is not None:
+            files[DOMAIN] = lambda path: write_domain(self.data, path)
+        return files
 
-    def report(self, path: Path | str = "report.html") -> Path:
-        """Writes the report, one self-contained HTML file, and returns its path."""
-        write_text(Path(path), render(self.to_dict()))
-        return Path(path)
+    def _write_findings(self, path: Path) -> None:
+        if self.findings.path != path:  # they may have been streamed there
+            self.findings.save(path)
 
     def model_card(self) -> str:
         """A section for a model card, in Markdown."""
@@ -109,6 +119,12 @@ class Audit:
         run's id.
         """
         return log_to_mlflow(self, prefix=prefix, findings=findings)
+
+
+def save(audit: Audit, folder: Path | str, *, overwrite: bool = False) -> Audit:
+    """Write the run folder of an audit, and return the audit with its findings on disk."""
+    place = audit.save(folder, overwrite=overwrite)
+    return replace(audit, findings=replace(audit.findings, table=None, path=place / FINDINGS))
 
 
 def audit(
@@ -207,6 +223,13 @@ def audit(
         fairness=held_out,
         refuted=refuted,
     )
+
+
+def streams(seed: int) -> dict[str, np.random.Generator]:
+    """Random numbers for each part of an audit, so that none depends on how much another one drew.
+    Measuring a part alone with its generator gives the audit's own number.
+    """
+    return dict(zip(STREAMS, np.random.default_rng(seed).spawn(len(STREAMS)), strict=True))
 
 
 def _inside(

@@ -11,6 +11,7 @@ import msgspec
 from fairprobe import search
 from fairprobe.audits.models import name_of
 from fairprobe.audits.words import notes, verdict
+from fairprobe.datasets.base import Dataset
 from fairprobe.documents import (
     AblationDocument,
     Advantage,
@@ -51,8 +52,8 @@ from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
 from fairprobe.metrics import IFR, Divided, Estimate, Group, Pair, Rate, gsr, ms_per_1000_idis
 from fairprobe.metrics import Fairness as MeasuredFairness
+from fairprobe.metrics import People as AffectedPeople
 from fairprobe.models import About, TorchModel
-from fairprobe.networks import DenseNetwork
 from fairprobe.present.formats import plural
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.verdict import Measured as MeasuredNetwork
@@ -60,7 +61,7 @@ from fairprobe.repairs.verdict import Point, Proof
 from fairprobe.search import Method
 
 if TYPE_CHECKING:
-    from fairprobe.audits.evidence import Audit
+    from fairprobe.audits.table import Audit
 
 
 def table_document(audit: Audit, *, command: str = "") -> TableDocument:
@@ -78,17 +79,9 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         interpretation=_interpretation(audit),
         generation=_generation(audit),
         dm_rs=rate_document(audit.dm_rs),
-        people=People(
-            **audit.people.everybody.to_dict(),
-            values=[group_document(group) for group in audit.people.values],
-            groups=[group_document(group) for group in audit.people.groups],
-            absent=list(audit.people.absent),
-            advantages=[
-                Advantage(value=each.value, share=each.share) for each in audit.people.advantages
-            ],
-        ),
+        people=people_document(audit.people),
         fairness=fairness_document(audit.fairness, data.classes),
-        pairs=[_pair(audit, pair) for pair in audit.pairs],
+        pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
         verdict="",
         notes=[],
@@ -167,17 +160,10 @@ def _model(audit: Audit) -> ModelDocument:
         layers = audit.interpretation.layers if audit.interpretation else ()
         inputs = model.encoder.width if model.encoder else len(audit.data.domain)
         parameters = sum(parameter.numel() for parameter in network.parameters())
-        name = (
-            network.name
-            if isinstance(network, DenseNetwork)
-            else model.about.name
-            if model.about
-            else type(network).__name__
-        )
     else:
-        name, inputs, layers, parameters = name_of(model), len(audit.data.domain), (), None
+        inputs, layers, parameters = len(audit.data.domain), (), None
     return ModelDocument(
-        network=name,
+        network=name_of(model),
         inputs=inputs,
         layers=[LayerSize(name=layer.name, neurons=layer.neurons) for layer in layers],
         parameters=parameters,
@@ -301,20 +287,32 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
-def _pair(audit: Audit, pair: Pair) -> PairDocument:
-    domain, classes = audit.data.domain, audit.data.classes
+def pair_document(data: Dataset, pair: Pair) -> PairDocument:
+    """Two people in words."""
+    domain, classes = data.domain, data.classes
     mine, other = domain.describe(pair.x), domain.describe(pair.x_other)
     return PairDocument(
         shared={name: mine[name] for name in domain.names if name not in domain.sensitive},
         sensitive={name: (mine[name], other[name]) for name in domain.sensitive},
         label=classes[pair.label],
         label_other=classes[pair.label_other],
-        favourable=(None if audit.data.favourable is None else pair.label == audit.data.favourable),
+        favourable=None if data.favourable is None else pair.label == data.favourable,
         probability=pair.probability,
         probability_other=pair.probability_other,
         gap=pair.gap,
         phase=pair.phase,
         origin=pair.origin,
+    )
+
+
+def people_document(found: AffectedPeople) -> People:
+    """The people in the data who are affected."""
+    return People(
+        **found.everybody.to_dict(),
+        values=[group_document(group) for group in found.values],
+        groups=[group_document(group) for group in found.groups],
+        absent=list(found.absent),
+        advantages=[Advantage(value=each.value, share=each.share) for each in found.advantages],
     )
 
 

@@ -1,0 +1,59 @@
+"""Reading the document of any run: which kinds there are, and which format each has.
+
+A new kind of run adds its document to `RunDocument` and `KINDS`; `read_run`, `fairprobe show` and
+the run folder then know it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from fairprobe.documents.base import decode, header_of, read_bytes
+from fairprobe.documents.table import FORMAT, TableDocument
+from fairprobe.errors import StorageError, suggest
+
+AUDIT = "audit.json"  # the file of a run folder that holds its document
+
+RunDocument: TypeAlias = TableDocument
+KINDS: dict[str, tuple[int, type[RunDocument]]] = {"table": (FORMAT, TableDocument)}
+
+
+def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
+    """Read and validate the document of a run folder; messages call it a `what`."""
+    path = Path(folder) / AUDIT
+    try:
+        data = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StorageError(
+            f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"
+            " `audit-images` and `scenes` write run folders."
+        ) from error
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"Cannot read {path}: {error.strerror}. Run the audit again.") from error
+    header = header_of(data, name=str(path))
+    if header.kind not in KINDS:
+        raise StorageError(
+            f"The {what} {folder} is of an unknown kind, '{header.kind}'."
+            f"{suggest(header.kind, KINDS)}"
+        )
+    wanted, kind = KINDS[header.kind]
+    if header.format != wanted:
+        raise StorageError(
+            f"The {what} {folder} was written by another version of fairprobe (its {AUDIT} has"
+            f" format {header.format}, this version reads {wanted}). Run the audit again."
+        )
+    return decode(data, kind, name=str(path))
+
+
+def read_table_run(folder: Path | str, *, what: str = "run") -> TableDocument:
+    """Read the document of a run that must be an audit of a table."""
+    document = read_run(folder, what=what)
+    if not isinstance(document, TableDocument):
+        raise StorageError(
+            f"The {what} {folder} is an audit of {document.kind}. Name one of a table, as"
+            " `fairprobe audit` writes it."
+        )
+    return document
