@@ -215,7 +215,7 @@ def datasets() -> str:
             str(each.attributes),
             ", ".join(each.protected),
             "packaged" if each.packaged else f"`fairprobe datasets fetch {each.name}`",
-            escape(f"{each.source}. {each.licence}"),
+            escape(f"{each.source}. {each.license}"),
         ]
         for each in catalogue()
     ]
