@@ -1,5 +1,5 @@
-"""`Findings`: the unique IDIs of a search, each with its counterpart and where it came from. In
-  memory, or in a Parquet file.
+"""`Findings`: the unique IDIs of a search, each with its counterpart and where it came from, in
+memory or in a Parquet file.
 
 A row of the table is one pair: a column for every attribute (codes), `<sensitive>_other` for the
 counterpart's values, `label` and `label_other`, the model's `probability` of each, the `gap`, the
@@ -35,10 +35,9 @@ BATCH = 262_144
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """How findings came about. `tried`: different instances; `judged`: with repetitions.
-
-    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed".
-      `scores`: what the method measured itself.
+    """How findings were generated. `tried`: different instances; `judged`: with repetitions;
+    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed";
+    `scores`: what the method measured itself.
     """
 
     method: str
@@ -134,7 +133,7 @@ class Findings:
         with _reading(self.path):
             return pq.read_table(self.path, page_checksum_verification=True)
 
-    # -- making, saving, loading -------------------------------------------------------------------
+    # -- creating, saving, loading -----------------------------------------------------------------
 
     @classmethod
     def from_records(
@@ -144,14 +143,12 @@ class Findings:
         generation: Generation,
         save_to: Path | None = None,
     ) -> Findings:
-        """From a ledger, which can be asked for its records again: a file that cannot be written
-        does not lose them.
+        """Create findings from a ledger's records. They are read again if the file cannot be
+        written, so none is lost.
         """
         schema = _schema(domain, generation)
         if save_to is not None:
-            with suppress(
-                StorageError
-            ):  # whoever saves the findings later is told; until then they stay in memory
+            with suppress(StorageError):  # a later `save` raises it; until then they are in memory
                 _write(save_to, schema, (_batch(domain, some, schema) for some in records()))
                 return cls(domain, generation, path=save_to)
         return cls(
@@ -163,14 +160,14 @@ class Findings:
         )
 
     def save(self, path: Path | str) -> Path:
-        """Writes a Parquet file, whole or not at all."""
+        """Write a Parquet file, whole or not at all."""
         target = Path(path)
         _write(target, _schema(self.domain, self.generation), self.batches())
         return target
 
     @classmethod
     def load(cls, path: Path | str, domain: Domain) -> Findings:
-        """Opens a file written by `save`; the pairs stay on disk. `domain` tells which columns are
+        """Open a file written by `save`; the pairs stay on disk. `domain` says which columns are
         attributes.
         """
         source = Path(path)
@@ -191,8 +188,8 @@ class Findings:
         return cls(domain, generation, path=source)
 
     def where(self, kept: Sequence[Mask]) -> Findings:
-        """Those for which the masks, one for each of `batches()`, say so; in memory, or in the same
-        file as before.
+        """Keep the pairs that the masks, one for each of `batches()`, select; in memory, or in the
+        same file as before.
         """
         schema = _schema(self.domain, self.generation)
         some = (
@@ -204,7 +201,7 @@ class Findings:
         return replace(self, table=pa.Table.from_batches(some, schema))
 
     def merge(self, other: Findings) -> Findings:
-        """Both together, each instance once; what this one has comes first."""
+        """Merge with other findings, each instance once; those of this one come first."""
         if other.domain != self.domain:
             raise DomainError(
                 "Findings of different domains, or of different sensitive attributes, cannot be"
@@ -214,13 +211,8 @@ class Findings:
         part = self.rows(both)[:, self.domain.other_columns]
         _, first = np.unique(part, axis=0, return_index=True)
         ours, theirs = self.generation, other.generation
-        summed = (
-            "seeds",
-            "tried",
-            "judged",
-            "wall_seconds",
-            "cpu_seconds",
-        )  # `tried` is then an upper bound
+        # The sum of `tried` is an upper bound.
+        summed = ("seeds", "tried", "judged", "wall_seconds", "cpu_seconds")
         generation = replace(
             ours,
             **{name: getattr(ours, name) + getattr(theirs, name) for name in summed},
@@ -248,7 +240,7 @@ def _reading(path: Path | None) -> Iterator[None]:
 
 
 def check_names(domain: Domain) -> None:
-    """Refuses a domain whose attribute names cannot stand beside the columns of provenance."""
+    """Raise DomainError if an attribute has the name of another column of the findings."""
     columns = _names(domain)
     for name in domain.names:
         if columns.count(name) > 1:

@@ -1,7 +1,7 @@
 """The one definition of *discriminatory*.
 
 A row is an individual discriminatory instance (IDI) when some counterpart, equal in everything but
-the sensitive attributes, is given another label. All combinations of sensitive values are asked at
+the sensitive attributes, is given another label. All combinations of sensitive values are tested at
 once, so the verdict depends only on the other attributes: if labels differ anywhere over the
 sensitive values, every one of them has a partner.
 
@@ -57,7 +57,7 @@ class Verdict:
 
 
 def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
-    """Judges every row against all its counterparts that the domain's constraints allow."""
+    """Judge every row against all its counterparts that the domain's constraints allow."""
     if len(x) == 0:
         none, nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         return Verdict(
@@ -83,9 +83,7 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
 
 
 def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tuple[Rows, Verdict]:
-    """The same instances and verdicts, discriminatory ties told of with a sensitive value whose
-    label is certain.
-    """
+    """Replace discriminatory ties by the same person with a value whose label is certain."""
     shaky = verdict.is_discriminatory & verdict.is_tie
     if not shaky.any():
         return x, verdict
@@ -102,9 +100,8 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     labels, lead = labels_and_lead(p)
     label = labels[own]
     evidence = lead > TIE
-    of_label = p.ravel()[
-        np.arange(n * v) * p.shape[1] + np.repeat(label, v)
-    ]  # how probable each counterpart makes the label of x
+    # The probability that each counterpart gives to the label of x.
+    of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]
     change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
     preference = change
     if domain.constraints:
@@ -112,13 +109,11 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         evidence = evidence & allowed
         preference = np.where(allowed.reshape(n, v), change, -1)
     differs = (labels.reshape(n, v) != label[:, None]) & evidence.reshape(n, v)
-    preference = preference + 2 * differs  # a flip beats every change that is none
+    preference = preference + 2 * differs  # any flip beats every change without one
     preference.ravel()[own] = -2
     other = first + preference.argmax(axis=1)
     found = differs.ravel()[other]
-    if not evidence[
-        own
-    ].all():  # a tie, or a row that must not be: then its own label proves nothing
+    if not evidence[own].all():  # a tie or a forbidden row: its own label proves nothing
         found &= two_labels(labels.reshape(n, v), evidence.reshape(n, v))
         if domain.constraints:
             found &= allowed[own]

@@ -531,7 +531,7 @@ def test_a_comparison_refuses_starts_that_are_no_idis_and_two_wishes_at_once() -
     domain = tiny_domain()
     model = TorchModel(planted(domain))
     innocent = everybody(domain)[:2]
-    with pytest.raises(DataError, match="2 of 2 starts are no IDIs"):
+    with pytest.raises(DataError, match="2 of 2 starts are not IDIs"):
         from_each(domain, model, RandomWalk(), innocent, instances=5, rng=np.random.default_rng(0))
     with pytest.raises(SettingError, match="either"):
         from_each(

@@ -1,4 +1,4 @@
-"""How much a search may spend, and how it tells where it is."""
+"""How much a search may spend, and how it reports progress."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairprobe.errors import SettingError
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """A search ends when its seeds are used up, or earlier: after `seconds`, or with `wanted`
-    unique IDIs in hand.
+    """What ends a search: its seeds are used up, `seconds` have passed, or it has found `wanted`
+    unique IDIs.
 
     Iterations that are not given are the method's own.
     """
@@ -45,9 +45,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search is: `done` of `total` steps of all its seeds; `idis` counts repetitions until
-    the search is over.
-    """
+    """How far a search is: `done` of `total` steps of all its seeds. `idis` counts repetitions."""
 
     phase: str
     done: int
@@ -59,7 +57,7 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 class Clock:
-    """Wall and CPU seconds since it was made."""
+    """Wall and CPU seconds since it was created."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()

@@ -34,9 +34,7 @@ GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 
 
 class Ledger:
-    """What a search tried and what it found; the first occurrence of an instance is the one that is
-    kept.
-    """
+    """What a search tried and what it found. Of equal instances the first is kept."""
 
     def __init__(self, domain: Domain, *, limit: int = LIMIT) -> None:
         self.domain = domain
@@ -61,7 +59,7 @@ class Ledger:
         )
 
     def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
-        """Enters the rows that a step tried and, of these, the discriminatory ones."""
+        """Record the rows that a step tried and, of these, the discriminatory ones."""
         keys = self.domain.key(x)
         is_idi = verdict.is_discriminatory
         found = self._records(self._found, x, keys, is_idi)
@@ -130,9 +128,7 @@ class _Store:
                 self._spill()
 
     def unique(self) -> Iterator[Records]:
-        """All records once, a part at a time. Nothing is written for it, so a full disk is no
-        obstacle.
-        """
+        """All records once, a part at a time. It writes nothing, so it works on a full disk."""
         self._compact()
         waiting = self._waiting[0] if self._waiting else np.empty(0, dtype=self.dtype)
         if self._folder is None:
@@ -214,9 +210,7 @@ def _unique(records: Records) -> Records:
 
 
 def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:
-    """Of records sorted by their hash, those that repeat an earlier one of the same hash in
-    full.
-    """
+    """Which of the records, sorted by hash, equal an earlier one of the same hash in full."""
     same = np.zeros(len(key), dtype=bool)
     same[1:] = (part[1:] == part[:-1]).all(axis=1)
     confirmed = repeated & same

@@ -37,7 +37,7 @@ OnJudged: TypeAlias = Callable[[Rows, Verdict], None]
 
 
 class _Spent(Exception):  # noqa: N818  (a signal, not a failure)
-    """The budget's seconds are over, or its wanted IDIs are in hand."""
+    """The budget's seconds have passed, or its wanted IDIs were found."""
 
 
 def search(
@@ -52,12 +52,12 @@ def search(
     save_to: Path | None = None,
     on_judged: OnJudged | None = None,
 ) -> Findings:
-    """Searches from `seeds` (rows inside the domain) and returns every IDI once.
+    """Search from `seeds` (rows inside the domain) and return every IDI once.
 
     An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped`
-    says so. An error on the way carries what was found until then as `error.findings`. With
-    `save_to` the findings are streamed to that Parquet file, and memory stays flat however many
-    there are. `on_judged` is shown everything that was tried.
+    says so. An error carries what was found until then as `error.findings`. With `save_to` the
+    findings are streamed to that Parquet file, so memory use does not grow with them. `on_judged`
+    is called with everything that was tried.
     """
     require_white_box(method, model)
     if (
@@ -81,9 +81,7 @@ def search(
         with one_thread():
             stopped = run.whole(seeds, rng)
         return run.findings(stopped, save_to)
-    except (
-        FairprobeError
-    ) as error:  # a network that fails, a full disk: what was found before is not lost with it
+    except FairprobeError as error:  # what was found before a network failed is not lost
         error.findings = run.findings("failed", None)
         raise
     finally:
@@ -91,17 +89,17 @@ def search(
 
 
 def require_white_box(method: Method, model: Model) -> None:
-    """Refuses a black box to a method that must look inside."""
+    """Raise ModelError if a method that needs gradients is given a black box."""
     if method.needs_gradients and not isinstance(model, TorchModel):
         raise ModelError(
             f"The method '{method.name}' looks inside the network and needs a TorchModel; a black"
             " box was given. Wrap the nn.Module in fairprobe.TorchModel, or choose a method that"
-            f" only asks: {black_box_methods()}."
+            f" needs answers only: {black_box_methods()}."
         )
 
 
 def world_of(domain: Domain, model: Model, method: Method) -> World:
-    """Where this method searches."""
+    """The domain, the model and the moves as this method uses them."""
     encoder = model.encoder if isinstance(model, TorchModel) else Encoder(domain)
     return World(domain, model, Moves(domain, encoder, step=method.step))
 
@@ -131,7 +129,7 @@ class _Run:
         self._count_again_at = budget.wanted or 0
 
     def whole(self, seeds: Rows, rng: np.random.Generator) -> str:
-        """The whole search; returns what ended it."""
+        """Run the whole search; return what ended it."""
         try:
             if isinstance(self.method, Explorer):
                 self.explore(self.method, seeds, rng)
@@ -144,33 +142,27 @@ class _Run:
         return "complete"
 
     def explore(self, method: Explorer, seeds: Rows, rng: np.random.Generator) -> None:
-        """Judges what the method proposes, until it has no more to propose."""
+        """Judge what the method proposes, until it proposes nothing more."""
         plan = method.propose(self.world, seeds, rng)
         try:
             proposal = next(plan)
             while True:
                 verdict = judge(self.world.domain, self.world.model, proposal.x)
                 self.enter(proposal.x, verdict, proposal.origin, PHASES.index(proposal.phase))
-                told = proposal
-                proposal = plan.send(
-                    verdict
-                )  # before the search may end, so that the method knows all that was judged
+                last = proposal
+                # Before the search may end, so that the method sees all verdicts.
+                proposal = plan.send(verdict)
                 self.end_if_spent()
                 if self.progress is not None:
-                    done = max(told.done, self.clock.wall / self.seconds if self.seconds else 0.0)
-                    self.progress(
-                        Progress(
-                            told.phase,
-                            int(PARTS * min(done, 1.0)),
-                            PARTS,
-                            self.ledger.idis_with_repetitions,
-                        )
-                    )
+                    passed = self.clock.wall / self.seconds if self.seconds else 0.0
+                    done = int(PARTS * min(max(last.done, passed), 1.0))
+                    idis = self.ledger.idis_with_repetitions
+                    self.progress(Progress(last.phase, done, PARTS, idis))
         except StopIteration:
             return
 
     def all_chunks(self, method: TwoPhase, seeds: Rows, rng: np.random.Generator) -> None:
-        """Works through the seeds."""
+        """Search from all seeds, a chunk at a time."""
         for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
             self._chunk = chunk
             starts = self.global_phase(
@@ -182,7 +174,7 @@ class _Run:
     def global_phase(
         self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator
     ) -> Walkers:
-        """Moves seeds until they are discriminatory; returns these, each once."""
+        """Move seeds until they are discriminatory; return these, each once."""
         x = method.starts(self.world, seeds, rng)
         walkers = Walkers.at(x, x, origin, x)
         found = [Walkers.at(x[:0], x[:0], origin[:0], x[:0])]
@@ -197,7 +189,7 @@ class _Run:
                 )
             walkers.x_other = verdict.x_other
             walkers.keep(~hit)
-            self.tell("global", step)
+            self.report("global", step)
             if len(walkers) == 0:
                 break
             if step < self.global_iterations:
@@ -208,7 +200,7 @@ class _Run:
         return self._each_once(found)
 
     def local_phase(self, method: TwoPhase, walkers: Walkers, rng: np.random.Generator) -> None:
-        """Walks around the IDIs."""
+        """Walk around the IDIs."""
 
         def judge(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
             return self.judge(x, origin, LOCAL)
@@ -219,18 +211,16 @@ class _Run:
             strict=False,
         ):
             if step % 16 == 0:
-                self.tell("local", self.global_iterations + step)
+                self.report("local", self.global_iterations + step)
 
     def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
-        """Judges, enters into the ledger, and ends the search when the budget is spent."""
+        """Judge, record, and end the search when the budget is spent."""
         x, verdict = self.enter(x, judge(self.world.domain, self.world.model, x), origin, phase)
         self.end_if_spent()
         return x, verdict
 
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
-        """Enters what was judged into the ledger; ties are told of with a value whose label is
-        certain.
-        """
+        """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
         self.ledger.add(x, verdict, origin=origin, phase=phase)
         if self.on_judged is not None:
@@ -238,7 +228,7 @@ class _Run:
         return x, verdict
 
     def end_if_spent(self) -> None:
-        """Ends the search when its time is over or it has as many IDIs as were wanted."""
+        """End the search when its seconds have passed or as many IDIs as wanted were found."""
         if self.seconds is not None and self.clock.wall > self.seconds:
             raise _Spent("seconds")
         if (
@@ -260,10 +250,8 @@ class _Run:
         first[np.unique(self.world.domain.key(x), return_index=True)[1]] = True
         return Walkers.at(x[first], x_other[first], origin[first], seed[first])
 
-    def tell(self, phase: str, step: int) -> None:
-        """Tells whoever watches: the seeds of earlier chunks are done, those of this one have done
-        `step` steps.
-        """
+    def report(self, phase: str, step: int) -> None:
+        """Report progress: earlier chunks are done, this one has taken `step` steps."""
         if self.progress is not None:
             steps = self.global_iterations + self.local_iterations
             done = self._chunk.start * steps + (self._chunk.stop - self._chunk.start) * step

@@ -164,8 +164,8 @@ class Moves:
     def nudge(
         self, x: Rows, attribute: Ints, *, rng: np.random.Generator, up: Mask | None = None
     ) -> Rows:
-        """One step, up or down (by chance, unless told), of one attribute of each row; another
-        category by chance where it is one-hot.
+        """One step of one attribute of each row, `up` or down (by chance unless given); a one-hot
+        attribute changes to a random other category.
         """
         row = np.arange(len(x))
         new = x.copy()

@@ -1,5 +1,5 @@
 """How a decision tree sees one row: the path it takes, regions of the domain made of such
-predicates, and z3 to find somebody in them.
+predicates, and z3 to find people in them.
 
     x ≤ t, x > t        `Predicate`; the tree compares float32 rows with float64 thresholds
     path condition      a list of predicates; with the bounds of the domain it is a `Region`: a

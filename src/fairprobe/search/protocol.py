@@ -1,8 +1,7 @@
-"""Comparisons that give every method the same starts and the same number of instances from each,
-whatever its own plan.
+"""Compare methods from the same starts, with the same number of instances from each.
 
-The papers compare the local phase this way: the same IDIs as starts, and from each so many
-different instances (or IDIs).
+The papers compare the local phase this way: the same IDIs as starts, and from each a fixed number
+of different instances (or IDIs).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fairprobe.search.walk import local_walk
 
 @dataclass
 class Trail:
-    """What came of one start: how many different instances were tried, and those of them that are
+    """The result of one start: how many different instances were tried, and which of them are
     IDIs.
     """
 
@@ -33,7 +32,7 @@ class Trail:
     _seen: set[bytes] = field(default_factory=set, repr=False)
 
     def add(self, x: Rows, part: bytes, is_idi: bool) -> None:
-        """Enters an instance, once."""
+        """Record an instance, once."""
         if part not in self._seen:
             self._seen.add(part)
             self.tried += 1
@@ -52,11 +51,10 @@ def from_each(
     idis: int | None = None,
     patience: int = 5,
 ) -> list[Trail]:
-    """Looks around each start, an IDI, until it has tried so many different `instances`, or found
-    so many different `idis`.
+    """Search around each start, an IDI, until this many different `instances` were tried or this
+    many different `idis` were found.
 
-    A walk that is caught can have no new neighbours: it is given up after `patience` times as many
-    steps as were wanted.
+    A walk can run out of new neighbors: it ends after `patience` times as many steps as wanted.
     """
     if (
         (instances is None) == (idis is None)
@@ -77,7 +75,7 @@ def from_each(
     verdict = judge(domain, model, starts)
     if not verdict.is_discriminatory.all():
         raise DataError(
-            f"{int((~verdict.is_discriminatory).sum())} of {len(starts)} starts are no IDIs; a"
+            f"{int((~verdict.is_discriminatory).sum())} of {len(starts)} starts are not IDIs; a"
             " local phase starts from IDIs."
         )
     run = _Comparison(domain, model, method, instances, idis, patience)
@@ -106,13 +104,12 @@ class _Comparison:
         self.steps = patience * (instances or idis or 1)
 
     def trail(self, start: Rows) -> Trail:
-        """The start is known to be an IDI: coming back to it is not finding one."""
+        """Begin a trail. Coming back to its start, a known IDI, does not count as a finding."""
         return Trail(start, _seen={self.part(start[None])[0].tobytes()})
 
     def part(self, x: Rows) -> Rows:
-        return np.ascontiguousarray(x[:, self.world.domain.other_columns]) + np.float32(
-            0
-        )  # -0 is 0
+        part: Rows = np.ascontiguousarray(x[:, self.world.domain.other_columns])
+        return part + np.float32(0)  # -0 is 0
 
     def is_done(self, trail: Trail) -> bool:
         return (
@@ -135,37 +132,29 @@ class _Comparison:
         trails = [self.trail(start) for start in starts]
         walkers = Walkers.at(starts, verdict.x_other, np.arange(len(starts)), starts)
 
-        def ask(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
-            del origin
-            return without_ties(
-                self.world.domain,
-                self.world.model,
-                x,
-                judge(self.world.domain, self.world.model, x),
-            )
+        domain, model = self.world.domain, self.world.model
 
-        for _, (x, answer) in zip(
-            range(self.steps), local_walk(self.world, method, walkers, ask, rng), strict=False
-        ):
+        def judged(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
+            del origin
+            return without_ties(domain, model, x, judge(domain, model, x))
+
+        steps = local_walk(self.world, method, walkers, judged, rng)
+        for _, (x, answer) in zip(range(self.steps), steps, strict=False):
             self.enter(trails, walkers.origin, x, answer)
-            walkers.keep(
-                np.array(
-                    [not self.is_done(trails[number]) for number in walkers.origin.tolist()],
-                    dtype=bool,
-                )
-            )
+            is_done = [self.is_done(trails[number]) for number in walkers.origin.tolist()]
+            walkers.keep(~np.array(is_done, dtype=bool))
         return trails
 
     def explore(self, method: Explorer, start: Rows, rng: np.random.Generator) -> Trail:
         trail = self.trail(start[0])
         plan = method.propose(self.world, start, rng)
-        asked = 0
+        judged = 0
         try:
             proposal = next(plan)
-            while not self.is_done(trail) and asked < self.steps:
+            while not self.is_done(trail) and judged < self.steps:
                 answer = judge(self.world.domain, self.world.model, proposal.x)
                 self.enter([trail], np.zeros(len(proposal.x), dtype=np.int64), proposal.x, answer)
-                asked += len(proposal.x)
+                judged += len(proposal.x)
                 proposal = plan.send(answer)
         except StopIteration:
             pass

@@ -1,5 +1,5 @@
-"""Where a search starts: rows of the data, taken in turn from clusters so that all kinds of people
-are among them.
+"""Where a search starts: rows of the data, taken in turn from clusters, so that all kinds of
+people are among them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from fairprobe.errors import DataError
 from fairprobe.schema.domain import Domain
 
 CLUSTERS = 4
-ROUNDS = 20  # of drawing that bring nobody new, until the domain is taken to have no more people
+ROUNDS = 20  # draws without anybody new, after which the domain is taken to have no more people
 
 
 def choose_seeds(
     domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS
 ) -> Rows:
-    """`n` different rows, clipped into the domain, round-robin from k-means clusters.
+    """Choose `n` different rows, clipped into the domain, round-robin from k-means clusters.
 
-    What the data lacks is drawn from the domain; a domain with fewer people than that gives all it
-    has.
+    If the data has too few, the rest is drawn from the domain; a domain with fewer than `n` people
+    gives all of them.
     """
     inside = domain.clip(x)
     inside = inside[domain.satisfies(inside)]
     if len(inside) == 0:
         raise DataError(
-            "No row of the data obeys the domain's constraints, so there is no seed to start from."
+            "No row of the data satisfies the domain's constraints, so there is no seed. Check the"
+            " constraints against the data."
         )
     _, first = np.unique(domain.key(inside), return_index=True)
     rows = inside[np.sort(first)]

@@ -1,4 +1,4 @@
-"""The local walk: a method's small steps around an IDI, and what follows a step that is none."""
+"""The local walk: a method's small steps around an IDI, and what follows a miss."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Judge: TypeAlias = Callable[[Rows, Ints], tuple[Rows, Verdict]]
 def local_walk(
     world: World, method: TwoPhase, walkers: Walkers, judge: Judge, rng: np.random.Generator
 ) -> Iterator[tuple[Rows, Verdict]]:
-    """Endless steps of all walkers: what was tried, and what the judge says of it. Between two
-    steps the caller may let walkers go.
+    """Take steps with all walkers without end; yield what was tried and its verdict. Between two
+    steps the caller may drop walkers.
     """
     walkers.step = 0
     while len(walkers):
@@ -42,7 +42,7 @@ def local_walk(
 
 
 def _accept_misses(method: TwoPhase, on_idi: Mask, rng: np.random.Generator) -> Mask:
-    """Which walkers would go on from a step that is no IDI."""
+    """Which walkers go on from a miss."""
     if method.on_miss == "go on":
         return np.ones_like(on_idi)
     if method.on_miss == "walk":

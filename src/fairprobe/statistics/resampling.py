@@ -162,7 +162,7 @@ def labels(y: Any, *, name: str) -> Column:
 
 
 def same_length(name: str, length: int, other: str, expected: int) -> None:
-    """Refuses columns that do not belong to the same rows."""
+    """Raise DataError for columns of different lengths."""
     if length != expected:
         raise DataError(
             f"{name} has {length:,} rows and {other} has {expected:,}; both must be about the same"

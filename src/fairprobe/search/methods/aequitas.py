@@ -13,7 +13,7 @@
 Deliberate choices:
 - `variant`: "random" (both uniform), "semi" (learns `down`), "full" (learns both; the default).
 - The chances live as long as the search. All walkers of a batch take a step before the chances
-  learn from it: the sum of what they would have learnt one after the other.
+  learn from it: the sum of what they would have learned one after the other.
 - The authors' code lowers the chance of an attribute that succeeded, by a slip of sign. Here it
   rises.
 - At a bound the direction is uniform; a one-hot attribute has no direction, it changes to any other

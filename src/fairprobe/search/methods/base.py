@@ -3,7 +3,7 @@ look next.
 
 Most methods are two small rules (`TwoPhase`): how to go on from a seed until it is discriminatory,
 and how to go on around what was found. A method with a plan of its own (`Explorer`: a sample, a
-queue) proposes rows and is told what the judge says of them.
+queue) proposes rows and is sent the judge's verdict on them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ FROM_SEEDS = (
 
 @dataclass(frozen=True)
 class World:
-    """Where a search takes place. `memory` is what the method remembers across all seeds of this
-    search.
-    """
+    """What a search works on. `memory` is what the method remembers across all seeds."""
 
     domain: Domain
     model: Model
@@ -50,7 +48,7 @@ class Walkers:
     along the first axis.
 
     `seed` is the row that each set out from, `origin` its number; `start` is where its local walk
-    began. `moved` tells which rows have changed since the method last saw them, `hit` whether the
+    began. `moved` says which rows have changed since the method last saw them, `hit` whether the
     last step found an IDI, `on_idi` whether the walker stands on one; `step` counts the steps of
     this phase.
     """
@@ -77,7 +75,7 @@ class Walkers:
         return len(self.x)
 
     def keep(self, rows: Mask) -> None:
-        """Lets the other walkers go."""
+        """Drop the other walkers."""
         for each in fields(self)[:-2]:
             setattr(self, each.name, getattr(self, each.name)[rows])
         self.memory = {name: value[rows] for name, value in self.memory.items()}

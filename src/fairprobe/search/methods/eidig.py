@@ -1,8 +1,8 @@
-"""EIDIG: ADF with momentum, and gradients that are asked for seldom.
+"""EIDIG: ADF with momentum, and gradients that are computed seldom.
 
     paper                       here
     ∇f(x), f the probability of the predicted class            `cotangent`, of −f; ascended
-    μ = 0.5, for x and x' apart                                `momentum`
+    μ = 0.5, for x and x' separately                           `momentum`
     global: against the sign of ∇f where both agree            `global_step`
     local: p ∝ 1 / (|∇_x| + |∇_x'|), kept for a while           `local_step`
 

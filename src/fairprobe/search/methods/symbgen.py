@@ -1,4 +1,4 @@
-"""SymbGen: explain the model around an input by a decision tree, and let a solver find somebody on
+"""SymbGen: explain the model around an input by a decision tree, and let a solver find people on
 the other side of its branches.
 
     paper                   here
@@ -22,7 +22,7 @@ Deliberate choices:
 - A local child differs from its parent in the attribute of the negated predicate alone. A global
   child takes the solver's codes for all attributes of the kept prefix: this is what carries it
   away. All others are the parent's, and the sensitive ones always are.
-- A path is visited once, whoever's it is: what counts is the region that its predicates describe.
+- A path is visited once, for any parent: what counts is the region that its predicates describe.
   With a visit for every parent, half as many IDIs are found in the same time (census, gender).
 - Children are judged together as soon as they are made, and wait in the queue with their verdict.
 - Rules between attributes are Python, not formulas: children are repaired, and those that still
