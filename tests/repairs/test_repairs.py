@@ -41,7 +41,7 @@ from fairprobe.repairs import (
     retrain,
 )
 from fairprobe.repairs.adversarial import Adversary, _balancing
-from fairprobe.repairs.base import alive, begun
+from fairprobe.repairs.base import alive, initial_network
 from fairprobe.repairs.counterfactual import PARTNERS, CounterfactualPenalty
 from fairprobe.repairs.divergence import js_of_logits
 from fairprobe.repairs.iifr import NeighbourPenalty, nearest_others
@@ -331,7 +331,7 @@ def test_a_batch_without_pairs_costs_nothing(rows: int) -> None:
 
 
 def adversary_of(data: Dataset, hidden: Tensor, **settings: Any) -> tuple[Adversary, Batch]:
-    """A begun adversary and a batch of all the data with this hidden layer."""
+    """A initial_network adversary and a batch of all the data with this hidden layer."""
     torch.manual_seed(0)
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     batch = Batch(x, x, y, torch.zeros(len(x), len(data.classes)), hidden, lambda rows: rows)
@@ -578,14 +578,14 @@ def test_from_scratch_begins_afresh_by_the_seed_and_fine_tuning_with_a_copy() ->
     network.eval()
     before = weights(network)
     model = TorchModel(network)
-    one, two, other = (begun(model, "scratch", seed) for seed in (1, 1, 2))
+    one, two, other = (initial_network(model, "scratch", seed) for seed in (1, 1, 2))
     assert same(one, two)
     assert not same(one, other)
     assert all(
         not torch.equal(one.state_dict()[name], before[name])
         for name in ("0.weight", "0.bias", "3.weight", "1.running_mean")
     )
-    copied = begun(model, "fine-tune", 1)
+    copied = initial_network(model, "fine-tune", 1)
     assert same(copied, network)
     assert copied is not network
     with torch.no_grad():

@@ -1,9 +1,9 @@
-"""Ablation: silence the biased neurons and see whether the discrimination falls. The evidence that
-the interpretation is causal.
+"""Ablation: silence the biased neurons and see whether the discrimination falls. It is the evidence
+that the interpretation is causal.
 
 Silencing as many *random* neurons of the same layer is the control. Silencing much of a layer can
-also make a network answer the same to everybody, which looks fair and is useless: so the accuracy
-stands beside each rate.
+also make a network give everybody the same answer, which looks fair and is useless: so each rate
+comes with the accuracy.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def ablation(
     rng: np.random.Generator,
     samples: int = 10_000,
 ) -> Ablation:
-    """Measures on the same uniform sample of the domain, and the accuracy on the rows `x` with
-    labels `y`.
+    """Measure all networks on the same uniform sample of the domain, and their accuracy on the rows
+    `x` with labels `y`.
     """
     drawn = domain.sample(samples, rng=rng)
 

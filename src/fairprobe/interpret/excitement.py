@@ -150,8 +150,8 @@ def _means(model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last
 
 
 def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
-    """(images, 1) or (images, maps). Taking the strongest map first makes one rule of both orders:
-    the greatest of the means.
+    """(images, 1) or (images, maps). With the strongest map of each image taken here, the greatest
+    of the means is right for both orders.
     """
     values: Floats = means.cpu().numpy()
     if not np.isfinite(values).all():
@@ -163,20 +163,20 @@ def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
 
 
 def _layers(
-    model: nn.Module, first: Tensor, parameter: Tensor, asked: Sequence[str] | None
+    model: nn.Module, first: Tensor, parameter: Tensor, chosen: Sequence[str] | None
 ) -> tuple[list[str], list[int]]:
     """The hidden layers by name, and the places of those to look at."""
     with own_errors(f"The network does not take images of shape {tuple(first.shape[1:])}"):
         names, _ = layer_names(model, _given(first, parameter))
     if not names:
         raise ModelError(
-            "The network has no hidden layer with an activation function, so there is nothing to"
-            " look at."
+            "The network has no hidden layer with an activation function, so nothing can be"
+            " compared. Give a network with one."
         )
-    for name in asked or ():
+    for name in chosen or ():
         if name not in names:
             raise SettingError(f"The network has no layer '{name}'.{suggest(name, names)}")
-    wanted = [at for at, name in enumerate(names) if not asked or name in asked]
+    wanted = [at for at, name in enumerate(names) if not chosen or name in chosen]
     return names, wanted
 
 
@@ -187,7 +187,7 @@ def _given(images: Tensor, parameter: Tensor) -> Tensor:
 
 @contextmanager
 def _quiet(model: nn.Module) -> Iterator[None]:
-    """Without dropout and with learnt batch norms; afterwards every part is as it was."""
+    """Switch off dropout and use learned batch norms; afterwards every part is as it was."""
     learning = [part for part in model.modules() if part.training]
     model.eval()
     try:
@@ -217,7 +217,7 @@ def _checked(groups: Mapping[str, Images]) -> dict[str, Tensor]:
             raise DataError(f"Group '{name}' has no image. Give it some, or leave the group out.")
         if len(images) == 1:
             raise DataError(
-                f"Group '{name}' has one image only, and one cannot tell how much they vary. Give"
+                f"Group '{name}' has one image only, which does not show how much they vary. Give"
                 " it five or more."
             )
         if images.shape[1:] != example.shape[1:]:

@@ -1,4 +1,4 @@
-"""InsideBias: a network that learnt little about a group is less excited by it in its last layers;
+"""InsideBias: images of a group about which a network learned little excite its last layers less;
 a few images of each group show it.
 
 Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
@@ -18,8 +18,8 @@ one; a curve is divided by its own greatest value over the layers.
 
 Beside the paper: a ratio of the lowest to the highest group lies below 1 by chance alone, the more
 so the fewer images there are. So Λ has a bootstrap interval and a permutation null at the same
-group sizes, and "not distinguishable" is a verdict. And a dark image excites most networks less,
-even some that were never trained: `even_brightness` makes images that a second look can be had at.
+group sizes, and "not distinguishable" is a verdict. A dark image excites most networks less, even
+some untrained ones: `even_brightness` gives images of equal brightness for a second measurement.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret.excitement import AT_ONCE, Excitement, Images, Order, excitement
 
 Pixels: TypeAlias = "npt.NDArray[Any]"
-Verdict = Literal["biased", "unbiased", "not distinguishable"]
+Conclusion = Literal["biased", "unbiased", "not distinguishable"]
 
-# of the interval; and a Λ that chance reaches in more than the rest of the cases is no evidence
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of the interval and of the permutation test
 RESAMPLES = 1000
 FEWEST = 100
 DRAWN_AT_ONCE = 1 << 22  # numbers of a resample in memory
@@ -71,8 +70,8 @@ class LayerActivation:
 
 @dataclass(frozen=True)
 class InsideBias:
-    """What the groups excite in each layer, and what the deciding layer says. Groups stand in the
-    order in which they were given.
+    """What the groups excite in each layer, and what follows from the deciding layer. Groups are in
+    the order in which they were given.
     """
 
     groups: tuple[str, ...]
@@ -103,8 +102,8 @@ class InsideBias:
         return self.ratio < self.tau
 
     @property
-    def verdict(self) -> Verdict:
-        """Biased: Λ is below τ and chance seldom gives as low a one. Unbiased: the whole interval
+    def verdict(self) -> Conclusion:
+        """Biased: Λ is below τ, and chance seldom gives one as low. Unbiased: the whole interval
         lies above τ.
         """
         assert self.decisive.p_value is not None
@@ -162,11 +161,11 @@ def insidebias(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> InsideBias:
-    """Compares how strongly the images of each group excite the network, as it takes them: nothing
-    is scaled here.
+    """Compare how strongly the images of each group excite the network. Images are passed to it
+    unscaled.
 
-    `layers` names those to look at instead of all. `channels_last` is for networks whose maps are
-    (height, width, channels), as in Keras.
+    `layers` names the layers to compare instead of all. `channels_last` is for networks whose maps
+    are (height, width, channels), as in Keras.
     """
     excited = excitement(
         model,

@@ -1,9 +1,9 @@
-"""What a search achieved: how many, how different, how fast — and, apart from it, how common
-discrimination is.
+"""What a search achieved: how many findings, how different, how fast. And, independent of any
+search, how common discrimination is.
 
 paper       here
 GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to
-            find: this is no population rate
+            find: this is not a population rate
 CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a
             radius of cosine distance
 DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an
@@ -64,7 +64,7 @@ def dm_rs(
 
 
 def spread(findings: Findings) -> float | None:
-    """The mean distance of two different findings: 0 all alike, 1 as far apart as can be. None
+    """The mean distance of two different findings: 0 all alike, 1 as far apart as possible. None
     below two findings.
 
     The distance is the mean over the attributes that are not sensitive; of a number, the difference
@@ -87,9 +87,7 @@ def spread(findings: Findings) -> float | None:
         _mean_distance(count, domain.attributes[column].one_hot)
         for count, column in zip(counts, columns, strict=True)
     ]
-    return (
-        float(np.mean(distances)) * n / (n - 1)
-    )  # of two different findings, not of one with itself
+    return float(np.mean(distances)) * n / (n - 1)  # of two findings, not of one with itself
 
 
 def _places(domain: Domain, x: Rows, column: int) -> Ints:
@@ -130,8 +128,8 @@ def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
 
 
 def generation_diversity(ours: Rows, theirs: Rows, radius: float) -> float:
-    """GD: above 1, our findings reach more of theirs than theirs of ours. NaN when neither reaches
-    the other.
+    """GD: above 1, our findings cover more of theirs than theirs of ours. NaN if neither covers the
+    other.
     """
     forward, backward = coverage_rate(theirs, ours, radius), coverage_rate(ours, theirs, radius)
     return forward / backward if backward > 0 else nan

@@ -1,7 +1,7 @@
 """How groups of people fare: selection rates and impact ratios, demographic parity, equalized odds.
 
 paper       here
-ΔDP         `demographic_parity`: how far the groups' rates of the favourable prediction lie apart
+ΔDP         `demographic_parity`: how far the groups' rates of the favorable prediction lie apart
 ΔEO_{y=k}   `equalized_odds(given=k)`: the same among the people whose true label is k
 (law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by
             attribute and by intersection
@@ -38,9 +38,7 @@ from fairprobe.statistics.resampling import (
     same_length,
 )
 
-SMALLEST = (
-    0.02  # of the people: below it, Local Law 144 lets a group be left out of the impact ratios
-)
+SMALLEST = 0.02  # of the people: smaller groups may be left out of impact ratios (Local Law 144)
 LARGEST_INTERSECTION = 4096  # groups
 FEATURES = "sensitive_features"
 
@@ -102,8 +100,8 @@ def demographic_parity(
     sensitive_features: Any,
     positive: Any = 1,
 ) -> Estimate:
-    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not looked at; it is there
-    because all metrics take it.
+    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not used; it is there because
+    all metrics take it.
 
     For two groups the absolute difference, for more the standard deviation over the groups: that of
     a population (the groups are all there are, not a sample of groups), each group counting the
@@ -202,9 +200,7 @@ def _apart(groups: Groups, selected: Mask, within: Mask) -> Estimate:
     samples, counts = int(counts.sum()), counts[present]
     if len(counts) < 2:
         return Estimate(None, None, None, samples, left_out=left_out)
-    scale = (
-        2 if len(counts) == 2 else 1
-    )  # the difference of two numbers is twice their standard deviation
+    scale = 2 if len(counts) == 2 else 1  # a difference is twice the standard deviation of two
     variance = float(_rates(counts.astype(np.float64)).var())
     drawn = replicates(counts, lambda tables: _rates(tables).var(axis=1))
     drawn = drawn[np.isfinite(drawn)]
@@ -319,7 +315,7 @@ def _expected_values(expected: Any, names: list[str]) -> dict[str, tuple[Any, ..
 
 
 def _groups(attribute: str, values: Column, expected: Sequence[Any]) -> Groups:
-    """Expected values stand first, in their order, then the others that occur, sorted."""
+    """Expected values first, in their order, then the others that occur, sorted."""
     try:
         codes, found = pd.factorize(values)  # −1 for missing values
     except TypeError as error:
@@ -355,7 +351,7 @@ def _intersection(parts: list[Groups]) -> Groups:
         sizes = ", ".join(f"{part.attribute} {len(part.names):,}" for part in parts)
         raise DataError(
             f"{FEATURES} make {size:,} intersections ({sizes}); at most {LARGEST_INTERSECTION:,}"
-            " are told apart. Bin the values."
+            " are supported. Bin the values."
         )
     codes, known = (
         np.zeros(len(parts[0].codes), dtype=np.int64),

@@ -1,5 +1,5 @@
-"""What the fairness metrics measure on the people held out: counterparts one by one, groups, and
-how good the answers are.
+"""The fairness metrics of the people held out: by counterparts, by groups, and the quality of the
+answers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import Estimate
 
-LARGEST_PAIR = (
-    200  # combinations; more would hold a handful of people each, and nobody reads such a table
-)
+LARGEST_PAIR = 200  # combinations of two attributes; more would have a handful of people each
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,8 @@ class Fairness:
 
 
 def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
-    """Measures the given rows of the data. Of two classes the second counts as selected unless the
-    data says which is favourable.
+    """Measure the given rows of the data. Of two classes the second counts as selected unless the
+    data declares the favorable one.
     """
     x, true = data.x[rows], data.y[rows]
     predicted = model.labels(x)
@@ -90,8 +88,8 @@ def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
 def _groups(
     domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int
 ) -> tuple[Divided, ...]:
-    """By each sensitive attribute; then, of three or more, by each pair that makes no huge table;
-    last by all of them together.
+    """By each sensitive attribute; then, of three or more, by each pair whose table is not too
+    large; last by all of them together.
     """
     features, expected = _features(domain, x)
     selected = chosen.astype(np.int64)

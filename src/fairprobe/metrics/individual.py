@@ -1,4 +1,4 @@
-"""Individual fairness rates: how often a person and their counterparts are told the same.
+"""Individual fairness rates: how often a person and their counterparts get the same answer.
 
 paper       here
 pair        a person `x` and one counterpart `x'`, equal in everything but the sensitive attributes
@@ -129,13 +129,13 @@ def individual_fairness(
     base: Base = "nats",
     over: Over = "pairs",
 ) -> IndividualFairness:
-    """Asks the model about every person under all their sensitive values; the groups are the
-    people's own values.
+    """Measure IFR_b and IFR_p with every person under all their sensitive values; the groups are
+    the people's own values.
 
-    `over="people"`: a person is fair if every counterpart is told the same; by IFR_b, exactly if
-      `judge` finds no discrimination. Somebody
-    without a counterpart that may be is fair then, and counts as no pair in `over="pairs"`. For a
-    binary attribute whose counterparts all may be, both are the same.
+    `over="people"`: a person is treated fairly if every counterpart gets the same answer; by IFR_b,
+    exactly if `judge` finds no discrimination. A person without an allowed counterpart counts as
+    fair there, and as no pair in `over="pairs"`. For a binary attribute whose counterparts are all
+    allowed, both are the same.
     """
     _check_tau(tau)
     unit = _unit(base)
@@ -149,9 +149,8 @@ def individual_fairness(
         tuple(map(domain.describe_value, range(domain.value_count))),
         own,
     )
-    at_once = max(
-        1, ROWS_AT_ONCE // domain.value_count
-    )  # the chunks of `judge`: the same rounding, the same verdicts
+    # The chunks of `judge`: the same rounding, the same verdicts.
+    at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     with one_thread():
         parts = [
             _tally(domain, model, inside[i : i + at_once], tau * unit)
@@ -194,7 +193,7 @@ def _tally(
     counted[person, own] = False
     alike = _divergences(p[person, own], p) <= most_nats
     same_label = ~_differs(p[person, own], p)
-    labels, certain = _told(p)
+    labels, certain = _labels(p)
     one_label = ~(two_labels(labels, certain & may_be) & may_be[person, own])
     fair_b, fair_p = same_label & counted, same_label & alike & counted
     return (
@@ -209,17 +208,16 @@ def _tally(
 # -- pairs -----------------------------------------------------------------------------------------
 
 
-def _told(p: Probabilities) -> tuple[Ints, Mask]:
-    """(…, C) to (…): the labels, and which of them are no ties."""
-    labels, lead = labels_and_lead(
-        p.reshape(-1, p.shape[-1])
-    )  # as exact as they came: ties are judged alike
+def _labels(p: Probabilities) -> tuple[Ints, Mask]:
+    """(…, C) to (…): the labels, and which of them are certain, not ties."""
+    # In the precision they came with, so that ties are the same as in `judge`.
+    labels, lead = labels_and_lead(p.reshape(-1, p.shape[-1]))
     return labels.reshape(p.shape[:-1]), (lead > TIE).reshape(p.shape[:-1])
 
 
 def _differs(p: Probabilities, others: Probabilities) -> Mask:
     """(N, V) which pairs have two labels that are both certain."""
-    (label, certain), (label_other, certain_other) = _told(p), _told(others)
+    (label, certain), (label_other, certain_other) = _labels(p), _labels(others)
     return np.asarray((label_other != label[:, None]) & certain_other & certain[:, None])
 
 
@@ -295,8 +293,8 @@ def _probabilities(p: Any, name: str) -> Probabilities:
         row = tuple(int(place) for place in np.argwhere(wrong)[0])
         where = row[0] if len(row) == 1 else row
         raise DataError(
-            f"Row {where} of {name} holds no probabilities: {table[row].tolist()}. Each must lie in"
-            " [0, 1], and not all be 0."
+            f"Row {where} of {name} does not hold probabilities: {table[row].tolist()}. Each must"
+            " lie in [0, 1], and not all may be 0."
         )
     return table
 
@@ -362,11 +360,9 @@ def _from_rate(rate: Rate, pairs: int) -> IFR:
 
 
 def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
-    """Where all pairs are alike a bootstrap sees no spread; the exact interval over people is never
-    too narrow then.
-
-    Few people hold too little to draw from: their interval is that of whole people, rounded
-    outwards.
+    """The share of fair pairs. Where all pairs are alike, a bootstrap would see no spread: the
+    exact interval over people, never too narrow, is used. So it is, rounded outwards, where people
+    are too few to resample.
     """
     with_pairs = pairs > 0
     fair, pairs = fair[with_pairs], pairs[with_pairs]

@@ -1,4 +1,4 @@
-"""The most telling findings: wide gaps, and different from each other."""
+"""The most striking findings: wide gaps, and different from each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairprobe.findings import Findings
 from fairprobe.schema.domain import Domain
 
 CANDIDATES = 500
-CROWD = 5  # people in the data who are alike, among whom one is not recognised
+CROWD = 5  # equal people in the data, among whom a single one cannot be recognized
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ def striking_pairs(
 ) -> list[Pair]:
     """Of the findings with the widest gap, those that lie farthest apart, the widest first.
 
-    A search starts at people in the data, and who is affected as they are is found as they are.
-    Such a person is not shown: of `records`, those that fewer than `CROWD` share apart from the
-    sensitive attributes are left out.
+    A search starts at people in the data, so it can find a person exactly as in the data. To show
+    nobody who could be recognized, rows of `records` that fewer than `CROWD` people share (apart
+    from the sensitive attributes) are left out.
     """
     best: list[Pair] = []
     rare = _rare(findings.domain, records)
@@ -63,7 +63,7 @@ def striking_pairs(
 
 
 def _rare(domain: Domain, records: Rows | None) -> Keys:
-    """The keys of people in the data who could be recognised."""
+    """The keys of people in the data who could be recognized."""
     if records is None:
         return np.empty(0, dtype=np.uint64)
     keys, counts = np.unique(domain.key(domain.clip(records)), return_counts=True)

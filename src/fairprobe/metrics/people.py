@@ -17,7 +17,7 @@ from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
 
-SMALLEST_GROUP = 50  # people; smaller groups say little, and could point at somebody
+SMALLEST_GROUP = 50  # people; smaller groups say little, and could identify a person
 VALUES_EACH = 20  # an attribute with more values is divided into quarters
 GROUPS = 8
 
@@ -33,7 +33,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Advantage:
-    """How often a sensitive value would bring the favourable answer to the affected people."""
+    """How often a sensitive value would bring the favorable answer to the affected people."""
 
     value: str
     share: float
@@ -55,8 +55,8 @@ class People:
 
 
 def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
-    """Judges every row as it is (values outside the bounds included), as long as its sensitive
-    values lie in the domain.
+    """Judge every row as it is, values outside the bounds included, if its sensitive values lie in
+    the domain.
     """
     rows = x[domain.comparable(x)]
     with one_thread():
@@ -76,9 +76,8 @@ def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = No
         for column in domain.other_columns
         for group in _groups(domain.attributes[column], rows[:, column], affected)
     ]
-    groups.sort(
-        key=lambda group: -group.rate.low
-    )  # the lower end: a small group needs stronger evidence to stand first
+    # By the lower end: a small group needs stronger evidence to come first.
+    groups.sort(key=lambda group: -group.rate.low)
     worst = (
         [group for group in groups if group.rate.low > affected.mean()][:GROUPS]
         if len(rows)

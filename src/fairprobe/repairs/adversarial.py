@@ -13,7 +13,7 @@ As the IIFR paper compares them.
     both learn in one step
 
 Resolved here: the adversary learns `speed` times as fast as the network, because one that lags
-behind hides nothing. CFAIR without `balanced` is the equalised-odds variant that fits the IIFR
+behind hides nothing. CFAIR without `balanced` is the equalized-odds variant that fits the IIFR
 paper's figures; with it, classes and groups weigh the same however rare they are, as CFAIR's
 authors have it. Sensitive attributes with more values have as many groups. Each can be joined with
 IIFR's penalty.
@@ -43,7 +43,7 @@ WIDTH = 50  # neurons of the adversary's hidden layer
 EPOCHS = 20  # a game between two has no loss that says when to stop
 Kind = Literal["alfr", "laftr", "cfair"]
 REVERSALS = {"alfr": 10.0, "laftr": 10.0, "cfair": 1.0}  # μ of the IIFR paper
-OWN = float("-inf")  # stands for the strength of the kind; nobody means it
+OWN = float("-inf")  # the default: the strength of the kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,9 +237,9 @@ class Adversary(Penalty):
         loss = batch.logits.new_zeros(())
         for label, guesser in enumerate(self.guessers):
             weights = None if self._weights is None else self._weights[label]
-            rows = (
-                y == label if weights is None else (y == label) & (weights[group] > 0)
-            )  # a group that nobody learnt of weighs nothing
+            rows = y == label
+            if weights is not None:  # a group that is not in the training data has no weight
+                rows = rows & (weights[group] > 0)
             if rows.any():
                 loss = loss + F.cross_entropy(guesser(hidden[rows]), group[rows], weights)
         return loss

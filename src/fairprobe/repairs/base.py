@@ -3,7 +3,7 @@ more alike.
 
 Every repair trains a network of the same shape, from scratch or on from where it is, with the one
 training loop. Most add a penalty to the loss; `Retrain` adds examples; `Blind` takes something
-away. Papers and symbols stand in each file.
+away. Each file names its paper and symbols.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Repair(ABC):
     def __call__(
         self, model: Model, data: Dataset, *, seed: int = 0, progress: OnEpoch | None = None
     ) -> TorchModel:
-        """A repaired network; the given one is left as it is. The data is split by `seed`, and its
-        test part is not looked at.
+        """Return a repaired network; the given one is left as it is. The data is split by `seed`,
+        and its test part is not used.
         """
         given = network_of(model)
         data.domain.require_sensitive()
@@ -128,7 +128,7 @@ class Repair(ABC):
         seed: int,
         progress: OnEpoch | None,
     ) -> TorchModel:
-        """Trains `network`, which begins as `start` says, in the place of `given`."""
+        """Train `network`, which begins as `start` says, in the place of `given`."""
 
 
 def check_description(repair: object) -> None:
@@ -152,7 +152,7 @@ def learn(
     more: Examples | None = None,
     class_weights: Floats | None = None,
 ) -> TorchModel:
-    """The training loop with a repair's settings."""
+    """Train with a repair's settings."""
     return train(
         network,
         data,
@@ -174,23 +174,22 @@ def alive(
     teach: Callable[[nn.Module], TorchModel],
     attempts: int = ATTEMPTS,
 ) -> TorchModel:
-    """The first network that does not die in training, or the last: a deep narrow one ends with
-    some first weights at a single answer.
+    """Train until a network does not die, and return it, or the last one. With some initial
+    weights a deep narrow network ends at a single answer.
 
-    A network that is not begun afresh has no other weights to try.
+    Fine-tuning has no other initial weights to try.
     """
-    learnt = data.x[data.split(seed).train]
-    # Never the given network's own seed: training again without any change would give back the same
-    # network.
+    people = data.x[data.split(seed).train]
+    # Never the given network's own seed, with which training would return the same network.
     for attempt in range(1, (attempts if start == "scratch" else 1) + 1):
-        model = teach(begun(given, start, seed + attempt))
-        if not is_constant(model, learnt):
+        model = teach(initial_network(given, start, seed + attempt))
+        if not is_constant(model, people):
             break
     return model
 
 
 def network_of(model: Model) -> TorchModel:
-    """The network inside, or an error: a black box can be asked, but not taught."""
+    """The model as a network; raise ModelError for a black box, which cannot be trained."""
     if not isinstance(model, TorchModel):
         raise ModelError(
             "Only a network can be repaired, because its weights change; a black box can only be"
@@ -199,9 +198,9 @@ def network_of(model: Model) -> TorchModel:
     return model
 
 
-def begun(model: TorchModel, start: str, seed: int) -> nn.Module:
-    """A copy of the network, with fresh weights if it starts from scratch. The seed touches no
-    other random number.
+def initial_network(model: TorchModel, start: str, seed: int) -> nn.Module:
+    """A copy of the network, with fresh weights if it starts from scratch. The seed affects no
+    other random numbers.
     """
     network = copy.deepcopy(model.module)
     if start == "fine-tune":
@@ -214,7 +213,7 @@ def begun(model: TorchModel, start: str, seed: int) -> nn.Module:
                 reset()
             elif next(part.parameters(recurse=False), None) is not None:
                 raise ModelError(
-                    f"A layer of the type {type(part).__name__} does not know how to begin afresh"
-                    " (it has no reset_parameters). Repair the network with start='fine-tune'."
+                    f"A layer of the type {type(part).__name__} cannot get fresh weights (it has no"
+                    " reset_parameters). Repair the network with start='fine-tune'."
                 )
     return network

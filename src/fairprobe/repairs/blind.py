@@ -1,8 +1,7 @@
-"""The blind model: the sensitive columns are taken away. Perfect by every individual measure, and
-the control of every other repair.
+"""The blind network: the sensitive columns are removed. It is perfect by every individual measure,
+and the control of every other repair.
 
-It says nothing about attributes that stand for the sensitive one (a husband is a man), which is why
-it is rarely the end of the matter.
+Other attributes can reveal the sensitive one (a husband is a man), so it is rarely enough.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fairprobe.repairs.base import OnEpoch, Repair, learn
 
 @dataclass(frozen=True, kw_only=True)
 class Blind(Repair):
-    """Trains the network with the sensitive columns held at one value. It has no dial."""
+    """Train the network with the sensitive columns held at one value. It has no dial."""
 
     name: ClassVar[str] = "blind"
     title: ClassVar[str] = "Blind network"

@@ -1,15 +1,15 @@
-"""Counterfactual pairs: whoever differs only in the sensitive attributes shall get the same answer.
-Our recommended repair.
+"""Counterfactual pairs: people who differ only in the sensitive attributes should get the same
+answer. This is the recommended repair.
 
     Loss = CE + λ · mean of JS(f(x), f(x')) over all people x of a batch and their counterparts x'
 
 It is the penalty of IIFR with a person's own counterparts in the place of the nearest neighbour, so
-that it asks for exactly what the individual fairness rates measure. The mean (IIFR has a sum) keeps
+that it lowers exactly what the individual fairness rates measure. The mean (IIFR has a sum) keeps
 λ independent of the size of a batch.
 
-The penalty needs no label, so it can also be asked of people who are not in the data: `possible` of
-them, drawn from anywhere in the domain, join each person of a batch. Without them real people are
-treated alike while possible ones hardly fare better.
+The penalty needs no label, so it can also be computed for people who are not in the data:
+`possible` of them, drawn from anywhere in the domain, join each person of a batch. Without them
+people in the data are treated alike while possible people hardly fare better.
 """
 
 from __future__ import annotations
@@ -31,16 +31,12 @@ from fairprobe.repairs.divergence import js_of_logits
 from fairprobe.schema.domain import Domain
 
 POOL = 50_000  # possible people, drawn once
-PARTNERS = (
-    8  # counterparts of a person in one step; where there are more, they are drawn anew in each
-)
+PARTNERS = 8  # counterparts of a person in one step; of more, some are drawn in each step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counterfactual(Repair):
-    """λ is `strength`; half of it asks for real people, half for possible ones, if there are
-    any.
-    """
+    """λ is `strength`: half for people in the data, half for possible people, if there are any."""
 
     name: ClassVar[str] = "counterfactual"
     title: ClassVar[str] = "Counterfactual pairs"
@@ -58,7 +54,7 @@ class Counterfactual(Repair):
         super().__post_init__()
         if not (np.isfinite(self.possible) and self.possible >= 0):
             raise SettingError(
-                "The possible people for each real one must be a number of 0 or more; got"
+                "The possible people for each person in the data must be a number of 0 or more; got"
                 f" {self.possible}."
             )
 
@@ -76,8 +72,8 @@ class Counterfactual(Repair):
 
 
 class CounterfactualPenalty(Penalty):
-    """λ · the mean divergence between a person's answer and those of their counterparts that may
-    exist.
+    """λ · the mean divergence between a person's answer and those of their allowed
+    counterparts.
     """
 
     def __init__(
@@ -102,11 +98,11 @@ class CounterfactualPenalty(Penalty):
         x = self._pool[
             self._rng.integers(len(self._pool), size=max(1, round(self.possible * len(batch.x))))
         ]
-        anybody = self._difference(x, batch.ask(torch.from_numpy(x).to(batch.x.device)), batch)
-        return self.strength * (real + anybody) / 2
+        drawn = self._difference(x, batch.ask(torch.from_numpy(x).to(batch.x.device)), batch)
+        return self.strength * (real + drawn) / 2
 
     def _difference(self, x: Rows, logits: Tensor, batch: Batch) -> Tensor:
-        """The mean divergence between these people, answered so, and their counterparts."""
+        """The mean divergence between these people's answers and those of their counterparts."""
         rows, others = self._partners(x, np.flatnonzero(self.domain.comparable(x)))
         if len(rows) == 0:
             return logits.new_zeros(())

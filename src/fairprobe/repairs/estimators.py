@@ -7,7 +7,7 @@ and in grid search.
 
 `X` is an array of numbers or a DataFrame, `y` any labels. How columns are read stands in
 `schema.coding`; a sensitive number with many values is seen in tenths. One row in eight decides
-when to stop; all others are learnt from.
+when to stop; the network learns from all others.
 
 Settings that all have: `sensitive`, the column or columns by name or number; `hidden`, the neurons
 of each hidden layer; `learning_rate`, `batch_size`, `max_epochs`, and `patience`, the epochs
@@ -45,7 +45,7 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Encoder, Scale, TorchModel
 from fairprobe.networks import LFCN, Training, dense, is_constant, train
 from fairprobe.repairs.adversarial import Adversarial
-from fairprobe.repairs.base import Repair, begun
+from fairprobe.repairs.base import Repair, initial_network
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.counterfactual import Counterfactual
 from fairprobe.repairs.iifr import IIFR
@@ -97,8 +97,8 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             )
         if self.sensitive is not None and frame.shape[1] == 1:
             raise DataError(
-                "X has n_features = 1, the sensitive one; at least one other is needed to tell"
-                " people apart by."
+                "X has n_features = 1, the sensitive one; at least one other is needed to"
+                " distinguish people."
             )
         self.coding_ = Coding.of(frame, sensitive=() if self.sensitive is None else self.sensitive)
         everyone = Dataset(
@@ -107,7 +107,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             x=self.coding_.rows(frame),
             y=numbers,
             classes=tuple(map(str, self.classes_)),
-            held_out=np.empty(0, dtype=np.int64),  # whoever calls keeps the test rows
+            held_out=np.empty(0, dtype=np.int64),  # the caller has the test rows
         )
         self.model_ = self._learnt(repair, self._network(everyone, seed), everyone, seed)
         # An audit takes a fifth as test rows, and must not believe that the network did not see
@@ -246,7 +246,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CounterfactualClassifier(RepairClassifier):
-    """Whoever differs only in the sensitive columns shall get the same answer:
+    """People who differ only in the sensitive columns get the same answer:
     `repair.Counterfactual`, the recommended one.
     """
 
@@ -258,7 +258,7 @@ class CounterfactualClassifier(RepairClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IIFRClassifier(RepairClassifier):
-    """Similar people shall get similar answers, whichever columns they differ in: `repair.IIFR`. It
+    """Similar people get similar answers, whichever columns they differ in: `repairs.IIFR`. It
     needs no sensitive column.
 
     The penalty is a sum over the batch: a larger `batch_size` is a stronger repair.
@@ -373,7 +373,7 @@ class RetrainClassifier(RepairClassifier):
     def _learnt(self, repair: Repair, fresh: TorchModel, data: Dataset, seed: int) -> TorchModel:
         first = copy.deepcopy(fresh.module)
         plain = train(fresh.module, data, seed=seed, training=repair.training)
-        again = first if repair.start == "scratch" else begun(plain, repair.start, seed)
+        again = first if repair.start == "scratch" else initial_network(plain, repair.start, seed)
         return repair.train(again, plain, data, seed=seed, progress=None)
 
 

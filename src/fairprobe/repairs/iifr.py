@@ -1,4 +1,4 @@
-"""IIFR: similar people shall get similar answers, whichever attributes they differ in.
+"""IIFR: similar people should get similar answers, whichever attributes they differ in.
 
     paper           here
     x'              the nearest *other* row of the batch by cosine

@@ -1,5 +1,5 @@
 """Examples to learn from beside the data: people with every sensitive value and one label, and
-random ones as a control.
+random people as a control.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from fairprobe.models import Model, one_thread
 from fairprobe.networks import Examples
 from fairprobe.schema.domain import Domain
 
-DRAWS = 20  # rounds of drawing until a network is taken to discriminate against nearly everybody
+DRAWS = 20  # after these, a network is taken to discriminate against nearly everybody
 
 
 def with_copies(domain: Domain, x: Rows, label: Ints) -> Examples:
-    """Each person with every sensitive value that they may have, under the same label."""
+    """Each person with every allowed sensitive value, under the same label."""
     copies, labels = (
         domain.counterparts(x).reshape(-1, len(domain)),
         np.repeat(label, domain.value_count),
@@ -26,8 +26,8 @@ def with_copies(domain: Domain, x: Rows, label: Ints) -> Examples:
 
 
 def random_points(domain: Domain, model: Model, rows: int, *, rng: np.random.Generator) -> Examples:
-    """About so many rows of possible people who are not discriminated against: for them the model
-    has one label.
+    """About this many rows of possible people who are not discriminated against, so that the model
+    gives them one label.
     """
     wanted = max(1, rows // domain.value_count)
     x = domain.sample(0, rng=rng)

@@ -11,9 +11,9 @@ Resolved here, because it decides whether it works:
   always a tie, and no rule.)
 - *copies*. Each IDI joins with every sensitive value and the same label; single copies teach far
   less.
-- *where from*. `real`: the share that comes from around real people, those first who are themselves
-  affected; the rest from anywhere in the domain. With none from real people the rate in the domain
-  falls while real people fare no better.
+- *where from*. `real`: the share that comes from around people in the data, those first who are
+  affected themselves; the rest from anywhere in the domain. Without it the rate in the domain falls
+  while people in the data fare no better.
 - *rounds*. Each searches the network that the last one repaired, and adds what it finds.
 """
 
@@ -81,8 +81,8 @@ class Retrain(Repair):
             )
         if not (0 <= self.share <= 1 and 0 <= self.real <= 1):
             raise SettingError(
-                "The share of IDIs and the share from real people lie between 0 and 1; got"
-                f" {self.share} and {self.real}."
+                "The share of IDIs and the share from people in the data must lie between 0 and 1;"
+                f" got {self.share} and {self.real}."
             )
         if min(self.most, self.rounds) < 1:
             raise SettingError(
@@ -106,11 +106,8 @@ class Retrain(Repair):
         progress: OnEpoch | None,
     ) -> TorchModel:
         rngs = np.random.default_rng(seed).spawn(self.rounds)
-        fresh = copy.deepcopy(
-            network
-            # every round from scratch begins where the first did, and so differs by its examples
-            # alone
-        )
+        # Every round from scratch begins where the first did, and so differs by its examples alone.
+        fresh = copy.deepcopy(network)
         model, parts = given, []
         for number, rng in enumerate(rngs):
             parts.append(self.examples(model, data, seed=seed, rng=rng))
@@ -125,27 +122,27 @@ class Retrain(Repair):
     def examples(
         self, model: TorchModel, data: Dataset, *, seed: int, rng: np.random.Generator
     ) -> Examples:
-        """The IDIs that join the training data, with their labels; the test people of the split by
-        `seed` are not looked at.
+        """The IDIs that join the training data, with their labels. The test people of the split by
+        `seed` are not used.
         """
         domain = data.domain
         part = data.split(seed).train
         people = self._around_people(model, data, part, rng)
-        anybody = self._searched(
+        possible = self._searched(
             model, data, part, domain.sample(self.budget.seeds, rng=rng), rng
         ).without(people, domain)
         room = self.most // (domain.value_count if self.copies else 1)
-        wanted = min(room, round(self.share * (len(people.x) + len(anybody.x))))
-        from_people = min(len(people.x), max(round(self.real * wanted), wanted - len(anybody.x)))
-        chosen = people.first(from_people).joined(anybody.first(wanted - from_people))
+        wanted = min(room, round(self.share * (len(people.x) + len(possible.x))))
+        from_people = min(len(people.x), max(round(self.real * wanted), wanted - len(possible.x)))
+        chosen = people.first(from_people).joined(possible.first(wanted - from_people))
         label = self._labels_of(chosen, model, data, part, rng)
         return with_copies(domain, chosen.x, label) if self.copies else Examples(chosen.x, label)
 
     def _around_people(
         self, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator
     ) -> _Found:
-        """The real people who are affected, in any order, and then what the search finds around
-        real people.
+        """The people in the data who are affected, in any order, and then what the search finds
+        around people in the data.
         """
         domain = data.domain
         inside = domain.clip(data.x[part])
@@ -171,9 +168,7 @@ class Retrain(Repair):
             )
             method = method_named(self.method, self.variant, bias=bias, x=domain.clip(x))
             found = search(domain, model, method, seeds, self.budget, rng=rng)
-            if (
-                found.generation.stopped == "interrupted"
-            ):  # whoever stops a repair wants no network that was half repaired
+            if found.generation.stopped == "interrupted":  # no half-repaired networks
                 raise KeyboardInterrupt
             origin = found.to_pandas(codes=True)["origin"].to_numpy()
             order = rng.permutation(len(found))

@@ -1,4 +1,4 @@
-"""A repair that proves itself: measured before and after on the same held-out people, with the same
+"""The proof of a repair: measured before and after on the same held-out people, with the same
 search, beside controls.
 
 The controls without which a repair means nothing:
@@ -35,9 +35,7 @@ from fairprobe.repairs.points import random_points
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 
-OnStage: TypeAlias = Callable[
-    [str, int, int, str], None
-]  # what is going on, done, total, a word about it
+OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 POINT_SAMPLES = 10_000  # for a point of the trade-off curve
@@ -59,8 +57,7 @@ class Measured:
     """One network: on the people held out, on possible people (`dm_rs`), by a fresh search (`idis`
     of `tried`), and inside (`auc`).
 
-    `selected`: the share that is given the favourable answer. `eo`: ΔEO for each true class in
-      turn.
+    `selected`: the share that gets the favorable answer. `eo`: ΔEO for each true class in turn.
     """
 
     accuracy: Rate
@@ -82,8 +79,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Point:
-    """A setting of the repair's dial, measured on the validation people: it may be chosen by, the
-    test people may not.
+    """A setting of the repair's dial, measured on the validation people. Settings may be chosen by
+    these, not by the test people.
     """
 
     setting: float
@@ -99,8 +96,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: why
-    it is refused, or was to be.
+    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: what
+    speaks against it, in sentences.
     """
 
     repair: Repair
@@ -136,18 +133,18 @@ def prove(
     samples: int = SAMPLES,
     progress: OnStage | None = None,
 ) -> Proof:
-    """Repairs the network and measures what that did. `seed` is that of the split the network was
+    """Repair the network and measure what that did. `seed` is that of the split the network was
     trained with.
 
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
-    by another attribute may grow. `force` accepts the repair whatever is said against it. `curve`
-    trains it also with other settings of its dial; `choose` then takes the one that does best for
-    the validation people within the accuracy allowed, and without it the repair's own.
+    by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
+    also trains it with other settings of its dial; `choose` then takes the one that is best for
+    the validation people within the accuracy allowed, instead of the repair's own.
     """
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
-            "The largest fall of accuracy is a share (0 to 1), the largest harm a factor (1 or"
-            f" more); got {max_accuracy_drop}, {max_harm}."
+            "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"
+            f" {max_accuracy_drop} and {max_harm}."
         )
     if not 0 <= seed < 2**63 - ATTEMPTS:
         raise SettingError(
@@ -204,7 +201,7 @@ def objections(
     max_accuracy_drop: float,
     max_harm: float,
 ) -> tuple[str, ...]:
-    """What speaks against a repair, in sentences; nothing if it stands."""
+    """What speaks against a repair, in sentences; nothing if it is accepted."""
     said = []
     names = " and ".join(sensitive)
     if after.is_constant and not before.is_constant:
@@ -234,8 +231,8 @@ def objections(
 
 
 def is_harmed(was: Rate, now: Rate, max_harm: float) -> bool:
-    """Whether a rate has grown beyond what chance explains (the intervals are apart) and by more
-    than the factor allowed.
+    """Whether a rate has grown beyond what chance explains (the intervals do not overlap) and by
+    more than the factor allowed.
     """
     return now.low > was.high and now.estimate > max_harm * was.estimate
 
@@ -250,8 +247,8 @@ def _better(was: IFR, now: IFR) -> bool:
 
 @dataclass(frozen=True)
 class _Workshop:
-    """What all measurements of a proof share: the same held-out people, the same possible people,
-    the same seeds for the search.
+    """What all measurements of a proof share: the same held-out people, possible people and seeds
+    of the search.
     """
 
     given: TorchModel
@@ -262,22 +259,22 @@ class _Workshop:
     variant: str | None
     budget: Budget
     samples: int
-    tell: OnStage
+    report: OnStage
 
-    def repaired(self, repair: Repair, told: str = "Repairing") -> TorchModel:
-        return repair(self.given, self.data, seed=self.seed, progress=self._epochs(told))
+    def repaired(self, repair: Repair, stage: str = "Repairing") -> TorchModel:
+        return repair(self.given, self.data, seed=self.seed, progress=self._epochs(stage))
 
     def _epochs(self, stage: str) -> OnEpoch:
-        return lambda done, total: self.tell(stage, done, total, f"epoch {done}")
+        return lambda done, total: self.report(stage, done, total, f"epoch {done}")
 
     # -- controls ----------------------------------------------------------------------------------
 
     def control(self, name: str) -> TorchModel:
         """A network that was trained with the settings of the repair, but not repaired by it."""
-        told = f"Control: {name}"
+        stage = f"Control: {name}"
         if name == BLIND:
             return self.repaired(
-                Blind(start=self.repair.start, training=self.repair.training), told
+                Blind(start=self.repair.start, training=self.repair.training), stage
             )
         more = self._random_points() if name == RANDOM else None
 
@@ -288,15 +285,15 @@ class _Workshop:
                 self.given,
                 self.data,
                 seed=self.seed,
-                progress=self._epochs(told),
+                progress=self._epochs(stage),
                 more=more,
             )
 
         return alive(self.given, self.repair.start, self.data, self.seed, teach)
 
     def _random_points(self) -> Examples:
-        """Possible people who are not discriminated against, about as many as the training data
-        has, labelled as the network does.
+        """Possible people who are not discriminated against, about as many as in the training data,
+        labeled by the network.
         """
         rows = len(self.data.split(self.seed).train)
         return random_points(self.data.domain, self.given, rows, rng=self._rng(3))
@@ -309,15 +306,15 @@ class _Workshop:
     def measured(self, name: str, network: TorchModel) -> Measured:
         data, domain, test = self.data, self.data.domain, self.data.split(self.seed).test
         stage = f"Measuring: {name}"
-        self.tell(stage, 0, 4, "the people held out")
+        self.report(stage, 0, 4, "the people held out")
         with one_thread():
             people = fairness(data, network, test)
-            self.tell(stage, 1, 4, "possible people")
+            self.report(stage, 1, 4, "possible people")
             common = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
             others = tuple(self._other(network, name, test) for name in self._other_names())
-            self.tell(stage, 2, 4, "the neurons")
+            self.report(stage, 2, 4, "the neurons")
             bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)])
-            self.tell(stage, 3, 4, "the same search")
+            self.report(stage, 3, 4, "the same search")
             idis, tried = self._searched(network, bias)
         return Measured(
             accuracy=people.accuracy,
@@ -397,8 +394,8 @@ class _Workshop:
 
 
 def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
-    """The setting with the highest IFR_p among those that are accurate enough; the repair's own if
-    none is. 0 is no repair.
+    """The setting with the highest IFR_p among those that are accurate enough, 0 (no repair) left
+    out; the repair's own if there is none.
     """
     least = least_accuracy - ROUNDING
     able = [
@@ -414,8 +411,8 @@ def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) 
 
 
 def _marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
-    """The points, the chosen one and the best trade-offs among them marked: a network that decides
-    nothing is none.
+    """The points with the chosen one and the best trade-offs marked. A network that gives everybody
+    the same answer is never one of them.
     """
     living = [point for point in points if not point.is_constant]
     best = {point.setting for point in living if not any(_beats(other, point) for other in living)}

@@ -27,21 +27,21 @@ from fairprobe.errors import DataError
 
 ROWS = 4_000  # for the support vector machine
 FOLDS = 3  # in which its distances become probabilities
-NEIGHBOURS = 5
+NEIGHBORS = 5
 
 
 def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Ints:
-    """(n,) the class of each instance `x` with the highest mean probability, learnt from these rows
-    of the data.
+    """(n,) the class of each instance `x` with the highest mean probability, learned from these
+    rows of the data.
     """
     columns = data.domain.other_columns
     seen, y = data.x[rows][:, columns], data.y[rows]
     total = np.zeros((len(x), len(data.classes)))
     if len(x) == 0:
         return np.empty(0, dtype=np.int64)
-    if len(y) < NEIGHBOURS or min(np.bincount(y)[np.unique(y)]) < FOLDS:
+    if len(y) < NEIGHBORS or min(np.bincount(y)[np.unique(y)]) < FOLDS:
         raise DataError(
-            f"Labels by vote need at least {NEIGHBOURS} rows to learn from and {FOLDS} of every"
+            f"Labels by vote need at least {NEIGHBORS} rows to learn from and {FOLDS} of every"
             " class. Use labels='soft' for so few."
         )
     seed = int(rng.integers(2**31))
@@ -49,7 +49,7 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
     rare = np.bincount(y[some], minlength=len(data.classes))[y] < FOLDS
     some = np.union1d(some, np.flatnonzero(rare))
     voters = (
-        (KNeighborsClassifier(NEIGHBOURS), slice(None)),
+        (KNeighborsClassifier(NEIGHBORS), slice(None)),
         (MLPClassifier(random_state=seed, max_iter=60, early_stopping=True), slice(None)),
         (CalibratedClassifierCV(SVC(random_state=seed), cv=FOLDS, ensemble=False), some),
         (RandomForestClassifier(random_state=seed), slice(None)),
@@ -58,9 +58,8 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
     for classifier, part in voters:
         pipeline = make_pipeline(StandardScaler(), classifier)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # a voter that could learn more is still a voter
+            # A classifier that could learn more may still vote.
+            warnings.simplefilter("ignore", ConvergenceWarning)
             pipeline.fit(seen[part], y[part])
         total[:, pipeline.classes_] += pipeline.predict_proba(x[:, columns])
     best: Ints = total.argmax(axis=1)

@@ -53,7 +53,7 @@ class RankTest:
 
 
 def rank_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> RankTest:
-    """Compares two sets of numbers. Where all are equal, p is 1."""
+    """Compare two sets of numbers. Where all are equal, p is 1."""
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     a_mean, b_mean = (float(part.mean()) if len(part) else None for part in (a, b))
     pairs = len(a) * len(b)

@@ -74,8 +74,6 @@ def t_test(a: Sequence[float], b: Sequence[float]) -> float | None:
     squared_error, difference = of_first + of_second, abs(mean(first.values) - mean(second.values))
     if squared_error == 0:
         return 1.0 if difference == 0 else 0.0
-    part = (
-        of_first / squared_error
-    )  # Welch–Satterthwaite by shares, because the squares of tiny variances vanish
+    part = of_first / squared_error  # shares, because the squares of tiny variances vanish
     freedom = 1 / (part**2 / (first.n - 1) + (1 - part) ** 2 / (second.n - 1))
     return float(2 * student.sf(difference / sqrt(squared_error), freedom))
