@@ -331,7 +331,7 @@ def test_a_batch_without_pairs_costs_nothing(rows: int) -> None:
 
 
 def adversary_of(data: Dataset, hidden: Tensor, **settings: Any) -> tuple[Adversary, Batch]:
-    """A initial_network adversary and a batch of all the data with this hidden layer."""
+    """A new adversary and a batch of all the data with this hidden layer."""
     torch.manual_seed(0)
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     batch = Batch(x, x, y, torch.zeros(len(x), len(data.classes)), hidden, lambda rows: rows)
