@@ -12,7 +12,7 @@ from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
 from fairprobe.papers.jobs import Plain
 from fairprobe.papers.work import Inputs, Scene
-from fairprobe.repairs.base import ATTEMPTS, begun, learn
+from fairprobe.repairs.base import ATTEMPTS, initial_network, learn
 from fairprobe.repairs.points import random_points
 from fairprobe.repairs.retrain import Retrain
 
@@ -63,7 +63,7 @@ def _learnt(scene: Scene, more: Examples | None) -> TorchModel:
     for attempt in range(ATTEMPTS):
         model = learn(
             Retrain(),
-            begun(given, "scratch", first + 1000 * attempt),
+            initial_network(given, "scratch", first + 1000 * attempt),
             given,
             data,
             seed=seed,
