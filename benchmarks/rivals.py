@@ -33,7 +33,7 @@ RIVALS = (
 )
 
 
-def told(values: list[float], digits: int = 0) -> str:
+def with_spread(values: list[float], digits: int = 0) -> str:
     repeats = Repeats(tuple(values))
     return f"{repeats.mean:,.{digits}f}" + (
         f" ± {repeats.sd:,.{digits}f}" if repeats.sd is not None else ""
@@ -74,7 +74,7 @@ def main(repeats: int) -> None:
                 )
             columns = [list(column) for column in zip(*measured, strict=True)]
             cells = [
-                told(values, digits)
+                with_spread(values, digits)
                 for values, digits in zip(columns, (0, 0, 1, 2, 4), strict=True)
             ]
             printed = [

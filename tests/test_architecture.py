@@ -92,6 +92,12 @@ def test_imports_point_only_to_the_left(path: Path) -> None:
     )
 
 
+def test_only_the_command_line_imports_the_papers() -> None:
+    for path in modules():
+        if room_of(path) not in ("papers", "cli"):
+            assert not {name for name in imports(path) if name.startswith("fairprobe.papers")}, path
+
+
 def test_methods_never_import_each_other() -> None:
     methods = SOURCE / "search" / "methods"
     papers = {path.stem for path in methods.glob("*.py")} - {"__init__", "base"}

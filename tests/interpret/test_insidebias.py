@@ -1,12 +1,9 @@
-"""InsideBias: λ and Λ by hand, networks with and without a planted bias, what chance does, and the
-experiment with coloured digits.
-"""
+"""InsideBias: λ and Λ by hand, networks with and without a planted bias, and what chance does."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,15 +17,11 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
+from fairprobe.datasets.mnist import COLOURS
 from fairprobe.errors import DataError, InputError, ModelError, SettingError
 from fairprobe.interpret import InsideBias, even_brightness, insidebias
 from fairprobe.interpret.excitement import Excitement, excitement
 from fairprobe.interpret.insidebias import compare
-from fairprobe.papers import insidebias_work
-from fairprobe.papers.base import Plan
-from fairprobe.papers.insidebias import COLOURS, ColoredMNIST
-from fairprobe.papers.jobs import Outcome
-from fairprobe.papers.tables import markdown
 from tests.helpers import linear
 
 Groups = dict[str, npt.NDArray[np.float32]]
@@ -423,58 +416,6 @@ def test_a_dead_layer_that_does_not_decide_has_no_ratio_and_does_no_harm() -> No
 def test_values_that_are_not_finite_inside_the_network_are_told() -> None:
     with pytest.raises(ModelError, match="not finite for images of group 'red'"):
         insidebias(seeing(float("inf"), 1.0, 1.0), lights(5, 0))
-
-
-# -- the experiment --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache folder with a hundred and twenty made-up digits."""
-    rng = np.random.default_rng(0)
-    x, y = (
-        rng.integers(0, 255, size=(120, 28, 28)).astype(np.uint8),
-        np.arange(120, dtype=np.uint8) % 10,
-    )
-    np.savez(tmp_path / "mnist.npz", x_train=x[:60], y_train=y[:60], x_test=x[60:], y_test=y[60:])
-    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
-
-
-@pytest.mark.usefixtures("few_digits")
-def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> None:
-    chosen, plan = ColoredMNIST(), Plan()
-    jobs = [job for stage in chosen.stages(plan) for job in stage]
-    small = {"images": 40, "epochs": 1, "counts": [5, 8], "draws": 2, "resamples": 100}
-    results = {}
-    for job in jobs:
-        result = insidebias_work.look({**job.settings, **small}, {})
-        result["samples"]["100"] = result["samples"]["8"]
-        results[job.id] = json.loads(json.dumps(result, allow_nan=False))
-    assert [result["learnt"] for result in results.values()] == [40] * 4
-    table = chosen.table(plan, Outcome(results, {}, {}))
-    ratios = {cell.method: cell.values for cell in table.cells if cell.measure == "ratio"}
-    assert {kind: len(values) for kind, values in ratios.items()} == {
-        "red": 1,
-        "green": 1,
-        "blue": 1,
-        "unbiased": 1,
-    }
-    assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
-    text = markdown(table.to_document())
-    assert "Figure 3" in text
-    assert text.count("Figure 4, coloured digits") == 4
-    assert "Digits from mnist.npz." in text
-
-
-def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased() -> None:
-    for repeats, unbiased in ((1, 3), (5, 5)):
-        ids = [
-            job.id
-            for stage in ColoredMNIST().stages(Plan(scale="full", repeats=repeats))
-            for job in stage
-        ]
-        assert sum("unbiased" in name for name in ids) == unbiased
-        assert len(ids) == 30 + unbiased
 
 
 def test_the_public_name_is_the_function() -> None:

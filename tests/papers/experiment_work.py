@@ -1,7 +1,7 @@
 """Work for the job runner, and workers without a process.
 
-Each call of a job of test_experiment_runner.py leaves a line in `settings["diary"]`, so that a test
-can count the calls.
+Each call of a job of test_runner.py leaves a line in `settings["diary"]`, so that a test can count
+the calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fairprobe.papers.jobs import Job, Report, perform
@@ -22,11 +21,8 @@ Plain = dict[str, Any]
 
 
 class InThisProcess:
-    """Workers that do each job where the test runs: a process would import torch for longer than a
-    small job takes.
-
-    For tests of what comes of the jobs. What becomes of processes is the business of
-    test_experiment_runner.py.
+    """Workers that do each job in the test's own process: another one would import torch for longer
+    than a small job takes. test_runner.py tests the processes.
     """
 
     def __init__(self, count: int) -> None:
@@ -35,12 +31,7 @@ class InThisProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def has_room(self) -> bool:
         return not self._ended
@@ -101,16 +92,10 @@ def give(settings: Plain, inputs: Plain) -> Any:
     }[settings["what"]]
 
 
-def sleep(settings: Plain, inputs: Plain) -> Plain:
-    note(settings, "sleep")
-    time.sleep(settings["seconds"])
-    return {}
-
-
 def sleep_until_allowed(settings: Plain, inputs: Plain) -> Plain:
-    """Sleeps for long, unless somebody has written the word."""
+    """Sleep until the test creates a file, and no longer than the test would wait."""
     note(settings, "sleep")
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not Path(settings["diary"]).with_name("allowed").exists() and time.monotonic() < until:
         time.sleep(0.05)
     return {"slept": True}

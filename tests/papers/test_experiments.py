@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,62 +17,40 @@ from typer.testing import CliRunner
 
 from fairprobe.arrays import Rows
 from fairprobe.cli import app
-from fairprobe.errors import SettingError
+from fairprobe.documents import Document, to_dict
+from fairprobe.errors import SettingError, StorageError
 from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
-from fairprobe.papers import (
-    neuronfair_figures,
-    neuronfair_phases,
-    neuronfair_searches,
-    runner,
-    work,
-)
-from fairprobe.papers.base import SUBJECTS, Experiment, Plan, Rival, Subject
+from fairprobe.papers import neuronfair, neuronfair_figures, neuronfair_work, runner
+from fairprobe.papers.base import Experiment, Plan, Subject, Variant
 from fairprobe.papers.catalogue import EXPERIMENTS, experiment
 from fairprobe.papers.jobs import Job, JobProgress, Outcome
+from fairprobe.papers.neuronfair import SUBJECTS, Table4
+from fairprobe.papers.neuronfair_work import (
+    Diversity,
+    GlobalPhase,
+    LocalPhase,
+    NeuronCoverage,
+    SearchResult,
+    Task,
+    TrainedNetwork,
+)
 from fairprobe.papers.paper import figures
 from fairprobe.papers.runner import run
-from fairprobe.papers.tables import markdown
+from fairprobe.papers.tables import write
+from fairprobe.present.experiment_markdown import markdown
 from tests.papers.experiment_work import InThisProcess
+from tests.papers.small import short_searches
 
 ROOT = Path(__file__).parents[2]
-GERMAN = (Subject("german", "gender"),)
-SHORT = {"local_iterations": 40, "wanted": 40}
 EVERYTHING = frozenset({"adult", "german", "bank", "compas", "meps"})
-
-
-def short_searches(patch: pytest.MonkeyPatch) -> None:
-    """The tables of searches on the smallest data set alone, with searches that end early."""
-    real = neuronfair_searches.search_job
-
-    def short(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
-        return real(
-            plan,
-            subject,
-            rival,
-            repeat,
-            **settings | {key: value for key, value in SHORT.items() if key in settings},
-        )
-
-    patch.setattr(neuronfair_searches, "SUBJECTS", GERMAN)
-    patch.setattr(neuronfair_searches, "search_job", short)
 
 
 @pytest.fixture
 def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The experiments of the smallest data set alone, with short searches."""
-    real = neuronfair_phases._job
-
-    def short(*args: Any, **settings: Any) -> Job:
-        return real(*args, **settings | ({"instances": 50} if "instances" in settings else {}))
-
     short_searches(monkeypatch)
-    monkeypatch.setattr(neuronfair_phases, "SUBJECTS", GERMAN)
-    monkeypatch.setattr(neuronfair_phases, "_job", short)
-    monkeypatch.setattr(neuronfair_figures.Figure5, "subjects", GERMAN)
-    monkeypatch.setattr(neuronfair_figures.Figure6, "subject", GERMAN[0])
 
 
 @pytest.fixture
@@ -162,9 +135,7 @@ def test_tables_4_and_8_share_their_searches() -> None:
 def test_a_table_without_any_result_says_why(one: Experiment) -> None:
     plan = Plan(repeats=2, fetched=frozenset({"adult", "german", "bank", "compas"}))
     jobs = [job.id for stage in one.stages(plan) for job in stage]
-    text = markdown(
-        one.table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})).to_document()
-    )
+    text = markdown(one.document(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})))
     assert "out of memory" in text
     if re.fullmatch(
         r"neuronfair-table\d", one.name
@@ -186,6 +157,65 @@ def test_an_unknown_experiment_is_refused_with_a_suggestion(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+# -- tables of nothing -----------------------------------------------------------------------------
+
+NOTHING: dict[str, Document] = {
+    "train": TrainedNetwork(files={}, accuracy=0.8, held_out=10),
+    "generate": SearchResult(
+        idis=0,
+        global_idis=0,
+        tried=10,
+        gsr=0,
+        spread=None,
+        cpu_seconds=1,
+        wall_seconds=1,
+        cpu_seconds_per_1000=None,
+        stopped="",
+    ),
+    "global_phase": GlobalPhase(idis=0, rows=[]),
+    "local_phase": LocalPhase(idis_per_seed=None, instances_per_seed=None, starts=0),
+    "diversity": Diversity(found={}, diversity={"aequitas": [None] * 12, "adf": [None] * 12}),
+    "neuron_coverage": NeuronCoverage(
+        layer="hidden1",
+        biased=0,
+        idis_union=None,
+        idis_each=None,
+        idis_rows=0,
+        non_idis_union=None,
+        non_idis_each=None,
+        non_idis_rows=0,
+    ),
+}
+SEARCHES = [
+    name
+    for name, one in EXPERIMENTS.items()
+    if {job.work.partition(":")[2] for stage in one.stages(Plan()) for job in stage} <= set(NOTHING)
+]
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_experiment_that_finds_nothing_at_all_still_has_its_table(
+    name: str, repeats: int, tmp_path: Path
+) -> None:
+    one, plan = EXPERIMENTS[name], Plan(repeats=repeats)
+    jobs = [job for stage in one.stages(plan) for job in stage]
+    results = {job.id: to_dict(NOTHING[job.work.partition(":")[2]]) for job in jobs}
+    document = one.document(plan, Outcome(results, {}, {}))
+    assert all(path.stat().st_size for path in write(document, tmp_path, name))
+    for cell in document.cells:
+        assert cell.mean in (None, 0, 1)  # no finding, no rate; one second each
+
+
+def test_a_result_that_its_work_cannot_have_returned_is_refused() -> None:
+    plan, one = Plan(repeats=1), EXPERIMENTS["neuronfair-table4"]
+    jobs = [job for stage in one.stages(plan) for job in stage]
+    nothing = to_dict(NOTHING["generate"])
+    results = {job.id: nothing | {"gsr": -1} for job in jobs}
+    with pytest.raises(StorageError, match=r"record of job 'generate-.*Expected `float` >= 0"):
+        one.document(plan, Outcome(results, {}, {}))
+
+
 # -- whole runs on German Credit -------------------------------------------------------------------
 
 
@@ -200,7 +230,7 @@ def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path
         for row in table.to_dict("records")
         if row["measure"] == "idis"
     }
-    assert len(idis) == len(neuronfair_searches.Table4.rivals)
+    assert len(idis) == len(Table4.variants)
     assert all(row["repeats"] == 2 and row["mean"] > 0 for row in idis.values())
     assert float(idis["neuronfair", "walk"]["paper"]) == 68_218
     assert float(idis["adf", "seed"]["ratio"]) == pytest.approx(
@@ -221,11 +251,13 @@ def test_the_numbers_are_those_of_the_search_itself(shared: Path) -> None:
     ]
     outcome = run(stages, shared)
     job = stages[1][0]
-    again = work.generate(job.settings, {name: outcome.results[name] for name in job.inputs})
+    again = neuronfair_work.generate(
+        job.settings, {name: outcome.results[name] for name in job.inputs}
+    )
+    before = outcome.read_one(job.id, neuronfair_work.SearchResult)
     timed = {"cpu_seconds", "wall_seconds", "cpu_seconds_per_1000"}
-    assert {key: value for key, value in again.items() if key not in timed} == {
-        key: value for key, value in outcome.results[job.id].items() if key not in timed
-    }
+    for name in set(before.__struct_fields__) - timed:
+        assert getattr(again, name) == getattr(before, name)
 
 
 @pytest.mark.usefixtures("small")
@@ -285,42 +317,47 @@ def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(
     plan = Plan(repeats=1)
     network, grid = one.stages(plan)
     trained = run([network], shared).results
-    asked: list[Rows] = []
+    given: list[Rows] = []
 
     def watched(model: TorchModel, layer: LayerBias, x: Rows) -> Coverage:
-        asked.append(x)
+        given.append(x)
         return coverage(model, layer, x)
 
-    monkeypatch.setattr(work, "coverage", watched)
-    result = work.neuron_coverage(grid[0].settings, trained)
-    scene = work.Scene.of(grid[0].settings, trained)
-    hits, misses = (judge(scene.domain, scene.model, rows).is_discriminatory for rows in asked)
+    monkeypatch.setattr(neuronfair_work, "coverage", watched)
+    result = neuronfair_work.neuron_coverage(grid[0].settings, trained)
+    task = Task.of(grid[0].settings, trained)
+    hits, misses = (judge(task.domain, task.model, rows).is_discriminatory for rows in given)
     assert hits.all()
     assert not misses.any()
-    assert result["biased"] == len(
-        neuron_bias(scene.domain, scene.model, scene.data.x).most_biased.biased
+    assert result.biased == len(
+        neuron_bias(task.domain, task.model, task.data.x).most_biased.biased
     )
 
 
 @pytest.mark.usefixtures("small")
-def test_a_time_limit_is_kept_in_table_5(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = neuronfair_searches.search_job
+def test_a_search_of_table_5_stops_at_its_time_limit(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = neuronfair.search_job
 
-    def hurried(plan: Plan, subject: Subject, rival: Rival, repeat: int, **settings: Any) -> Job:
-        return real(plan, subject, rival, repeat, **(settings | {"seconds": 1.5}))
+    def hurried(
+        plan: Plan, subject: Subject, variant: Variant, repeat: int, **settings: Any
+    ) -> Job:
+        return real(plan, subject, variant, repeat, **settings | {"seconds": 0.2, "seeds": 300})
 
-    monkeypatch.setattr(neuronfair_searches, "search_job", hurried)
+    monkeypatch.setattr(neuronfair, "search_job", hurried)
     experiment("neuronfair-table5", shared, repeats=1)
-    table = cells(shared, "neuronfair-table5")
-    mean = {(row["measure"], row["method"]): float(row["mean"]) for row in table.to_dict("records")}
-    assert 1.5 <= mean["wall_seconds", "symbgen"] < 15
-    assert mean["idis", "neuronfair"] > mean["idis", "symbgen"]
+    table = cells(shared, "neuronfair-table5").set_index(["measure", "method"])["mean"]
+    record = next((shared / "jobs").glob("timed-quick-german-gender-symbgen-0.json"))
+    result = json.loads(record.read_text(encoding="utf-8"))["result"]
+    assert result["stopped"] == "seconds"
+    assert float(table["wall_seconds", "symbgen"]) == result["wall_seconds"] >= 0.2
 
 
 # -- the command line ------------------------------------------------------------------------------
 
 
-def ask(*words: str | Path) -> tuple[int, str, str]:
+def call(*words: str | Path) -> tuple[int, str, str]:
     """Exit code, standard output, and standard error in one line."""
     result = CliRunner().invoke(app, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -329,10 +366,10 @@ def ask(*words: str | Path) -> tuple[int, str, str]:
 
 
 def test_the_experiments_are_listed() -> None:
-    code, out, _ = ask("experiments", "--json")
+    code, out, _ = call("experiments", "--json")
     assert code == 0
     assert [entry["name"] for entry in json.loads(out)] == list(EXPERIMENTS)
-    code, out, _ = ask("experiments")
+    code, out, _ = call("experiments")
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
 
@@ -357,16 +394,16 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("what", MISTAKES)
-def test_a_mistake_is_told_in_words(what: str, tmp_path: Path) -> None:
+def test_a_mistake_is_an_error_in_one_sentence(what: str, tmp_path: Path) -> None:
     words, sentence = MISTAKES[what]
-    code, out, err = ask("experiment", *words, "--out", tmp_path / "out", "-q")
+    code, out, err = call("experiment", *words, "--out", tmp_path / "out", "-q")
     assert (code, out) == (2, "")
     assert sentence in err
 
 
 @pytest.mark.usefixtures("small")
 def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
-    code, out, _ = ask(
+    code, out, _ = call(
         "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared
     )
     assert code == 0
@@ -380,16 +417,18 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
 ) -> None:
     experiment("neuronfair-table4", shared, repeats=1)
     shutil.copytree(shared / "jobs", tmp_path / "jobs")
-    real = neuronfair_searches.generation
+    real = neuronfair.generation
 
-    def broken(plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
-        job = real(plan, subject, rival, repeat)
+    def broken(plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        job = real(plan, subject, variant, repeat)
         return (
-            replace(job, settings=job.settings | {"seeds": -1}) if rival.method == "random" else job
+            replace(job, settings=job.settings | {"seeds": -1})
+            if variant.method == "random"
+            else job
         )
 
-    monkeypatch.setattr(neuronfair_searches, "generation", broken)
-    code, out, err = ask(
+    monkeypatch.setattr(neuronfair, "generation", broken)
+    code, out, err = call(
         "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path
     )
     assert code == 1
@@ -399,59 +438,27 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
     assert "failed" in (tmp_path / "neuronfair-table4-quick.md").read_text(encoding="utf-8")
 
 
-# -- somewhere else, and after a kill --------------------------------------------------------------
+# -- after an interruption -------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("only_german")
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_a_ray_cluster_gives_the_same_table_as_this_machine(
+def test_an_interrupted_run_continues_where_it_stopped_with_the_same_numbers(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ray = pytest.importorskip(
-        "ray", reason="needs the extra 'cluster': pip install 'fairprobe[cluster]'"
-    )
-    monkeypatch.setattr(
-        ray, "init", partial(ray.init, num_cpus=1)
-    )  # each worker has torch to import
-    done = experiment("neuronfair-table4", tmp_path, repeats=1, cluster="local")
-    assert done.failures == {}
-    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
-    experiment("neuronfair-table4", shared, repeats=1)
-    here, there = (folder / "neuronfair-table4-quick.csv" for folder in (shared, tmp_path))
-    assert here.read_text(encoding="utf-8") == there.read_text(encoding="utf-8")
+    def interrupt(at: JobProgress) -> None:
+        if at.done >= 5:
+            raise KeyboardInterrupt
 
-
-def drive(folder: str) -> None:
-    """Table 4 in two processes, killed after its third search."""
-    short_searches(pytest.MonkeyPatch())
-
-    def kill(at: JobProgress) -> None:
-        if at.done >= 4:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    experiment("neuronfair-table4", folder, repeats=2, workers=2, progress=kill)
-
-
-@pytest.mark.usefixtures("only_german")
-def test_a_run_that_was_killed_goes_on_where_it_stopped(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = "import sys; from tests.papers.test_experiments import drive; drive(sys.argv[1])"
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, timeout=180, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "LocalWorkers", InThisProcess)
+        experiment("neuronfair-table4", shared, repeats=1)
+        with pytest.raises(KeyboardInterrupt):
+            experiment("neuronfair-table4", tmp_path, repeats=1, progress=interrupt)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "jobs").glob("*.json")}
-    assert len(kept) in (
-        4,
-        5,
-    )  # the network and three searches, or a fourth that ended at the same time
+    assert len(kept) == 5
     assert not (tmp_path / "neuronfair-table4-quick.md").exists()
-    assert experiment("neuronfair-table4", tmp_path, repeats=2, workers=1).failures == {}
+    done = experiment("neuronfair-table4", tmp_path, repeats=1)  # now in a process of its own
+    assert done.failures == {}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    table = cells(tmp_path, "neuronfair-table4")
-    assert (table["repeats"] == 2).all()
-    assert (table["failed"] == "").all()
-    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
-    experiment("neuronfair-table4", shared, repeats=2)
-    assert table.equals(cells(shared, "neuronfair-table4"))
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == done.jobs == 8
+    assert cells(tmp_path, "neuronfair-table4").equals(cells(shared, "neuronfair-table4"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,18 +14,21 @@ import pytest
 
 from fairprobe import networks
 from fairprobe.datasets.iifr import load_iifr
-from fairprobe.papers import iifr, iifr_figures, iifr_work, paper, runner
+from fairprobe.documents import to_dict
+from fairprobe.documents.experiment import ExperimentDocument, Lines, Measure
+from fairprobe.papers import iifr, iifr_models, paper, runner
 from fairprobe.papers.base import Experiment, Plan, Subject
 from fairprobe.papers.catalogue import EXPERIMENTS, experiment
-from fairprobe.papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, fitting
+from fairprobe.papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, Sweep, fitting
+from fairprobe.papers.iifr_models import FittedModel
 from fairprobe.papers.jobs import Job, Outcome
-from fairprobe.papers.tables import Cell, Measure, Table, markdown
+from fairprobe.papers.tables import Cell, experiment_document
 from fairprobe.present.experiment import render_experiment
+from fairprobe.present.experiment_markdown import markdown
 from fairprobe.repairs import Blind
 from tests.helpers import assets
 from tests.papers.experiment_work import InThisProcess
 
-OURS = {name: one for name, one in EXPERIMENTS.items() if name.startswith("iifr-")}
 FULL = Plan(scale="full", repeats=5)
 
 
@@ -41,20 +43,6 @@ def german(model: str, **changes: Any) -> dict[str, Any]:
 # -- plans -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
-@pytest.mark.parametrize("one", OURS.values(), ids=OURS)
-def test_a_plan_has_every_job_once_and_each_does_something_that_exists(
-    one: Experiment, scale: str
-) -> None:
-    stages = one.stages(Plan(scale=scale, repeats=3))  # type: ignore[arg-type]
-    jobs = [job for stage in stages for job in stage]
-    assert jobs
-    assert len({job.id for job in jobs}) == len(jobs)
-    for job in jobs:
-        module, _, function = job.work.partition(":")
-        assert callable(getattr(import_module(module), function))
-
-
 def test_the_tables_share_their_trainings() -> None:
     four, six, seven, eight = (jobs_of(f"iifr-table{number}") for number in (4, 6, 7, 8))
     assert seven == four
@@ -67,7 +55,7 @@ def test_the_tables_share_their_trainings() -> None:
 @pytest.mark.parametrize(("number", "subject"), [(4, ADULT), (5, iifr.COMPAS), (6, GERMAN)])
 def test_the_sweeps_share_what_table_4_has(number: int, subject: Subject) -> None:
     four, sweep = jobs_of("iifr-table4"), jobs_of(f"iifr-figure{number}")
-    for base in iifr_figures.BASES:
+    for base in Sweep.bases:
         assert sweep[f"iifr-full-{subject}-{base}-0"] == four[f"iifr-full-{subject}-{base}-0"]
     both = sweep.keys() & four.keys()
     assert all(sweep[name] == four[name] for name in both)
@@ -82,15 +70,6 @@ def test_every_model_that_has_a_dial_has_a_chosen_setting() -> None:
         assert set(iifr.STRENGTHS[subject.dataset]) == with_dial
         assert set(iifr.SPEEDS[subject.dataset]) == {"alfr", "laftr", "cfair"}
     assert iifr.STRENGTHS["adult"]["mlp+iifr"] == 1
-
-
-@pytest.mark.parametrize("one", OURS.values(), ids=OURS)
-def test_a_table_without_any_result_says_why(one: Experiment) -> None:
-    plan = Plan(repeats=2)
-    failures = {job.id: "out of memory" for stage in one.stages(plan) for job in stage}
-    text = markdown(one.table(plan, Outcome({}, failures, {})).to_document())
-    assert "out of memory" in text
-    assert "Journal of Software" in text
 
 
 # -- the paper -------------------------------------------------------------------------------------
@@ -143,17 +122,17 @@ def test_the_papers_numbers_are_the_transcript() -> None:
 def test_the_numbers_are_those_of_the_people_themselves() -> None:
     """All measures of a plain network, worked out again with plain numpy."""
     settings = german("mlp")
-    result = iifr_work.fit(settings, {})
-    bench = iifr_work.Bench(settings)
+    result = iifr_models.fit(settings, {})
+    bench = iifr_models.Bench(settings)
     data = bench.data
     again = networks.train(
         bench.fresh(bench.recipe.hidden, 0).module, data, seed=0, training=bench.training
     )
     x, y = data.x[data.split(0).test], data.y[data.split(0).test]
-    p, told = again.probabilities(x), again.labels(x)
+    p, answers = again.probabilities(x), again.labels(x)
     place = data.domain.index("age")
-    assert result["accuracy"] == pytest.approx((told == y).mean())
-    assert result["positive_rate"] == pytest.approx(told.mean())
+    assert result.accuracy == pytest.approx((answers == y).mean())
+    assert result.positive_rate == pytest.approx(answers.mean())
     same, close, pairs = 0, 0, 0
     for band in range(5):
         other = x.copy()
@@ -162,48 +141,50 @@ def test_the_numbers_are_those_of_the_people_themselves() -> None:
         m = (p + q) / 2
         divergence = 0.5 * (p * np.log(p / m) + q * np.log(q / m)).sum(axis=1)
         elsewhere = x[:, place] != band
-        equal = (q.argmax(axis=1) == told)[elsewhere]
+        equal = (q.argmax(axis=1) == answers)[elsewhere]
         same, close, pairs = (
             same + equal.sum(),
             close + (equal & (divergence[elsewhere] <= 0.001)).sum(),
             pairs + elsewhere.sum(),
         )
-    assert result["ifr_b"] == pytest.approx(same / pairs)
-    assert result["ifr_p"] == pytest.approx(close / pairs)
-    assert result["delta_dp"] == pytest.approx(
-        np.std([told[x[:, place] == band].mean() for band in range(5)])
+    assert result.ifr_b == pytest.approx(same / pairs)
+    assert result.ifr_p == pytest.approx(close / pairs)
+    assert result.delta_dp == pytest.approx(
+        np.std([answers[x[:, place] == band].mean() for band in range(5)])
     )
-    of_bad = [told[(x[:, place] == band) & (y == 1)].mean() for band in range(5)]
-    assert result["delta_eo_1"] == pytest.approx(np.std(of_bad))
-    assert (result["rejected"], result["collapsed"]) == (0, False)
+    of_bad = [answers[(x[:, place] == band) & (y == 1)].mean() for band in range(5)]
+    assert result.delta_eo_1 == pytest.approx(np.std(of_bad))
+    assert (result.rejected, result.collapsed) == (0, False)
 
 
 def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_than_plain() -> (
     None
 ):
     plain, counterfactual, blind = (
-        iifr_work.fit(german(model), {}) for model in ("mlp", "counterfactual", "blind")
+        iifr_models.fit(german(model), {}) for model in ("mlp", "counterfactual", "blind")
     )
-    assert (blind["ifr_b"], blind["ifr_p"]) == (1, 1)
-    assert counterfactual["ifr_p"] > plain["ifr_p"] + 0.2
+    assert (blind.ifr_b, blind.ifr_p) == (1, 1)
+    assert plain.ifr_p is not None
+    assert counterfactual.ifr_p is not None
+    assert counterfactual.ifr_p > plain.ifr_p + 0.2
 
 
 def test_a_setting_is_chosen_without_a_look_at_the_test_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = german("mlp+iifr", asked="validation")
-    before = iifr_work.fit(settings, {})
+    before = iifr_models.fit(settings, {})
     data = load_iifr("german")
     split = data.split(0)
     x, y = data.x.copy(), data.y.copy()
     x[split.test] = x[split.test[::-1]]
     y[split.test] = 1 - y[split.test]
-    monkeypatch.setattr(iifr_work, "_load", lambda name: replace(data, x=x, y=y))
-    assert iifr_work.fit(settings, {}) == before
-    bench = iifr_work.Bench(settings)
+    monkeypatch.setattr(iifr_models, "_load", lambda name: replace(data, x=x, y=y))
+    assert iifr_models.fit(settings, {}) == before
+    bench = iifr_models.Bench(settings)
     assert set(bench.asked) == set(split.validation)
     assert set(bench.learnt) == set(split.train)
-    final = iifr_work.Bench(german("mlp+iifr"))
+    final = iifr_models.Bench(german("mlp+iifr"))
     assert set(final.learnt) == {*split.train, *split.validation}
     assert set(final.asked) == set(split.test)
 
@@ -214,18 +195,18 @@ def test_a_setting_is_chosen_without_a_look_at_the_test_people(
 def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the default first weights most of the paper's narrow networks die on German Credit."""
     monkeypatch.setitem(
-        iifr_work.RECIPES, "german", replace(iifr_work.RECIPES["german"], kaiming=False)
+        iifr_models.RECIPES, "german", replace(iifr_models.RECIPES["german"], kaiming=False)
     )
     settings = german("mlp", repeat=2)
-    bench = iifr_work.Bench(settings)
+    bench = iifr_models.Bench(settings)
     dead = [
         networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt])
         for attempt in range(5)
     ]
     assert dead[0]
-    result = iifr_work.fit(settings, {})
-    assert result["rejected"] == (dead.index(False) if False in dead else 5)
-    assert result["collapsed"] == all(dead)
+    result = iifr_models.fit(settings, {})
+    assert result.rejected == (dead.index(False) if False in dead else 5)
+    assert result.collapsed == all(dead)
 
 
 def test_where_all_attempts_die_the_result_says_so_and_has_no_number(
@@ -233,11 +214,11 @@ def test_where_all_attempts_die_the_result_says_so_and_has_no_number(
 ) -> None:
     """Ten layers of three neurons with small first weights let nothing through."""
     monkeypatch.setitem(
-        iifr_work.RECIPES,
+        iifr_models.RECIPES,
         "german",
-        replace(iifr_work.RECIPES["german"], hidden=(3,) * 10, kaiming=False),
+        replace(iifr_models.RECIPES["german"], hidden=(3,) * 10, kaiming=False),
     )
-    assert iifr_work.fit(german("mlp"), {}) == {"rejected": 5, "collapsed": True}
+    assert iifr_models.fit(german("mlp"), {}) == FittedModel(rejected=5, collapsed=True)
 
 
 def outcome(*results: dict[str, Any], failed: int = 0) -> tuple[Outcome, list[Job]]:
@@ -279,10 +260,10 @@ REASONS: dict[str, tuple[list[dict[str, Any]], int, tuple[float, ...], str]] = {
 
 
 @pytest.mark.parametrize("what", REASONS)
-def test_a_cell_tells_what_became_of_its_repeats(what: str) -> None:
+def test_a_cell_says_what_became_of_its_repeats(what: str) -> None:
     results, failed, values, reason = REASONS[what]
     found, jobs = outcome(*results, failed=failed)
-    filled = iifr.cell(FULL, found, Cell("german", "age", "mlp", "", "accuracy"), GERMAN, jobs)
+    filled = iifr.fill(FULL, found, Cell("german", "age", "mlp", "", "accuracy"), jobs)
     assert (filled.values, filled.failed) == (values, reason)
 
 
@@ -297,11 +278,11 @@ def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some models on the smallest data set alone, in this process; the longest training is a third
     as long.
     """
-    monkeypatch.setattr(iifr_work, "FURTHER_EPOCHS", 10)
+    monkeypatch.setattr(iifr_models, "FURTHER_EPOCHS", 10)
     monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
     monkeypatch.setattr(iifr, "MODELS", SOME)
     monkeypatch.setattr(iifr.Models, "subjects", (GERMAN,))
-    monkeypatch.setattr(iifr.Table8, "subject", GERMAN)
+    monkeypatch.setattr(iifr.Table8, "subjects", (GERMAN,))
 
 
 def cells(folder: Path, name: str) -> pd.DataFrame:
@@ -338,50 +319,50 @@ def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
     assert groups["mean"].astype(float).between(0, 1).all()
 
 
-def worked_out(one: Experiment) -> dict[str, Any]:
+def computed(one: Experiment) -> ExperimentDocument:
     """The document of a quick run with one repeat, in this process."""
     plan = Plan(repeats=1)
     (jobs,) = one.stages(plan)
-    return one.table(
-        plan, Outcome({job.id: iifr_work.fit(job.settings, {}) for job in jobs}, {}, {})
-    ).to_document()
+    results = {job.id: to_dict(iifr_models.fit(job.settings, {})) for job in jobs}
+    return one.document(plan, Outcome(results, {}, {}))
 
 
 @pytest.mark.usefixtures("only_german")
 def test_table_8_has_a_row_for_each_threshold() -> None:
-    text = markdown(worked_out(iifr.Table8()))
+    text = markdown(computed(iifr.Table8()))
     rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| German")]
     assert rows[:3] == ["age, ε 0.80", "age, ε 0.90", "age, ε 1.00"]
 
 
 def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(iifr.QUICK_EPOCHS, "german", 2)
-    document = worked_out(iifr_figures.Figure6())
-    assert {cell["variant"] for cell in document["cells"]} == {"λ 0", "λ 0.3", "λ 1"}
-    assert render_experiment(document).count("<svg") >= len(iifr_figures.MEASURES)
+    document = computed(iifr.Figure6())
+    assert {cell.variant for cell in document.cells} == {"λ 0", "λ 0.3", "λ 1"}
+    assert render_experiment(document).count("<svg") >= len(Sweep.measures)
     assert "| German Credit | age, λ 0.3 |" in markdown(document)
-    line, *_ = document["figures"][0]["series"]
+    figure = document.figures[0]
+    assert isinstance(figure, Lines)
     ours = [
-        cell["median"]
-        for cell in document["cells"]
-        if (cell["measure"], cell["method"]) == ("accuracy", "mlp+iifr")
+        cell.median
+        for cell in document.cells
+        if (cell.measure, cell.method) == ("accuracy", "mlp+iifr")
     ]
-    assert (line["x"], line["y"]) == ([0, 0.3, 1], ours)
+    assert (figure.series[0].x, figure.series[0].y) == ((0, 0.3, 1), ours)
 
 
 def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() -> None:
     measure = Measure("accuracy", "Accuracy", "share")
     place = Cell("german", "age", "mlp", "", "accuracy", (0.1, 0.2, 0.9), paper=0.4)
-    by_mean = Table("T", (measure,), (place,)).to_document()
-    by_median = Table("T", (measure,), (place,), centre="median").to_document()
-    assert by_mean["cells"][0]["ratio"] == pytest.approx(1)
-    assert by_median["cells"][0]["ratio"] == pytest.approx(0.5)
+    by_mean = experiment_document("T", (measure,), (place,))
+    by_median = experiment_document("T", (measure,), (place,), center="median")
+    assert by_mean.cells[0].ratio == pytest.approx(1)
+    assert by_median.cells[0].ratio == pytest.approx(0.5)
     assert "40.00 ± 43.59 %" in markdown(by_mean)
     assert "20.00 ± 43.59 %" in markdown(by_median)
 
 
 def test_each_name_is_the_repair_that_the_paper_means() -> None:
-    bench = iifr_work.Bench(german("laftr+iifr"))
+    bench = iifr_models.Bench(german("laftr+iifr"))
     assert [
         bench.repair(name).name
         for name in ("alfr", "cfair+iifr", "mlp+iifr", "mlp+eidig", "counterfactual")

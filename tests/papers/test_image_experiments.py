@@ -1,11 +1,10 @@
-"""The experiments with faces: how faces are mixed, what the tables make of the jobs, and small
-whole runs.
+"""The experiments with faces and digits: how faces are mixed, what the tables make of the jobs, and
+small whole runs.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,25 @@ import pytest
 from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
+from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, StorageError
 from fairprobe.images import ImageAudit, audit
-from fairprobe.papers import (
-    insidebias_faces_work,
-    neuronfair_images,
-    neuronfair_images_work,
-    paper,
-)
+from fairprobe.papers import insidebias, insidebias_faces, neuronfair_images, paper
 from fairprobe.papers.base import Plan, Scale
-from fairprobe.papers.catalogue import EXPERIMENTS
-from fairprobe.papers.insidebias_faces import Faces, shift, verdict
-from fairprobe.papers.insidebias_faces_work import mixed, regrouped, varied
-from fairprobe.papers.jobs import Outcome, Plain
+from fairprobe.papers.insidebias import ColoredMNIST
+from fairprobe.papers.insidebias_faces import (
+    FaceNetwork,
+    FaceTables,
+    SmallSamples,
+    mixed,
+    regrouped,
+    shift,
+    varied,
+    verdict,
+)
+from fairprobe.papers.jobs import Outcome
 from fairprobe.papers.neuronfair_images import Table10, Table11
-from fairprobe.papers.tables import markdown
+from fairprobe.present.experiment_markdown import markdown
 from tests.helpers import assets
 
 SIDE = 12
@@ -159,11 +162,23 @@ def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
     )
 
 
-def ratios(*values: float) -> list[Plain | None]:
-    return [{"found": {"ratio": value}} for value in values]
+def ratios(*values: float) -> list[FaceNetwork | None]:
+    found = {"low": 0, "high": 1, "by_chance": 0.9, "highest": "a", "decisive": "conv"}
+    return [
+        FaceNetwork(
+            source="faces",
+            right={},
+            found={**found, "ratio": value, "layers": [], "curves": {}},
+            learnt={},
+            tested={},
+            score={},
+            few=SmallSamples(below_tau=0, ratio=value),
+        )
+        for value in values
+    ]
 
 
-def test_it_is_said_where_biased_networks_cannot_be_distinguished() -> None:
+def test_a_note_says_where_biased_networks_cannot_be_distinguished() -> None:
     apart = {"biased_a": ratios(0.5, 0.6, 0.55), "unbiased": ratios(0.9, 0.95, 0.92)}
     assert "Λ is lower in biased networks (Mann–Whitney, p = 0.05)" in verdict("vgg", apart)
     mixed_up = {"biased_a": ratios(0.9, 0.95, 0.91), "unbiased": ratios(0.9, 0.96, 0.89)}
@@ -181,39 +196,88 @@ def test_it_is_said_where_biased_networks_cannot_be_distinguished() -> None:
 def test_the_networks_are_trained_and_compared_beside_the_paper(cache: Path) -> None:
     faces_file(cache / "fairface64_jpeg.npz", each=24)
     plan = Plan()
-    ((*jobs,),) = Faces().stages(plan)
+    ((*jobs,),) = FaceTables().stages(plan)
     small = [{**job.settings, "side": SIDE, "epochs": 2, "draws": 2} for job in jobs]
     results = {
-        job.id: insidebias_faces_work.look(settings, {})
+        job.id: to_dict(insidebias_faces.look(settings, {}))
         for job, settings in zip(jobs, small, strict=True)
     }
-    assert insidebias_faces_work.look(small[0], {}) == results[jobs[0].id]  # the same again
-    table = Faces().table(plan, Outcome(json.loads(json.dumps(results, allow_nan=False)), {}, {}))
-    document = table.to_document()
-    cells = {(cell["method"], cell["measure"]): cell for cell in document["cells"]}
-    assert cells["biased_a", "accuracy_a"]["paper"] == pytest.approx(0.9572)
-    assert cells["unbiased", "ratio"]["paper"] == 0.93
-    assert cells["biased_a", "shift"]["paper"] == pytest.approx(0.0088 + (0.0153 + 0.0060) / 2)
+    assert to_dict(insidebias_faces.look(small[0], {})) == results[jobs[0].id]  # the same again
+    document = FaceTables().document(plan, Outcome(results, {}, {}))
+    cells = {(cell.method, cell.measure): cell for cell in document.cells}
+    assert cells["biased_a", "accuracy_a"].paper == pytest.approx(0.9572)
+    assert cells["unbiased", "ratio"].paper == 0.93
+    assert cells["biased_a", "shift"].paper == pytest.approx(0.0088 + (0.0153 + 0.0060) / 2)
     for kind in ("biased_a", "unbiased"):
-        of = {
-            measure: cells[kind, measure]["mean"]
-            for measure in ("accuracy", "low", "ratio", "high")
-        }
+        measures = ("accuracy", "low", "ratio", "high")
+        of = {measure: cells[kind, measure].values[0] or 0 for measure in measures}
         assert 0 < of["low"] <= of["ratio"] <= of["high"] <= 1
         assert of["accuracy"] == pytest.approx(
-            np.mean([cells[kind, f"accuracy_{name}"]["mean"] for name in "abc"])
+            np.mean([cells[kind, f"accuracy_{name}"].mean for name in "abc"])
         )
-    assert [figure["title"] for figure in document["figures"]] == [
+    assert [figure.title for figure in document.figures] == [
         "Figure 4: VGG, biased (A)",
         "Figure 4: VGG, unbiased",
     ]
-    assert any("tested on 24 of group A" in note for note in document["notes"])
+    assert any("tested on 24 of group A" in note for note in document.notes)
 
 
 def test_at_the_papers_scale_there_are_three_seeds_of_each_kind_at_least() -> None:
     for repeats, seeds in ((1, 3), (4, 4)):
-        ((*jobs,),) = Faces().stages(Plan(scale="full", repeats=repeats))
+        ((*jobs,),) = FaceTables().stages(Plan(scale="full", repeats=repeats))
         assert len(jobs) == 2 * 4 * seeds
+
+
+# -- InsideBias: colored digits -------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder with a hundred and twenty made-up digits."""
+    rng = np.random.default_rng(0)
+    x, y = (
+        rng.integers(0, 255, size=(120, 28, 28)).astype(np.uint8),
+        np.arange(120, dtype=np.uint8) % 10,
+    )
+    np.savez(tmp_path / "mnist.npz", x_train=x[:60], y_train=y[:60], x_test=x[60:], y_test=y[60:])
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("few_digits")
+def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> None:
+    chosen, plan = ColoredMNIST(), Plan()
+    jobs = [job for stage in chosen.stages(plan) for job in stage]
+    small = {"images": 40, "epochs": 1, "counts": [5, 8], "draws": 2, "resamples": 100}
+    results = {}
+    for job in jobs:
+        result = insidebias.look({**job.settings, **small}, {})
+        result.samples["100"] = result.samples["8"]
+        results[job.id] = to_dict(result)
+    assert [result["learnt"] for result in results.values()] == [40] * 4
+    document = chosen.document(plan, Outcome(results, {}, {}))
+    ratios = {cell.method: cell.values for cell in document.cells if cell.measure == "ratio"}
+    assert {kind: len(values) for kind, values in ratios.items()} == {
+        "red": 1,
+        "green": 1,
+        "blue": 1,
+        "unbiased": 1,
+    }
+    assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
+    text = markdown(document)
+    assert "Figure 3" in text
+    assert text.count("Figure 4, coloured digits") == 4
+    assert "Digits from mnist.npz." in text
+
+
+def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased() -> None:
+    for repeats, unbiased in ((1, 3), (5, 5)):
+        ids = [
+            job.id
+            for stage in ColoredMNIST().stages(Plan(scale="full", repeats=repeats))
+            for job in stage
+        ]
+        assert sum("unbiased" in name for name in ids) == unbiased
+        assert len(ids) == 30 + unbiased
 
 
 # -- NeuronFair: tables 10 and 11 ------------------------------------------------------------------
@@ -234,7 +298,7 @@ def small_audits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def short(*args: Any, **options: Any) -> ImageAudit:
         return audit(*args, **{**options, "faces": 6, "iterations": 5})
 
-    monkeypatch.setattr(neuronfair_images_work, "audit", short)
+    monkeypatch.setattr(neuronfair_images, "audit", short)
 
 
 @pytest.mark.usefixtures("small_audits")
@@ -243,9 +307,9 @@ def test_both_tables_have_every_method_beside_its_controls_and_the_paper_in_rows
 ):
     plan = Plan()
     ((job,),) = Table10().stages(plan)
-    result = json.loads(json.dumps(neuronfair_images_work.look(job.settings, {}), allow_nan=False))
-    outcome = Outcome({job.id: result}, {}, {})
-    ten, eleven = (one.table(plan, outcome) for one in (Table10(), Table11()))
+    result = neuronfair_images.look(job.settings, {})
+    outcome = Outcome({job.id: to_dict(result)}, {}, {})
+    ten, eleven = (one.document(plan, outcome) for one in (Table10(), Table11()))
     found = {
         (cell.dataset, cell.method, cell.variant, cell.measure): cell
         for cell in (*ten.cells, *eleven.cells)
@@ -254,15 +318,17 @@ def test_both_tables_have_every_method_beside_its_controls_and_the_paper_in_rows
     for method in neuronfair_images.METHODS:
         for variant in ("", "random_signs", "shuffled_labels"):
             (gsr,) = found["faces", method, variant, "gsr"].values
+            assert gsr is not None
             assert 0 <= gsr <= 1
         (kept,) = found["faces", method, "", "auc_kept"].values
-        assert kept == pytest.approx(
-            result["numbers"]["auc"][method][""] / result["numbers"]["auc"]["without_idis"][""]
-        )
+        ours, clean = (result.numbers["auc"][name][""] for name in (method, "without_idis"))
+        assert ours is not None
+        assert clean is not None
+        assert kept == pytest.approx(ours / clean)
     assert found["celeba_imagenet", "neuronfair", "", "gsr"].paper == pytest.approx(0.6990)
     assert found["lfw_imagenet", "neuronfair", "", "auc"].paper == pytest.approx(0.1091)
     assert found["faces", "neuronfair", "", "gsr"].paper is None
-    text = markdown(ten.to_document()) + markdown(eleven.to_document())
+    text = markdown(ten) + markdown(eleven)
     assert "The data are not the paper's" in text
     assert "random direction (control)" in text
     assert "without IDIs (control)" in text
@@ -321,7 +387,3 @@ def test_tables_1_and_2_of_insidebias_are_the_transcript() -> None:
         5 * 8,
         4 * 8,
     )
-
-
-def test_the_experiments_are_in_the_catalogue() -> None:
-    assert {"insidebias-faces", "neuronfair-table10", "neuronfair-table11"} <= EXPERIMENTS.keys()

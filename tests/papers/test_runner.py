@@ -1,5 +1,5 @@
 """The job runner with real processes, real kills and a real Ray: nothing is lost, nothing is done
-twice, nobody is left behind.
+twice, and no process is left behind. Tests wait for conditions, never for a number of seconds.
 """
 
 from __future__ import annotations
@@ -19,13 +19,20 @@ from typing import Any
 import pytest
 
 from fairprobe import __version__
+from fairprobe.documents import decode
+from fairprobe.documents.experiment import JobDescription, JobRecord
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.papers import cluster
+from fairprobe.papers import cluster, runner
+from fairprobe.papers.base import Variant
+from fairprobe.papers.catalogue import experiment
 from fairprobe.papers.jobs import DIED, Job, JobProgress, Outcome
+from fairprobe.papers.neuronfair import Table4
 from fairprobe.papers.runner import run
+from tests.papers.experiment_work import InThisProcess
+from tests.papers.small import short_searches
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds until a test gives up; a slow machine needs a few
+PATIENCE = 300.0  # seconds until a test gives up, on a machine of any speed
 
 
 class Lab:
@@ -106,20 +113,20 @@ def test_results_and_records_are_there_and_in_order(lab: Lab) -> None:
     assert list(outcome.results) == ["square-2", "square-3", "sum"]
     assert outcome.failures == {}
     assert lab.files() == {"square-2.json", "square-3.json", "sum.json"}
-    record = json.loads(lab.record("sum").read_text(encoding="utf-8"))
+    record = decode(lab.record("sum").read_bytes(), JobRecord, name="sum")
     assert record == outcome.records["sum"]
-    assert record["job"] == {
-        "id": "sum",
-        "work": "tests.papers.experiment_work:add",
-        "settings": {"diary": str(lab.diary)},
-        "inputs": ["square-3", "square-2"],
-    }
-    assert record["seconds"] >= 0
-    assert record["finished"].endswith("+00:00")
-    assert record["machine"]["cores"] == os.cpu_count()
-    assert os.uname().nodename not in record["machine"].values()
-    assert record["versions"].keys() == {"fairprobe", "python", "torch", "numpy"}
-    assert record["versions"]["fairprobe"] == __version__
+    assert record.job == JobDescription(
+        id="sum",
+        work="tests.papers.experiment_work:add",
+        settings={"diary": str(lab.diary)},
+        inputs=["square-3", "square-2"],
+    )
+    assert record.seconds >= 0
+    assert record.finished.endswith("+00:00")
+    assert record.machine.cores == os.cpu_count()
+    assert os.uname().nodename not in (record.machine.cpu, record.machine.platform)
+    assert record.versions.keys() == {"fairprobe", "python", "torch", "numpy"}
+    assert record.versions["fairprobe"] == __version__
 
 
 def test_heavy_jobs_start_first_but_never_before_an_earlier_stage(lab: Lab) -> None:
@@ -131,18 +138,23 @@ def test_heavy_jobs_start_first_but_never_before_an_earlier_stage(lab: Lab) -> N
     assert lab.calls() == ["square-2", "square-3", "square-1", "square-4"]
 
 
-def test_progress_is_told_at_the_start_at_each_end_and_while_waiting(lab: Lab) -> None:
-    told: list[tuple[float, JobProgress]] = []
+def test_progress_is_reported_at_the_start_at_each_end_and_while_waiting(lab: Lab) -> None:
+    steps: list[JobProgress] = []
+
+    def watch(now: JobProgress) -> None:
+        steps.append(now)
+        if [step.running for step in steps].count(("c",)) == 4:  # while nothing happens
+            lab.diary.with_name("allowed").touch()
+
     lab.run(
         [lab.job("a", "square", x=1), lab.job("b", "fail")],
-        [lab.job("c", "sleep", seconds=2)],
-        progress=lambda now: told.append((time.monotonic(), now)),
+        [lab.job("c", "sleep_until_allowed")],
+        progress=watch,
     )
-    steps = [now for _, now in told]
     assert steps[0] == JobProgress(done=0, total=3, failed=0, running=(), reused=0)
     assert steps[-1] == JobProgress(done=3, total=3, failed=1, running=(), reused=0)
     assert {now.done for now in steps} == {0, 1, 2, 3}
-    assert sum(now.running == ("c",) for now in steps) >= 4
+    assert str(steps[-1]) == "3 of 3 jobs, 1 failed"
 
 
 def test_workers_use_one_thread_and_the_driver_keeps_its_own(
@@ -164,8 +176,8 @@ def test_workers_use_one_thread_and_the_driver_keeps_its_own(
 @pytest.mark.parametrize(
     "name", ["", "a/b", "../a", "a b", ".a", "a.", "-a", "é", "a\n", "a" * 201]
 )
-def test_an_id_that_is_no_file_name_is_refused(name: str) -> None:
-    with pytest.raises(SettingError, match="does not do as a file name"):
+def test_an_id_that_cannot_be_a_file_name_is_refused(name: str) -> None:
+    with pytest.raises(SettingError, match="is not valid as a file name"):
         Job(id=name, work="a:b", settings={})
 
 
@@ -176,7 +188,7 @@ def test_work_that_names_no_function_is_refused(work: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), Path(), {1, 2}])
-def test_settings_that_are_no_json_are_refused(value: object) -> None:
+def test_settings_that_cannot_be_json_are_refused(value: object) -> None:
     with pytest.raises(SettingError, match="cannot be written as JSON"):
         Job(id="a", work="a:b", settings={"value": value})
 
@@ -192,16 +204,16 @@ def test_a_wrong_plan_is_refused_before_any_work(lab: Lab) -> None:
     a = lab.job("a", "square", x=1)
     with pytest.raises(SettingError, match="Two jobs have the id 'A'"):
         lab.run([a], [lab.job("A", "square", x=2)])
-    with pytest.raises(SettingError, match="needs 'c', which is no job of an earlier stage"):
+    with pytest.raises(SettingError, match="needs 'c', which is not a job of an earlier stage"):
         lab.run([a], [lab.job("b", "add", inputs=("a", "c"))])
-    with pytest.raises(SettingError, match="needs 'a', which is no job of an earlier stage"):
+    with pytest.raises(SettingError, match="needs 'a', which is not a job of an earlier stage"):
         lab.run([a, lab.job("b", "add", inputs=("a",))])
     with pytest.raises(SettingError, match="1 worker or more; got workers=0"):
         lab.run([a], workers=0)
     assert not lab.folder.exists()
 
 
-def test_a_folder_that_cannot_be_used_is_said_in_words(lab: Lab) -> None:
+def test_a_folder_that_cannot_be_used_is_an_error(lab: Lab) -> None:
     lab.folder.write_text("a file")
     with pytest.raises(SettingError, match="is a file; name a folder"):
         lab.run([lab.job("a", "square", x=1)])
@@ -241,7 +253,7 @@ def test_a_job_done_again_with_the_same_result_still_renews_what_needs_it(lab: L
     stages = [
         [lab.job("a", "same")],
         [lab.job("b", "add", inputs=("a",))],
-        [lab.job("c", "add"), lab.job("d", "sleep", seconds=0)],
+        [lab.job("c", "add")],
     ]
     lab.run(*stages)
     lab.record("a").unlink()
@@ -257,10 +269,16 @@ def test_a_job_done_again_with_the_same_result_still_renews_what_needs_it(lab: L
         lambda text: "",
         lambda text: "[]",
         lambda text: text.replace('"y": 4', '"y": NaN'),
+        lambda text: text.replace('"y": 4', '"y": ' + "[" * 10_000 + "]" * 10_000),
+        lambda text: text.replace('"result"', '"results"'),
+        lambda text: text.replace('"cores": ', '"cores": -'),
         lambda text: text.replace(f'"fairprobe": "{__version__}"', '"fairprobe": "0.0.1"'),
         lambda text: text.replace(":square", ":add"),
     ],
-    ids=["half", "empty", "something else", "NaN", "another version", "other work"],
+    ids=[
+        *("half", "empty", "something else", "NaN", "deep", "no result", "impossible"),
+        *("another version", "other work"),
+    ],
 )
 def test_a_record_that_is_not_this_jobs_is_done_again(
     lab: Lab, damage: Callable[[str], str]
@@ -297,7 +315,7 @@ def check_failures(lab: Lab, outcome: Outcome) -> None:
     assert not lab.record("bad").exists()
 
 
-def test_a_failure_is_told_and_the_rest_goes_on_and_a_later_run_tries_again(lab: Lab) -> None:
+def test_a_failure_does_not_stop_the_others_and_a_later_run_tries_again(lab: Lab) -> None:
     check_failures(lab, lab.run(*failing(lab)))
     lab.diary.with_name("repaired").touch()
     outcome = lab.run(*failing(lab))
@@ -308,17 +326,16 @@ def test_a_failure_is_told_and_the_rest_goes_on_and_a_later_run_tries_again(lab:
     assert not [name for name in lab.files() if name.endswith(".txt")]
 
 
-def test_a_result_that_is_no_json_is_a_failure_that_says_so(lab: Lab) -> None:
+def test_a_result_that_cannot_be_json_is_a_failure_that_says_so(lab: Lab) -> None:
     outcome = lab.run(
         [lab.job(what, "give", what=what) for what in ("nan", "object", "list", "tuple")]
     )
     assert outcome.results == {"tuple": {"pair": [1, 2]}}
     for what, why in (
-        ("nan", "Out of range float"),
-        ("object", "PosixPath is not JSON"),
-        ("list", "returned a list"),
+        ("nan", "cannot be written as JSON: Out of range float"),
+        ("object", "cannot be written as JSON: Object of type PosixPath"),
+        ("list", "returned a list; expected a dictionary or a document"),
     ):
-        assert "no JSON" in outcome.failures[what]
         assert why in outcome.failures[what]
 
 
@@ -398,7 +415,7 @@ def test_a_worker_that_dies_while_it_has_nothing_to_do_harms_nobody(lab: Lab) ->
 
 
 def alive(session: int) -> list[int]:
-    """The processes of a session that live; one that has ended and waits to be buried (Z) does
+    """The living processes of a session; one that has ended and was not yet collected (Z) is
     not.
     """
     found = []
@@ -415,8 +432,7 @@ def alive(session: int) -> list[int]:
 @pytest.fixture
 def driver(lab: Lab) -> Iterator[subprocess.Popen[str]]:
     """A driver in a session of its own, in the middle of its second stage."""
-    # Whoever runs the tests in the background of a shell has interrupts ignored, and so would the
-    # driver.
+    # In the background of a shell interrupts are ignored, and the driver would inherit that.
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = (
         f"{heard}; import sys; from tests.papers.experiment_work import drive; drive(*sys.argv[1:])"
@@ -465,19 +481,17 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_no_half_files(
 def test_ctrl_c_ends_the_workers_and_keeps_what_is_done(
     lab: Lab, driver: subprocess.Popen[str], whole_group: bool
 ) -> None:
-    start = time.monotonic()
     if whole_group:
         os.killpg(driver.pid, signal.SIGINT)
     else:
         driver.send_signal(signal.SIGINT)
     out, err = driver.communicate(timeout=PATIENCE)
     assert (driver.returncode, out, err) == (77, "", "")
-    assert time.monotonic() - start < 20
     soon(lambda: not alive(driver.pid), "the workers end")
     finish(lab)
 
 
-def test_whoever_watches_may_stop_it(lab: Lab) -> None:
+def test_an_exception_from_progress_stops_the_run(lab: Lab) -> None:
     def stop(now: JobProgress) -> None:
         if lab.pids("sleep"):
             raise KeyboardInterrupt
@@ -511,31 +525,29 @@ def ray() -> Iterator[Any]:
         module.shutdown()
 
 
-def test_an_address_that_nobody_answers_is_said_in_words_and_soon(lab: Lab) -> None:
+def test_an_address_that_nobody_answers_is_an_error_with_the_remedy(lab: Lab) -> None:
     pytest.importorskip("ray")
-    start = time.monotonic()
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"):
         with pytest.raises(SettingError, match=f"No Ray cluster answers at '{address}'"):
             lab.run([lab.job("a", "square", x=1)], cluster=address)
-    assert time.monotonic() - start < 20
 
 
-def test_an_address_where_something_else_answers_is_said_in_words_and_soon(
+def test_an_address_where_something_else_listens_is_an_error_with_the_remedy(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray")
-    monkeypatch.setattr(cluster, "LONGEST_JOIN", 3.0)
+    monkeypatch.setattr(cluster, "JOIN_TIMEOUT", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as something:
         address = f"127.0.0.1:{something.getsockname()[1]}"
         with pytest.raises(
             SettingError,
-            match=f"Cannot join the Ray cluster at '{address}' \\(no answer in 3 seconds",
+            match=f"Cannot join the Ray cluster at '{address}' \\(no answer in 1 seconds",
         ):
             lab.run([lab.job("a", "square", x=1)], cluster=address)
 
 
-def test_missing_ray_is_said_with_the_remedy(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
+def test_missing_ray_is_an_error_with_the_remedy(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r'pip install "fairprobe\[cluster\]"'):
         lab.run([lab.job("a", "square", x=1)], cluster="local")
 
@@ -548,14 +560,28 @@ def test_ray_gives_the_results_of_local_processes_and_goes_on_from_them(
         lab.folder.parent.mkdir()
     on_ray = there.run(*squares_and_sum(there), cluster="local")
     assert on_ray.results == here.run(*squares_and_sum(here), workers=2).results
-    assert on_ray.records["sum"]["machine"] == {**on_ray.records["square-2"]["machine"]}
+    assert on_ray.records["sum"].machine == on_ray.records["square-2"].machine
     calls = there.calls()
     assert there.run(*squares_and_sum(there), workers=2) == on_ray
     assert there.calls() == calls
     assert ray.is_initialized()
 
 
-def test_ray_tells_failures(lab: Lab, ray: Any) -> None:
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_an_experiment_on_ray_has_the_numbers_of_one_on_this_machine(
+    tmp_path: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_searches(monkeypatch)
+    monkeypatch.setattr(Table4, "variants", (Variant("aequitas", "full"), Variant("random")))
+    there = experiment("neuronfair-table4", tmp_path / "there", repeats=1, cluster="local")
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    here = experiment("neuronfair-table4", tmp_path / "here", repeats=1)
+    assert here.failures == there.failures == {}
+    texts = [done.paths[1].read_text(encoding="utf-8") for done in (here, there)]
+    assert texts[0] == texts[1]
+
+
+def test_ray_reports_failures(lab: Lab, ray: Any) -> None:
     check_failures(lab, lab.run(*failing(lab), cluster="local"))
 
 
@@ -593,19 +619,7 @@ def test_ray_ends_running_jobs_when_it_is_stopped(lab: Lab, ray: Any) -> None:
     assert lab.files() == set()
 
 
-def test_without_ray_the_sentence_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r'pip install "fairprobe\[cluster\]"'):
-        run(
-            [[Job(id="a", work="tests.papers.experiment_work:square", settings={})]],
-            tmp_path,
-            cluster="local",
-        )
-
-
-def test_a_token_that_lies_here_is_tried_first_unless_the_mode_is_said(
+def test_a_stored_token_is_tried_first_unless_the_mode_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):

@@ -1,5 +1,5 @@
-"""An experiment's table beside the paper's: the paper's numbers, plain data, Markdown, CSV and the
-page.
+"""An experiment's table beside the paper's: the paper's numbers, the document, Markdown, CSV and
+the page.
 """
 
 from __future__ import annotations
@@ -16,22 +16,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairprobe.documents import decode, encode, to_dict
+from fairprobe.documents.experiment import (
+    Bar,
+    BarGroup,
+    Bars,
+    CellDocument,
+    ExperimentDocument,
+    Lines,
+    Measure,
+    Provenance,
+    Series,
+)
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.papers import paper
 from fairprobe.papers.tables import (
     COLUMNS,
-    Bars,
     Cell,
-    Lines,
-    Measure,
-    Table,
-    compared,
+    compare_with,
     csv_text,
-    markdown,
+    experiment_document,
     write,
 )
 from fairprobe.present.experiment import mean_and_spread, number, p_value, render_experiment, times
-from fairprobe.present.experiment_plots import Bar, Group, Series
+from fairprobe.present.experiment_markdown import markdown
 from tests.helpers import assets
 
 EVIL = (
@@ -45,7 +53,7 @@ IDIS, GSR = (
 LONG = "failed: the network gives everybody the same answer, so there is nothing to find"
 
 
-def example(**changes: Any) -> dict[str, Any]:
+def example(**changes: Any) -> ExperimentDocument:
     cells = (
         Cell("adult", "gender", "neuronfair", "", "idis", (121166.0, 122370.0, 123574.0), 115000.0),
         Cell("adult", "gender", "neuronfair", "walk", "idis", (90.0, 110.5, 99.5), None),
@@ -66,7 +74,7 @@ def example(**changes: Any) -> dict[str, Any]:
     )
     bars = Bars(
         "Neurons",
-        [Group("ADF", [Bar("ours", 0.5, "", 0.4, 0.6), Bar("paper", None)])],
+        [BarGroup("ADF", [Bar("ours", 0.5, "", 0.4, 0.6), Bar("paper", None)])],
         "share",
         "share",
         1.0,
@@ -75,32 +83,35 @@ def example(**changes: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "title": "Table 4",
         "measures": (IDIS, GSR),
-        "cells": compared(cells, "adf"),
+        "cells": compare_with(cells, "adf"),
         "intro": "What each method finds.",
         "notes": ("A note.",),
         "figures": (lines, bars),
-        "about": {
-            "seed": 1000,
-            "repeats": np.int64(3),
-            "machine": "a box",
-            "versions": {"fairprobe": "0.1.0"},
-            "date": "2026-11-16",
-            "seconds": 75,
-        },
+        "about": Provenance(
+            seed=1000,
+            repeats=3,
+            machine="a box",
+            versions={"fairprobe": "0.1.0"},
+            date="2026-11-16",
+            seconds=75,
+        ),
     }
-    return Table(**{**settings, **changes}).to_document()
+    return experiment_document(**{**settings, **changes})
 
 
 def cell_of(
-    document: dict[str, Any], dataset: str, method: str, variant: str = "", measure: str = "idis"
-) -> dict[str, Any]:
-    asked = (dataset, method, variant, measure)
-    (cell,) = (
+    document: ExperimentDocument,
+    dataset: str,
+    method: str,
+    variant: str = "",
+    measure: str = "idis",
+) -> CellDocument:
+    wanted = (dataset, method, variant, measure)
+    (found,) = (
         cell
-        for cell in document["cells"]
-        if (cell["dataset"], cell["method"], cell["variant"], cell["measure"]) == asked
+        for cell in document.cells
+        if (cell.dataset, cell.method, cell.variant, cell.measure) == wanted
     )
-    found: dict[str, Any] = cell
     return found
 
 
@@ -245,60 +256,83 @@ def test_tables_1_and_3_are_the_transcript() -> None:
 
 def test_a_cell_worked_out_by_hand() -> None:
     cell = cell_of(example(), "adult", "neuronfair")
-    assert (cell["mean"], cell["sd"], cell["repeats"]) == (122370, 1204, 3)
-    assert cell["ratio"] == pytest.approx(122370 / 115000)
-    assert cell["high"] - cell["mean"] == pytest.approx(4.30265 * 1204 / 3**0.5, rel=1e-5)
-    assert cell["against"] == "adf"
-    assert 0 < cell["p_value"] < 0.001
+    assert (cell.mean, cell.sd, cell.repeats) == (122370, 1204, 3)
+    assert cell.ratio == pytest.approx(122370 / 115000)
+    assert cell.high == pytest.approx(122370 + 4.30265 * 1204 / 3**0.5, rel=1e-7)
+    assert cell.against == "adf"
+    assert cell.p_value is not None
+    assert 0 < cell.p_value < 0.001
 
 
 def test_the_reference_is_not_compared_with_itself_nor_with_what_has_too_few_repeats() -> None:
     document = example()
-    assert cell_of(document, "adult", "adf")["against"] is None
-    assert cell_of(document, "compas", "neuronfair")["p_value"] is None
-    assert cell_of(document, "adult", "neuronfair", measure="gsr")["p_value"] is None
+    assert cell_of(document, "adult", "adf").against is None
+    assert cell_of(document, "compas", "neuronfair").p_value is None
+    assert cell_of(document, "adult", "neuronfair", measure="gsr").p_value is None
 
 
 def test_no_repeats_one_repeat_and_a_paper_that_says_zero() -> None:
     document = example()
     none, one = cell_of(document, "meps", "neuronfair"), cell_of(document, "compas", "adf")
-    assert (none["mean"], none["sd"], none["low"], none["ratio"], none["failed"]) == (
+    assert (none.mean, none.sd, none.low, none.ratio, none.failed) == (
         None,
         None,
         None,
         None,
         "not fetched",
     )
-    assert (one["mean"], one["sd"], one["low"], one["ratio"]) == (5, None, None, None)
+    assert (one.mean, one.sd, one.low, one.ratio) == (5, None, None, None)
 
 
 def test_a_value_that_is_not_defined_is_left_out_and_said() -> None:
     cell = cell_of(example(), "meps", "adf")
-    assert (cell["mean"], cell["repeats"], cell["values"]) == (3, 1, [3.0, None])
-    assert cell["failed"] == "not defined in 1 of 2 repeats, which are left out"
-    assert Cell("a", "b", "c", "", "idis", (float("nan"),)).to_document()["failed"] == "not defined"
+    assert (cell.mean, cell.repeats, cell.values) == (3, 1, [3.0, None])
+    assert cell.failed == "not defined in 1 of 2 repeats, which are left out"
+    assert Cell("a", "b", "c", "", "idis", (float("nan"),)).to_document().failed == "not defined"
 
 
-def test_the_document_is_json() -> None:
+def test_the_document_survives_its_file() -> None:
     document = example()
-    assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert document["about"]["repeats"] == 3
+    again = decode(encode(document), ExperimentDocument, name="table.json")
+    assert to_dict(again) == to_dict(document)
+    assert markdown(again) == markdown(document)
+    assert json.loads(json.dumps(to_dict(document), allow_nan=False))["centre"] == "mean"
+
+
+IMPOSSIBLE = {
+    "an interval without the mean": ('"low":119379', '"low":129379'),
+    "more repeats than values": ('"repeats":3', '"repeats":30'),
+    "a negative deviation": ('"sd":1204', '"sd":-1204'),
+    "an unknown kind of number": ('"kind":"count"', '"kind":"money"'),
+    "an unknown kind of figure": ('"kind":"lines"', '"kind":"pie"'),
+    "a text where a number belongs": ('"seed":1000', '"seed":"1000"'),
+    "a field that does not exist": ('"seed":1000', '"sead":1000'),
+}
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+def test_a_damaged_document_is_refused(what: str) -> None:
+    old, new = IMPOSSIBLE[what]
+    text = json.dumps(to_dict(example()), separators=(",", ":"))
+    assert old in text
+    with pytest.raises(StorageError, match=r"table\.json is damaged"):
+        decode(text.replace(old, new, 1).encode(), ExperimentDocument, name="table.json")
 
 
 def test_a_variant_can_be_the_reference() -> None:
     cells = [Cell("a", "b", "m", variant, "idis", (1.0, 2.0)) for variant in ("walk", "paper")]
-    assert [cell.against for cell in compared(cells, "m", variant="walk")] == [
+    assert [cell.against for cell in compare_with(cells, "m", "walk")] == [
         None,
         ("m (walk)", 1.0),
     ]
 
 
-def test_mistakes_of_whoever_fills_the_table() -> None:
+def test_cells_that_do_not_fit_the_table_are_refused() -> None:
     cell = Cell("a", "b", "c", "", "idis", (1.0,))
-    with pytest.raises(SettingError, match="Two cells stand in one place: a, b, c"):
-        Table("t", [IDIS], [cell, cell])
+    with pytest.raises(SettingError, match="Two cells have the same place: a, b, c"):
+        experiment_document("t", [IDIS], [cell, cell])
     with pytest.raises(SettingError, match="measure 'idis', which the table does not have: gsr"):
-        Table("t", [GSR], [cell])
+        experiment_document("t", [GSR], [cell])
 
 
 # -- numbers in words ------------------------------------------------------------------------------
@@ -368,7 +402,9 @@ def test_the_csv_gives_the_same_numbers_back() -> None:
     )
     assert tuple(table.columns) == COLUMNS
     for name in ("mean", "sd", "low", "paper", "p_value"):
-        expected = [np.nan if cell[name] is None else cell[name] for cell in document["cells"]]
+        expected = [
+            np.nan if (value := getattr(cell, name)) is None else value for cell in document.cells
+        ]
         np.testing.assert_array_equal(table[name].to_numpy(float), expected)
     assert table["values"][0] == "121166.0;122370.0;123574.0"
     assert list(table["failed"])[3] == LONG
@@ -405,7 +441,7 @@ def test_the_markdown_of_an_experiment() -> None:
         assert not (above and below) or above == below
 
 
-def test_markdown_takes_no_text_for_markup() -> None:
+def test_markdown_shows_texts_as_they_are() -> None:
     cells = (
         Cell(EVIL, EVIL, EVIL, EVIL, "idis", (1.0,), 2.0, EVIL),
         Cell("a", "b", EVIL, EVIL, "idis", (), None, EVIL * 3),
@@ -416,7 +452,7 @@ def test_markdown_takes_no_text_for_markup() -> None:
             title=EVIL,
             intro=EVIL,
             notes=[EVIL],
-            about={EVIL: EVIL},
+            about=Provenance(machine=EVIL, versions={EVIL: EVIL}),
             citation=EVIL,
             figures=(),
         )
@@ -438,16 +474,16 @@ def test_a_wrapped_line_begins_no_list() -> None:
 
 
 def test_a_table_of_one_number_and_nothing_else() -> None:
-    document = Table(
+    document = experiment_document(
         "One", [Measure("s", "Seconds", "seconds")], [Cell("mine", "sex", "adf", "", "s", (2.0,))]
-    ).to_document()
+    )
     assert "| mine | sex | 2.00 s |" in markdown(document)
     assert "t-test" not in markdown(document)
     assert "t-test" not in render_experiment(document)
 
 
 def test_a_table_of_nothing() -> None:
-    document = Table("None", [IDIS], []).to_document()
+    document = experiment_document("None", [IDIS], [])
     assert IDIS.title not in markdown(document)
     Page(render_experiment(document))
 
@@ -545,10 +581,10 @@ def test_the_page_escapes_whatever_it_is_given() -> None:
     )
     figures = (
         Lines(EVIL, [Series(EVIL, [1, 2], [1, 2])], EVIL, EVIL, "share", 1.0, EVIL),
-        Bars(EVIL, [Group(EVIL, [Bar(EVIL, -1.0, EVIL)])], EVIL, "count", None, EVIL),
+        Bars(EVIL, [BarGroup(EVIL, [Bar(EVIL, -1.0, EVIL)])], EVIL, "count", None, EVIL),
     )
     measures = [Measure("idis", EVIL, "count", EVIL)]
-    about = {EVIL: EVIL, "versions": EVIL}
+    about = Provenance(machine=EVIL, scale=EVIL, versions={EVIL: EVIL, "fairprobe": EVIL})
     document = example(
         title=EVIL,
         intro=EVIL,
@@ -586,14 +622,14 @@ def test_four_files_are_written(tmp_path: Path) -> None:
         "table4.html",
         "table4.json",
     ]
-    assert json.loads(paths[3].read_text(encoding="utf-8")) == document
+    assert json.loads(paths[3].read_text(encoding="utf-8")) == to_dict(document)
     assert paths[0].read_text(encoding="utf-8") == markdown(document)
     assert sorted(path.name for path in paths[0].parent.iterdir()) == sorted(
         path.name for path in paths
     )
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="Cannot make the folder"):
+    with pytest.raises(StorageError, match="Cannot create the folder"):
         write(example(), tmp_path / "file" / "folder", "table4")

@@ -5,8 +5,6 @@ it has and stays inside.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,6 @@ from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Encoder, Model, TorchModel
-from fairprobe.papers.base import Experiment, Plan
-from fairprobe.papers.catalogue import EXPERIMENTS
-from fairprobe.papers.jobs import Outcome
-from fairprobe.papers.tables import write
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
     ADF,
@@ -239,50 +233,3 @@ def test_starts_that_repeat_have_trails_of_their_own_and_no_starts_have_none(
     assert (
         from_each(domain, model, how, guilty[:0], instances=4, rng=np.random.default_rng(0)) == []
     )
-
-
-# -- tables of nothing -----------------------------------------------------------------------------
-
-NOTHING: dict[str, dict[str, Any]] = {
-    "train": {"files": {}, "accuracy": 0.8, "held_out": 10},
-    "generate": {
-        "idis": 0,
-        "gsr": 0.0,
-        "spread": None,
-        "wall_seconds": 1.0,
-        "cpu_seconds_per_1000": None,
-    },
-    "global_phase": {"idis": 0, "rows": []},
-    "local_phase": {"idis_per_seed": None, "instances_per_seed": None, "starts": 0},
-    "diversity": {"found": {}, "diversity": {"aequitas": [None] * 12, "adf": [None] * 12}},
-    "neuron_coverage": {
-        "idis_union": None,
-        "idis_each": None,
-        "non_idis_union": None,
-        "non_idis_each": None,
-    },
-}
-
-
-REPAIRS = ("neuronfair-table7", "neuronfair-table9")  # these always have a network to measure
-IMAGES = ("neuronfair-table10", "neuronfair-table11")  # jobs of their own, tested with them
-SEARCHES = [
-    one
-    for name, one in EXPERIMENTS.items()
-    if name.startswith("neuronfair") and name not in (*REPAIRS, *IMAGES)
-]
-
-
-@pytest.mark.parametrize("repeats", [1, 3])
-@pytest.mark.parametrize("one", SEARCHES, ids=lambda one: one.name)
-def test_an_experiment_that_finds_nothing_at_all_still_has_its_table(
-    one: Experiment, repeats: int, tmp_path: Path
-) -> None:
-    plan = Plan(repeats=repeats)
-    results = {
-        job.id: NOTHING[job.work.partition(":")[2]] for stage in one.stages(plan) for job in stage
-    }
-    table = replace(one.table(plan, Outcome(results, {}, {})), about={})
-    assert all(path.stat().st_size for path in write(table.to_document(), tmp_path, one.name))
-    for cell in table.to_document()["cells"]:
-        assert cell["mean"] in (None, 0, 1)  # no finding, no rate; one second each

@@ -74,11 +74,11 @@ def experiment(
     ] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment of a paper again, and set our numbers beside the paper's: a table as
-    Markdown, CSV and HTML.
+    """Run an experiment of a paper again, and put our numbers beside the paper's: a table as
+    Markdown, CSV, HTML and JSON.
 
-    Finished jobs are kept: run the same command again after an interruption, and it goes on where
-    it stopped. On a cluster, start Ray with 'ray start --head' and give its address.
+    Finished jobs are kept: after an interruption, run the same command again to continue. To use a
+    cluster, start Ray with 'ray start --head' and give its address.
 
     Examples:
 
@@ -106,13 +106,13 @@ def experiment(
                     seed=seed,
                     workers=(cpu_count() or 1) if workers is None else workers,
                     cluster=cluster,
-                    progress=lambda at: tell("Running jobs", at.done, at.total, catalogue.told(at)),
+                    progress=lambda at: tell("Running jobs", at.done, at.total, str(at)),
                 )
         except KeyboardInterrupt:
             end(
                 INTERRUPTED,
-                f"Interrupted: the jobs that were finished are in {out}. Run the same command again"
-                " to go on.",
+                f"Interrupted: the finished jobs are in {out}. Run the same command again to"
+                " continue.",
             )
         for job, why in done.failures.items():
             errors.print(f"Failed: {job}: {why}", markup=False, highlight=False, soft_wrap=True)

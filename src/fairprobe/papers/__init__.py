@@ -1,3 +1,3 @@
-"""Experiments: a grid of independent jobs, done on this machine or on a cluster, interrupted and
-continued at will.
+"""The papers' experiments: grids of independent jobs, run on this machine or on a cluster, that can
+be interrupted and continued.
 """

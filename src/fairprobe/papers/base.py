@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from operator import attrgetter
+from typing import ClassVar, Literal, TypeAlias
 
+from fairprobe.documents.experiment import (
+    Center,
+    ExperimentDocument,
+    Figure,
+    Measure,
+    Provenance,
+    Row,
+)
 from fairprobe.errors import SettingError
-from fairprobe.papers.jobs import Job, Outcome
-from fairprobe.papers.tables import Cell, Table
+from fairprobe.papers import paper
+from fairprobe.papers.jobs import Job, Outcome, Result
+from fairprobe.papers.tables import Cell, experiment_document
 
 Scale = Literal["quick", "full"]
 SCALES: tuple[Scale, ...] = ("quick", "full")
-WORK = "fairprobe.papers.work"
-
-# Expected length of a job, in jobs on Adult: the wide networks take longer.
-WEIGHTS = {"compas": 6.0, "meps": 12.0}
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Rival:
+class Variant:
     """A method in one of its variants."""
 
     method: str
@@ -41,24 +47,9 @@ class Rival:
         return f"{self.method}-{self.variant}" if self.variant else self.method
 
 
-SUBJECTS = tuple(
-    Subject(*names.split())
-    for names in (
-        "adult gender",
-        "adult race",
-        "adult age",
-        "german gender",
-        "german age",
-        "bank age",
-        "compas race",
-        "meps gender",
-    )
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How an experiment is to be run. The same plan gives the same numbers, times excepted."""
+    """How an experiment is run. The same plan gives the same numbers, except for times."""
 
     scale: Scale = "quick"
     repeats: int = 5
@@ -80,26 +71,8 @@ class Plan:
         return self.scale == "full"
 
     def subjects(self, wanted: Iterable[Subject]) -> list[Subject]:
-        """Those whose data is here."""
+        """Those whose data is available."""
         return [subject for subject in wanted if subject.dataset in self.fetched]
-
-    def training(self, subjects: Iterable[Subject]) -> list[Job]:
-        """The networks that are needed, one a data set."""
-        names = sorted({subject.dataset for subject in subjects})
-        return [
-            Job(
-                id=network_of(name),
-                work=f"{WORK}:train",
-                settings={"dataset": name, "seed": self.seed},
-                weight=WEIGHTS.get(name, 1.0),
-            )
-            for name in names
-        ]
-
-
-def network_of(dataset: str) -> str:
-    """The job that trains the network of this data set."""
-    return f"network-{dataset}"
 
 
 class Experiment(ABC):
@@ -109,37 +82,98 @@ class Experiment(ABC):
     title: ClassVar[str]
     about: ClassVar[str]  # at the paper's scale
     quick: ClassVar[str]  # what the quick scale does less
+    measures: ClassVar[Sequence[Measure]]
+    remarks: ClassVar[Sequence[str]] = ()
+    citation: ClassVar[str] = paper.NEURONFAIR
+    titles: ClassVar[Mapping[str, str]] = {}
+    center: ClassVar[Center] = "mean"
+    rows: ClassVar[Row] = "subject"
 
     @abstractmethod
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        """The jobs, each stage with what it needs from earlier ones."""
+        """The jobs; each stage may need results of earlier ones."""
 
     @abstractmethod
-    def table(self, plan: Plan, outcome: Outcome) -> Table:
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        """The numbers, beside the paper's."""
+
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+        """What is drawn."""
+        del plan, outcome
+        return ()
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        """What a reader must know."""
+        del plan, outcome
+        return self.remarks
+
+    def document(
+        self, plan: Plan, outcome: Outcome, about: Provenance | None = None
+    ) -> ExperimentDocument:
         """What the jobs show, beside the paper."""
-
-
-def introduction(experiment: Experiment, plan: Plan) -> str:
-    """What was done, at the scale it was done."""
-    return (
-        experiment.about
-        if plan.is_full
-        else f"Quick: {experiment.quick} At the paper's scale: {experiment.about}"
-    )
-
-
-def collected(
-    plan: Plan, outcome: Outcome, cell: Cell, subject: Subject, ids: Sequence[str], result_key: str
-) -> Cell:
-    """The cell with one value a repeat; where there are none, it says why."""
-    if subject.dataset not in plan.fetched:
-        return replace(
-            cell, failed=f"not fetched: run `fairprobe datasets fetch {subject.dataset}` first"
+        quick = f"Quick: {self.quick} At the paper's scale: {self.about}"
+        return experiment_document(
+            self.title,
+            self.measures_of(plan),
+            self.cells(plan, outcome),
+            intro=self.about if plan.is_full else quick,
+            notes=self.notes(plan, outcome),
+            figures=self.figures(plan, outcome),
+            about=about,
+            citation=self.citation,
+            titles=self.titles,
+            center=self.center,
+            rows=self.rows,
         )
-    values = [outcome.results[name].get(result_key) for name in ids if name in outcome.results]
-    failures = [outcome.failures[name] for name in ids if name in outcome.failures]
+
+    def measures_of(self, plan: Plan) -> Sequence[Measure]:
+        """The measures, as they are titled at the plan's scale."""
+        del plan
+        return self.measures
+
+
+MakeJob: TypeAlias = Callable[[Plan, Subject, Variant, int], Job]
+
+
+def grid(
+    plan: Plan, subjects: Iterable[Subject], variants: Sequence[Variant], job: MakeJob
+) -> list[Job]:
+    """A job for each subject, variant and repeat."""
+    return [
+        job(plan, subject, variant, repeat)
+        for subject in subjects
+        for variant in variants
+        for repeat in range(plan.repeats)
+    ]
+
+
+def cell_of(
+    subject: Subject, variant: Variant, measure: Measure, printed: float | None = None
+) -> Cell:
+    """An empty cell, with the number that the paper printed."""
+    names = (subject.dataset, subject.sensitive, variant.method, variant.variant)
+    return Cell(*names, measure.key, paper=printed)
+
+
+def collect(
+    plan: Plan,
+    outcome: Outcome,
+    cell: Cell,
+    jobs: Sequence[Job],
+    kind: type[Result],
+    read: Callable[[Result], float | None] | None = None,
+) -> Cell:
+    """Fill the cell with one value for each repeat, or with the reason why there is none.
+
+    The value is what `read` returns for a result, by default its attribute named like the measure.
+    """
+    if cell.dataset not in plan.fetched:
+        return replace(
+            cell, failed=f"not fetched: run `fairprobe datasets fetch {cell.dataset}` first"
+        )
+    values = list(map(read or attrgetter(cell.measure), outcome.read(jobs, kind)))
     found = tuple(float(value) for value in values if value is not None)
-    reason = f"failed: {len(failures)} of {len(ids)} repeats, {failures[0]}" if failures else ""
+    reason = outcome.failure(jobs)
     if not reason and len(found) < len(values):
         reason = (
             f"not defined: too little was found in {len(values) - len(found)} of {len(values)}"

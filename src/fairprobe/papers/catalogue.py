@@ -1,47 +1,52 @@
-"""The experiments by name, and running one: jobs, then the table, written as Markdown, CSV, HTML
-and JSON.
+"""The experiments by name, and running one: its jobs, then its table as Markdown, CSV, HTML and
+JSON.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from fairprobe import datasets
+from fairprobe.documents.experiment import Provenance
 from fairprobe.errors import SettingError, suggest
-from fairprobe.papers import iifr, iifr_figures
+from fairprobe.papers import (
+    iifr,
+    insidebias,
+    insidebias_faces,
+    neuronfair,
+    neuronfair_figures,
+    neuronfair_images,
+    neuronfair_repair,
+)
 from fairprobe.papers.base import Experiment, Plan
-from fairprobe.papers.insidebias import ColoredMNIST
-from fairprobe.papers.insidebias_faces import Faces
-from fairprobe.papers.jobs import JobProgress, OnJob, Outcome
-from fairprobe.papers.neuronfair_figures import Figure5, Figure6
-from fairprobe.papers.neuronfair_images import Table10, Table11
-from fairprobe.papers.neuronfair_phases import Table6
-from fairprobe.papers.neuronfair_repair import Table7, Table9
-from fairprobe.papers.neuronfair_searches import Table4, Table5, Table8
+from fairprobe.papers.jobs import OnJob, Outcome
 from fairprobe.papers.runner import run
 from fairprobe.papers.tables import write
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        *(
-            Table4(),
-            Table5(),
-            Table6(),
-            Table7(),
-            Table8(),
-            Table9(),
-            Table10(),
-            Table11(),
-            Figure5(),
-            Figure6(),
-        ),
-        *(iifr.Table4(), iifr.Table6(), iifr.Table7(), iifr.Table8()),
-        *(iifr_figures.Figure4(), iifr_figures.Figure5(), iifr_figures.Figure6()),
-        *(ColoredMNIST(), Faces()),
+        neuronfair.Table4(),
+        neuronfair.Table5(),
+        neuronfair.Table6(),
+        neuronfair_repair.Table7(),
+        neuronfair.Table8(),
+        neuronfair_repair.Table9(),
+        neuronfair_images.Table10(),
+        neuronfair_images.Table11(),
+        neuronfair_figures.Figure5(),
+        neuronfair_figures.Figure6(),
+        iifr.Table4(),
+        iifr.Table6(),
+        iifr.Table7(),
+        iifr.Table8(),
+        iifr.Figure4(),
+        iifr.Figure5(),
+        iifr.Figure6(),
+        insidebias.ColoredMNIST(),
+        insidebias_faces.FaceTables(),
     )
 }
 
@@ -66,10 +71,10 @@ def experiment(
     cluster: str | None = None,
     progress: OnJob | None = None,
 ) -> Finished:
-    """Runs an experiment and writes its table into the folder. A run that was ended goes on where
-    it stopped.
+    """Run an experiment and write its table into the folder. An interrupted run continues where it
+    stopped.
 
-    Experiments share their folder: a search that two tables need is done once.
+    Experiments may share a folder: a search that two tables need is done once.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
@@ -78,40 +83,27 @@ def experiment(
     chosen = EXPERIMENTS[name]
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
-    table = replace(chosen.table(plan, outcome), about=_about(plan, outcome))
-    paths = write(table.to_document(), Path(folder), name if scale == "full" else f"{name}-{scale}")
+    document = chosen.document(plan, outcome, provenance(plan, outcome))
+    paths = write(document, Path(folder), name if scale == "full" else f"{name}-{scale}")
     return Finished(paths, sum(len(stage) for stage in stages), outcome.failures)
 
 
-def told(at: JobProgress) -> str:
-    """Where a run is, in a few words."""
-    parts = [
-        f"{at.done} of {at.total} jobs",
-        f"{at.reused} from before" if at.reused else "",
-        f"{at.failed} failed" if at.failed else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _about(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+def provenance(plan: Plan, outcome: Outcome) -> Provenance:
     """How it was measured. Where the jobs ran on several machines, all are named."""
     records = outcome.records.values()
-    machines = {f"{one['machine']['cpu']}, {one['machine']['cores']} cores" for one in records}
-    versions = {name: version for one in records for name, version in one["versions"].items()}
-    accuracies = {
-        name.removeprefix("network-"): f"{result['accuracy']:.1%}"
-        for name, result in outcome.results.items()
-        if name.startswith("network-")
-    }
-    return {
-        "date": max((one["finished"] for one in records), default=datetime.now(UTC).isoformat())[
-            :10
-        ],
-        "machine": "; ".join(sorted(machines)),
-        "scale": plan.scale,
-        "repeats": plan.repeats,
-        "seed": plan.seed,
-        "seconds": round(sum(one["seconds"] for one in records)),
-        **({"accuracy on held-out rows": accuracies} if accuracies else {}),
-        "versions": versions,
-    }
+    machines = {f"{one.machine.cpu}, {one.machine.cores} cores" for one in records}
+    finished = max((one.finished for one in records), default=datetime.now(UTC).isoformat())
+    return Provenance(
+        date=finished[:10],
+        machine="; ".join(sorted(machines)),
+        scale=plan.scale,
+        repeats=plan.repeats,
+        seed=plan.seed,
+        seconds=round(sum(one.seconds for one in records)),
+        accuracy={
+            name.removeprefix("network-"): f"{result['accuracy']:.1%}"
+            for name, result in outcome.results.items()
+            if name.startswith("network-")
+        },
+        versions={name: version for one in records for name, version in one.versions.items()},
+    )

@@ -9,12 +9,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fairprobe.errors import SettingError
@@ -22,26 +20,26 @@ from fairprobe.papers.jobs import (
     DIED,
     ONE_THREAD,
     TRIES,
+    Inputs,
     Job,
-    Plain,
     Report,
     environment,
     perform,
 )
 
-PATIENCE = 5.0  # seconds for an address to answer
-LONGEST_JOIN = 30.0  # seconds for a cluster to let us in
+ANSWER_TIMEOUT = 5.0  # seconds for an address to answer
+JOIN_TIMEOUT = 30.0  # seconds for a cluster to accept us
 
 
 class ClusterWorkers:
     """The cluster at `address`, or a private one on this machine for "local". A connection that the
-    caller has is used and left open.
+    caller already has is used and left open.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._inputs: dict[str, Any] = {}  # where each result that others need lies in the cluster
-        self._ids: dict[Any, str] = {}  # the jobs handed over, by the promise of their report
+        self._inputs: dict[str, Any] = {}  # references to the results that other jobs need
+        self._ids: dict[Any, str] = {}  # submitted jobs, by the reference to their report
         self._is_ours = False
 
     def __enter__(self) -> Self:
@@ -50,12 +48,11 @@ class ClusterWorkers:
                 "Working on a cluster needs Ray, which is not installed. Install it: pip install"
                 ' "fairprobe[cluster]"'
             )
-        is_elsewhere = self._address != "local" and not (
-            "ray" in sys.modules and sys.modules["ray"].is_initialized()
-        )
-        if is_elsewhere:  # before Ray is imported: it looks at its environment only then
-            _knock(self._address)
-            _rehearse(self._address)
+        is_connected = "ray" in sys.modules and sys.modules["ray"].is_initialized()
+        if self._address != "local" and not is_connected:
+            # Before Ray is imported: it reads its environment only then.
+            _check_answer(self._address)
+            _try_to_join(self._address)
         self._ray: Any = import_module("ray")
         if not self._ray.is_initialized():
             self._connect()
@@ -70,9 +67,10 @@ class ClusterWorkers:
 
     def _connect(self) -> None:
         private: dict[str, Any] = {"include_dashboard": False} if self._address == "local" else {}
+        refused = (OSError, RuntimeError, ValueError, AssertionError, self._ray.exceptions.RayError)
         try:
-            # Its notice would not be seen, so nothing is sent. Workers of a private cluster count
-            # like any other process.
+            # No usage statistics: Ray's notice about them would not be seen. Workers of a private
+            # cluster get the priority of any other process.
             with environment({"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}):
                 self._ray.init(
                     address=self._address,
@@ -80,25 +78,14 @@ class ClusterWorkers:
                     logging_level=logging.ERROR,
                     **private,
                 )
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-            AssertionError,
-            self._ray.exceptions.RayError,
-        ) as error:
+        except refused as error:
             raise SettingError(_cannot_join(self._address, _first_line(error))) from error
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
-            for promise in self._ids:
+            for reference in self._ids:
                 with suppress(self._ray.exceptions.RayError):
-                    self._ray.cancel(promise, force=True)
+                    self._ray.cancel(reference, force=True)
         finally:
             self._ids.clear()
             self._inputs.clear()
@@ -106,9 +93,9 @@ class ClusterWorkers:
                 self._ray.shutdown()
 
     def has_room(self) -> bool:
-        return True  # the queue is the cluster's affair
+        return True  # the cluster has its own queue
 
-    def submit(self, job: Job, inputs: Mapping[str, Plain]) -> None:
+    def submit(self, job: Job, inputs: Inputs) -> None:
         for name in job.inputs:
             if name not in self._inputs:
                 self._inputs[name] = self._ray.put(inputs[name])
@@ -116,11 +103,11 @@ class ClusterWorkers:
 
     def wait(self, seconds: float) -> list[tuple[str, Report]]:
         ended, _ = self._ray.wait(list(self._ids), num_returns=1, timeout=seconds)
-        return [(self._ids.pop(promise), self._report(promise)) for promise in ended]
+        return [(self._ids.pop(reference), self._report(reference)) for reference in ended]
 
-    def _report(self, promise: Any) -> Report:
+    def _report(self, reference: Any) -> Report:
         try:
-            report: Report = self._ray.get(promise)
+            report: Report = self._ray.get(reference)
         except self._ray.exceptions.WorkerCrashedError:
             return DIED
         except self._ray.exceptions.RayError as error:
@@ -128,14 +115,16 @@ class ClusterWorkers:
         return report
 
 
-def _knock(address: str) -> None:
-    """Finds out quickly whether anybody is there; Ray itself would try for minutes."""
+def _check_answer(address: str) -> None:
+    """Find out quickly whether anything listens at the address; Ray itself would try for
+    minutes.
+    """
     place = address.removeprefix("ray://")
     if address == "auto" or "://" in place:
         return
     host, _, port = place.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_TIMEOUT).close()
     except (OSError, ValueError, OverflowError) as error:
         raise SettingError(
             f"No Ray cluster answers at '{address}' ({_first_line(error)}). Expected 'host:port' of"
@@ -144,15 +133,15 @@ def _knock(address: str) -> None:
         ) from error
 
 
-def _rehearse(address: str) -> None:
-    """Joins the cluster from another process first: when something else answers, or a cluster that
-    is gone is remembered, Ray tries for minutes, and nothing in this process could stop it. Where
-    nobody has said whether the cluster wants a token, both are tried.
+def _try_to_join(address: str) -> None:
+    """Join the cluster from another process first: when something else listens there, Ray tries
+    for minutes, and nothing in this process could stop it. Where RAY_AUTH_MODE is not set and a
+    token is present, try with and without it.
     """
     why = ""
     for mode in _token_modes():
         with environment(mode):
-            why = _attempt(address)
+            why = _join_error(address)
         if not why:
             os.environ.update(mode)
             return
@@ -160,29 +149,30 @@ def _rehearse(address: str) -> None:
 
 
 def _token_modes() -> list[dict[str, str]]:
-    """`ray start --head` makes a cluster that wants a token, and leaves the token where we can find
-    it on the same machine.
+    """`ray start --head` starts a cluster that requires a token, and stores the token in the home
+    folder.
     """
-    is_said = "RAY_AUTH_MODE" in os.environ
     has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (
         Path.home() / ".ray" / "auth_token"
     ).exists()
-    return [{"RAY_AUTH_MODE": "token"}, {}] if has_token and not is_said else [{}]
+    if has_token and "RAY_AUTH_MODE" not in os.environ:
+        return [{"RAY_AUTH_MODE": "token"}, {}]
+    return [{}]
 
 
-def _attempt(address: str) -> str:
-    """Why the cluster cannot be joined; nothing when it can."""
+def _join_error(address: str) -> str:
+    """Why the cluster cannot be joined; empty if it can."""
     code = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
     try:
         subprocess.run(  # noqa: S603
             [sys.executable, "-c", code, address],
             capture_output=True,
             text=True,
-            timeout=LONGEST_JOIN,
+            timeout=JOIN_TIMEOUT,
             check=True,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer in {LONGEST_JOIN:.0f} seconds"
+        return f"no answer in {JOIN_TIMEOUT:.0f} seconds"
     except subprocess.CalledProcessError as error:
         return str((error.stderr.strip().splitlines() or ["Ray ended"])[-1].rstrip("."))
     return ""

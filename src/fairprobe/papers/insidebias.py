@@ -1,76 +1,285 @@
-"""The InsideBias paper's experiment with coloured digits: its figure 3, and figure 4's curves for
-these networks.
+"""What the InsideBias paper's experiments share, and the one with colored digits: its figure 3, and
+figure 4's curves for these networks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import nan
+from statistics import fmean
+from typing import ClassVar, Generic, TypeVar
 
+import msgspec
+import numpy as np
+
+from fairprobe.datasets.mnist import COLOURS, coloured, fetched_digits, read_digits
+from fairprobe.documents import Count, Document, Settings, Share
+from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
+from fairprobe.interpret.excitement import Excitement, excitement
+from fairprobe.interpret.insidebias import InsideBias, compare
+from fairprobe.networks.vision import vgg
+from fairprobe.networks.vision_training import ON_IMAGES, labels_of, train_on_images
 from fairprobe.papers import paper
-from fairprobe.papers.base import Experiment, Plan, introduction
-from fairprobe.papers.jobs import Job, Outcome, Plain
-from fairprobe.papers.tables import Bars, Cell, Lines, Measure, Table
-from fairprobe.present.experiment_plots import Bar, Group, Series
-from fairprobe.statistics.repeats import Repeats
+from fairprobe.papers.base import Experiment, Plan
+from fairprobe.papers.jobs import Inputs, Job, Outcome, Plain
+from fairprobe.papers.tables import Cell
 
-WORK = "fairprobe.papers.insidebias_work:look"
-COLOURS = ("red", "green", "blue")
-DRAWN = ("red", "blue", "green")  # in figures, whose first three colours resemble these
 UNBIASED = "unbiased"
-QUICK = ((0, "red"), (3, "green"), (7, "blue"))
+FEWEST = 3  # networks of a kind at the paper's scale: one cannot show how often an alarm is false
 TAU = 0.8
-COUNTS = (5, 100)  # images of each colour in a small sample
-FEWEST_UNBIASED = (
-    3  # at the paper's scale: one network cannot tell how often there is a false alarm
+SEPARATED = Measure(
+    "separated",
+    "Λ is below that of an unbiased network",
+    "share",
+    "Over all pairs of a biased and an unbiased network.",
 )
-TITLES = {
-    "mnist": "Colored MNIST",
-    **{name: f"biased ({name})" for name in COLOURS},
-    UNBIASED: UNBIASED,
-}
 
 
-def _small(count: int) -> tuple[Measure, ...]:
-    return (
-        Measure(
-            f"below_{count}",
-            f"Λ below τ, {count} images a colour",
-            "share",
-            "How often the paper's rule raises an alarm: right for a biased network, false for an"
-            " unbiased one.",
-        ),
-        Measure(
-            f"biased_{count}",
-            f"Verdict “biased”, {count} images a colour",
-            "share",
-            "The same, if chance must seldom give as low a Λ (permutation null at the same group"
-            " sizes).",
-        ),
+class FoundLayer(msgspec.Struct, frozen=True):
+    """λ of each group in a layer."""
+
+    name: str
+    activation: dict[str, float]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the tables read of an `InsideBias`."""
+
+    ratio: float
+    low: float
+    high: float
+    by_chance: float
+    highest: str
+    decisive: str
+    layers: list[FoundLayer]
+    curves: dict[str, list[float]]
+
+
+class ExaminedNetwork(Document, frozen=True, kw_only=True):
+    """A network: where its images came from, how often it is right in each group, and the whole
+    comparison of the groups as plain data.
+    """
+
+    source: str
+    right: dict[str, Share]
+    found: Settings
+
+    @property
+    def inside(self) -> Found:
+        return msgspec.convert(self.found, Found)
+
+    @property
+    def activation(self) -> dict[str, float]:
+        """λ of each group in the layer that decides."""
+        found = self.inside
+        return next(layer for layer in found.layers if layer.name == found.decisive).activation
+
+
+Network = TypeVar("Network", bound=ExaminedNetwork)
+Networks = Mapping[str, Sequence[Network | None]]  # of each kind; None where the job failed
+
+
+class Examination(Experiment, Generic[Network]):
+    """Biased networks of several kinds, and unbiased ones beside them."""
+
+    citation = paper.INSIDEBIAS
+    result: type[Network]
+    sensitive: ClassVar[str]
+    of_biased: ClassVar[frozenset[str]] = frozenset({"highest", "separated"})
+
+    @abstractmethod
+    def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
+        """The networks of each row and kind."""
+
+    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
+        kinds = self.jobs(plan).values()
+        return [[job for jobs in kinds for some in jobs.values() for job in some]]
+
+    def networks(self, plan: Plan, outcome: Outcome) -> dict[str, Networks[Network]]:
+        """The results by row and kind."""
+        return {
+            row: {
+                kind: [
+                    outcome.read_one(job.id, self.result) if job.id in outcome.results else None
+                    for job in jobs
+                ]
+                for kind, jobs in kinds.items()
+            }
+            for row, kinds in self.jobs(plan).items()
+        }
+
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        networks = self.networks(plan, outcome)
+        return [
+            Cell(
+                row,
+                self.sensitive,
+                kind,
+                "",
+                measure.key,
+                values=self.values(measure.key, kind, networks[row]),
+                paper=self.printed(measure.key, row, kind),
+                failed=outcome.failure(jobs, "networks"),
+            )
+            for measure in self.measures
+            for row, kinds in self.jobs(plan).items()
+            for kind, jobs in kinds.items()
+            if kind != UNBIASED or measure.key not in self.of_biased
+        ]
+
+    def printed(self, measure: str, row: str, kind: str) -> float | None:
+        """The paper's number."""
+        del measure, row, kind
+        return None
+
+    def values(self, measure: str, kind: str, networks: Networks[Network]) -> tuple[float, ...]:
+        """One value for each network."""
+        others = [one.inside.ratio for one in networks[UNBIASED] if one is not None]
+        own = kind.removeprefix("biased_")
+        return tuple(
+            float(self.value(measure, own, one, others))
+            for one in networks[kind]
+            if one is not None
+        )
+
+    def value(self, measure: str, own: str, network: Network, unbiased: Sequence[float]) -> float:
+        """The measure of one network, given Λ of the unbiased ones."""
+        found = network.inside
+        if measure == "highest":
+            return found.highest == own
+        if measure == "separated":
+            return fmean(found.ratio < other for other in unbiased) if unbiased else nan
+        if measure.startswith("lambda_"):
+            return network.activation[measure.removeprefix("lambda_")]
+        number: float = getattr(found, measure)
+        return number
+
+
+def curves(
+    title: str,
+    networks: Sequence[ExaminedNetwork],
+    names: Mapping[str, str],
+    x_title: str = "layer",
+    groups: str = "group",
+) -> Lines:
+    """Figure 4: the normalized λ' of each group over the layers."""
+    found = [one.inside.curves for one in networks]
+    layers = range(len(next(iter(found[0].values()))))
+    series = [
+        Series(
+            title,
+            [float(at + 1) for at in layers],
+            [fmean(one[name][at] for one in found) for at in layers],
+        )
+        for name, title in names.items()
+    ]
+    caption = f"Each {groups}'s λ over its greatest; means over the networks."
+    return Lines(title, series, x_title, "λ', normalised", caption=caption)
+
+
+def small_samples(excited: Excitement, count: int, settings: Plain) -> list[InsideBias]:
+    """Compare the groups on small samples of images, drawn several times."""
+    rng = np.random.default_rng([settings["seed"], count])
+    return [
+        compare(
+            excited.sample(count, rng),
+            tau=settings["tau"],
+            resamples=settings["resamples"],
+            seed=draw,
+        )
+        for draw in range(settings["draws"])
+    ]
+
+
+# -- colored digits: the work ----------------------------------------------------------------------
+
+# added to the seed, so that the test images' colors are drawn apart from the training's
+TEST_SEED = 20_000
+
+
+class Samples(Document, frozen=True, kw_only=True):
+    """How often small samples had Λ below τ, and each verdict; and their mean Λ."""
+
+    below_tau: Share
+    biased: Share
+    unbiased: Share
+    ratio: float
+
+
+class DigitNetwork(ExaminedNetwork, frozen=True, kw_only=True):
+    """A network that knows digits. `right` has all colors together, too."""
+
+    learnt: Count
+    tested: Count
+    ratio: float
+    highest: str
+    samples: dict[str, Samples]
+
+
+_read = lru_cache(maxsize=1)(read_digits)
+
+
+def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
+    """Train Network 1 with the bias that the settings name, or none, and compare the colors on
+    test images in equal shares.
+    """
+    del inputs
+    source, seed = fetched_digits(), settings["seed"]
+    learnt, test = _read(source).split()
+    rng = np.random.default_rng(seed)
+    drawn = learnt.take(
+        rng.choice(len(learnt), min(settings["images"], len(learnt)), replace=False)
+    )
+    lessons = coloured(drawn, seed=seed, digit=settings["digit"], colour=settings["colour"])
+    asked = coloured(test, seed=seed + TEST_SEED)
+    network = vgg((3, 28, 28), 10, seed=seed)
+    train_on_images(
+        network,
+        lessons.images,
+        lessons.labels,
+        seed=seed,
+        training=replace(ON_IMAGES, epochs=settings["epochs"]),
+    )
+    right = labels_of(network, asked.images) == asked.labels
+    excited = excitement(network, asked.groups())
+    found = compare(excited, tau=settings["tau"], seed=seed)
+    return DigitNetwork(
+        source=source.name,
+        learnt=len(drawn),
+        tested=len(test),
+        right={
+            "all": float(right.mean()),
+            **{name: float(right[asked.colours == at].mean()) for at, name in enumerate(COLOURS)},
+        },
+        ratio=found.ratio,
+        highest=found.highest,
+        found=found.to_dict(),
+        samples={str(count): _samples(excited, count, settings) for count in settings["counts"]},
     )
 
 
-MEASURES = (
-    Measure(
-        "ratio",
-        "Activation Ratio Λ",
-        "number",
-        "Of the last convolutional layer; 1 where all colours excite it alike.",
-    ),
-    *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLOURS),
-    Measure("highest", "The trained-in colour has the highest λ", "share"),
-    Measure(
-        "separated",
-        "Λ is below that of an unbiased network",
-        "share",
-        "Over all pairs of a biased and an unbiased network.",
-    ),
-    Measure("accuracy", "Accuracy on digits of all colours alike", "share"),
-    *(measure for count in COUNTS for measure in _small(count)),
-)
+def _samples(excited: Excitement, count: int, settings: Plain) -> Samples:
+    found = small_samples(excited, count, settings)
+    return Samples(
+        below_tau=fmean(one.is_below for one in found),
+        biased=fmean(one.verdict == "biased" for one in found),
+        unbiased=fmean(one.verdict == "unbiased" for one in found),
+        ratio=float(np.mean([one.ratio for one in found])),
+    )
 
 
-class ColoredMNIST(Experiment):
-    """Does a colour that was tied to a digit excite the network more?"""
+# -- colored digits: the figures -------------------------------------------------------------------
+
+DRAWN = {name: name for name in ("red", "blue", "green")}  # like the first colors of our figures
+QUICK = ((0, "red"), (3, "green"), (7, "blue"))
+COUNTS = (5, 100)  # images of each color in a small sample
+
+
+class ColoredMNIST(Examination[DigitNetwork]):
+    """Does a color that was tied to a digit excite the network more?"""
 
     name = "insidebias-mnist"
     title = "InsideBias, Figure 3: coloured digits"
@@ -80,161 +289,126 @@ class ColoredMNIST(Experiment):
         " least, beside them. 10,000 images, 3 epochs; the test digits have all colours alike."
     )
     quick = "three biased networks and one unbiased, 4,000 images, 2 epochs."
-
-    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        return [[job for jobs in self._jobs(plan).values() for job in jobs]]
-
-    def _jobs(self, plan: Plan) -> dict[str, list[Job]]:
-        """The networks of each kind."""
-        pairs = (
-            [(digit, colour) for colour in COLOURS for digit in range(10)]
-            if plan.is_full
-            else list(QUICK)
-        )
-        jobs = {
-            colour: [
-                _job(plan, at, digit, own) for at, (digit, own) in enumerate(pairs) if own == colour
-            ]
-            for colour in COLOURS
-        }
-        count = max(FEWEST_UNBIASED, plan.repeats) if plan.is_full else 1
-        return {**jobs, UNBIASED: [_job(plan, len(pairs) + at, None, None) for at in range(count)]}
-
-    def table(self, plan: Plan, outcome: Outcome) -> Table:
-        jobs = self._jobs(plan)
-        results = {
-            kind: [outcome.results[job.id] for job in own if job.id in outcome.results]
-            for kind, own in jobs.items()
-        }
-        failed = {
-            kind: [outcome.failures[job.id] for job in own if job.id in outcome.failures]
-            for kind, own in jobs.items()
-        }
-        cells = [
-            Cell(
-                "mnist",
-                "colour",
-                kind,
-                "",
-                measure.key,
-                values=_values(measure.key, kind, results),
-                failed=(
-                    f"failed: {len(failed[kind])} of {len(jobs[kind])} networks, {failed[kind][0]}"
-                    if failed[kind]
-                    else ""
+    titles: ClassVar[Mapping[str, str]] = {
+        "mnist": "Colored MNIST",
+        **{name: f"biased ({name})" for name in COLOURS},
+        UNBIASED: UNBIASED,
+    }
+    result = DigitNetwork
+    sensitive = "colour"
+    measures = (
+        Measure(
+            "ratio",
+            "Activation Ratio Λ",
+            "number",
+            "Of the last convolutional layer; 1 where all colours excite it alike.",
+        ),
+        *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLOURS),
+        Measure("highest", "The trained-in colour has the highest λ", "share"),
+        SEPARATED,
+        Measure("accuracy", "Accuracy on digits of all colours alike", "share"),
+        *(
+            measure
+            for count in COUNTS
+            for measure in (
+                Measure(
+                    f"below_{count}",
+                    f"Λ below τ, {count} images a colour",
+                    "share",
+                    "How often the paper's rule raises an alarm: right for a biased network, false"
+                    " for an unbiased one.",
+                ),
+                Measure(
+                    f"biased_{count}",
+                    f"Verdict “biased”, {count} images a colour",
+                    "share",
+                    "The same, if chance must seldom give as low a Λ (permutation null at the same"
+                    " group sizes).",
                 ),
             )
-            for measure in MEASURES
-            for kind in jobs
-            if kind != UNBIASED or measure.key not in ("highest", "separated")
-        ]
-        sources = sorted({one["source"] for own in results.values() for one in own})
-        return Table(
-            title=self.title,
-            intro=introduction(self, plan),
-            measures=MEASURES,
-            cells=cells,
-            figures=[
-                _figure3(results),
-                *(_figure4(kind, own) for kind, own in results.items() if own),
-            ],
-            notes=(
-                (
-                    "The paper's figure 3 prints no numbers that could stand beside ours. Each of"
-                    " our numbers is a mean over networks with their own first weights, digits and"
-                    " colours."
-                ),
-                f"Small samples: 20 of each size from the test digits of each network; τ = {TAU}.",
-                "The paper trains on 60,000 images and does not say for how long.",
-                *(f"Digits from {source}." for source in sources),
-            ),
-            citation=paper.INSIDEBIAS,
-            titles=TITLES,
-        )
-
-
-def _job(plan: Plan, number: int, digit: int | None, colour: str | None) -> Job:
-    size = {"images": 10_000, "epochs": 3} if plan.is_full else {"images": 4_000, "epochs": 2}
-    name = f"{colour}-{digit}" if colour else f"{UNBIASED}-{number}"
-    return Job(
-        id=f"insidebias-mnist-{plan.scale}-{name}",
-        work=WORK,
-        settings={
-            "seed": plan.seed + number,
-            "digit": digit,
-            "colour": colour,
-            "tau": TAU,
-            "counts": list(COUNTS),
-            "draws": 20,
-            "resamples": 500,
-            **size,
-        },
-    )
-
-
-def _values(measure: str, kind: str, results: dict[str, list[Plain]]) -> tuple[float, ...]:
-    """One value a network."""
-    others = [one["ratio"] for one in results[UNBIASED]]
-    what, _, which = measure.partition("_")
-    read: dict[str, Callable[[Plain], float]] = {
-        "ratio": lambda one: one["ratio"],
-        "lambda": lambda one: _decisive(one)["activation"][which],
-        "highest": lambda one: float(one["highest"] == kind),
-        "separated": lambda one: (
-            sum(one["ratio"] < other for other in others) / len(others) if others else float("nan")
         ),
-        "accuracy": lambda one: one["right"]["all"],
-        "below": lambda one: one["samples"][which]["below_tau"],
-        "biased": lambda one: one["samples"][which]["biased"],
-    }
-    return tuple(float(read[what](one)) for one in results[kind])
-
-
-def _decisive(result: Plain) -> Plain:
-    found = result["found"]
-    layer: Plain = next(layer for layer in found["layers"] if layer["name"] == found["decisive"])
-    return layer
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return Repeats(tuple(values)).mean if values else None
-
-
-def _figure3(results: dict[str, list[Plain]]) -> Bars:
-    """λ of each colour in the networks of each kind."""
-    groups = [
-        Group(
-            TITLES[kind],
-            [
-                Bar(name, _mean([_decisive(one)["activation"][name] for one in own]))
-                for name in DRAWN
-            ],
-        )
-        for kind, own in results.items()
-    ]
-    return Bars(
-        "Figure 3: λ in the last convolutional layer",
-        groups,
-        "λ",
-        caption="Means over the networks of a kind.",
+    )
+    remarks = (
+        "The paper's figure 3 prints no numbers that could stand beside ours. Each of our numbers"
+        " is a mean over networks with their own first weights, digits and colours.",
+        f"Small samples: 20 of each size from the test digits of each network; τ = {TAU}.",
+        "The paper trains on 60,000 images and does not say for how long.",
     )
 
+    def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
+        every = [(digit, colour) for colour in COLOURS for digit in range(10)]
+        biases: list[tuple[int | None, str]] = [*(every if plan.is_full else QUICK)]
+        count = max(FEWEST, plan.repeats) if plan.is_full else 1
+        biases += [(None, UNBIASED)] * count
+        size = {"images": 10_000, "epochs": 3} if plan.is_full else {"images": 4_000, "epochs": 2}
+        jobs: dict[str, list[Job]] = {}
+        for number, (digit, kind) in enumerate(biases):
+            name = f"{kind}-{number if digit is None else digit}"
+            job = Job(
+                id=f"insidebias-mnist-{plan.scale}-{name}",
+                work=f"{__name__}:look",
+                settings={
+                    "seed": plan.seed + number,
+                    "digit": digit,
+                    "colour": None if digit is None else kind,
+                    "tau": TAU,
+                    "counts": list(COUNTS),
+                    "draws": 20,
+                    "resamples": 500,
+                    **size,
+                },
+            )
+            jobs.setdefault(kind, []).append(job)
+        return {"mnist": jobs}
 
-def _figure4(kind: str, results: list[Plain]) -> Lines:
-    """The normalised λ' of each colour over the layers."""
-    layers = range(len(results[0]["found"]["layers"]))
-    series = [
-        Series(
-            name,
-            [float(at + 1) for at in layers],
-            [_mean([one["found"]["curves"][name][at] for one in results]) for at in layers],
-        )
-        for name in DRAWN
-    ]
-    return Lines(
-        f"Figure 4, coloured digits: networks {TITLES[kind]}",
-        series,
-        "layer (1 to 8: convolutions, 9: dense)",
-        "λ', normalised",
-        caption="Each colour's λ over its greatest; means over the networks.",
-    )
+    def value(
+        self, measure: str, own: str, network: DigitNetwork, unbiased: Sequence[float]
+    ) -> float:
+        what, _, count = measure.partition("_")
+        if what == "accuracy":
+            return network.right["all"]
+        if what == "below":
+            return network.samples[count].below_tau
+        if what == "biased":
+            return network.samples[count].biased
+        return super().value(measure, own, network, unbiased)
+
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+        """λ of each color in the networks of each kind, and over their layers."""
+        done = {
+            kind: [one for one in networks if one is not None]
+            for kind, networks in self.networks(plan, outcome)["mnist"].items()
+        }
+
+        def bar(name: str, networks: Sequence[DigitNetwork]) -> Bar:
+            values = [one.activation[name] for one in networks]
+            return Bar(name, fmean(values) if values else None)
+
+        groups = [
+            BarGroup(self.titles[kind], [bar(name, networks) for name in DRAWN])
+            for kind, networks in done.items()
+        ]
+        return [
+            Bars(
+                "Figure 3: λ in the last convolutional layer",
+                groups,
+                "λ",
+                caption="Means over the networks of a kind.",
+            ),
+            *(
+                curves(
+                    f"Figure 4, coloured digits: networks {self.titles[kind]}",
+                    networks,
+                    DRAWN,
+                    "layer (1 to 8: convolutions, 9: dense)",
+                    "colour",
+                )
+                for kind, networks in done.items()
+                if networks
+            ),
+        ]
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        networks = self.networks(plan, outcome)["mnist"].values()
+        sources = {one.source for some in networks for one in some if one is not None}
+        return (*self.remarks, *(f"Digits from {source}." for source in sorted(sources)))

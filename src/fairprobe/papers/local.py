@@ -1,7 +1,7 @@
 """Jobs in processes on this machine.
 
-Each worker is a pool of one process. So a process that dies takes one job with it and no other, it
-is clear which, and a new pool takes its place.
+Each worker is a pool of one process. A process that dies takes exactly one job with it, it is clear
+which, and a new pool replaces it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_end
 from threading import Thread
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from fairprobe.papers.jobs import (
     DIED,
     ONE_THREAD,
     TRIES,
+    Inputs,
     Job,
     Plain,
     Report,
@@ -45,8 +45,8 @@ class LocalWorkers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._context = multiprocessing.get_context("spawn")  # a forked torch may hang
-        # Workers hold one end of the leash and end when the other is closed: by us, or by the
-        # system when we are gone.
+        # Workers hold one end of a pipe and exit when the other is closed: by us, or by the system
+        # when we are gone.
         self._leash, self._hand = self._context.Pipe(duplex=False)
         self._pools: list[ProcessPoolExecutor] = []
         self._idle: list[ProcessPoolExecutor] = []
@@ -56,26 +56,19 @@ class LocalWorkers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self._hand.close()
-        with ThreadPoolExecutor(
-            self._count
-        ) as side_by_side:  # a process with torch in it takes half a second to end
+        with ThreadPoolExecutor(self._count) as threads:  # a process with torch exits slowly
             for pool in self._pools:
-                side_by_side.submit(pool.shutdown, cancel_futures=True)
+                threads.submit(pool.shutdown, cancel_futures=True)
         self._hand.close()
         self._leash.close()
 
     def has_room(self) -> bool:
         return len(self._tasks) < self._count
 
-    def submit(self, job: Job, inputs: Mapping[str, Plain]) -> None:
+    def submit(self, job: Job, inputs: Inputs) -> None:
         self._start(job, [inputs[name] for name in job.inputs])
 
     def wait(self, seconds: float) -> list[tuple[str, Report]]:
@@ -101,7 +94,7 @@ class LocalWorkers:
             try:
                 with _starting_a_process():
                     future = pool.submit(perform, job, *inputs)
-            except BrokenProcessPool:  # it died while it had nothing to do
+            except BrokenProcessPool:  # it died while it was idle
                 self._discard(pool)
             else:
                 self._tasks[future] = _Task(job, inputs, pool)
@@ -109,7 +102,7 @@ class LocalWorkers:
 
     def _new_pool(self) -> ProcessPoolExecutor:
         pool = ProcessPoolExecutor(
-            1, mp_context=self._context, initializer=_on_the_leash, initargs=(self._leash,)
+            1, mp_context=self._context, initializer=_follow_driver, initargs=(self._leash,)
         )
         self._pools.append(pool)
         return pool
@@ -121,17 +114,14 @@ class LocalWorkers:
 
 @contextmanager
 def _starting_a_process() -> Iterator[None]:
-    """What a process started here inherits: one thread, before its first import, and deaf ears for
-    Ctrl-C, before its first line.
+    """Let a new process inherit one thread, before its first import, and a blocked Ctrl-C, before
+    its first line.
 
-    A pool must be made outside: the first one starts the resource tracker of multiprocessing, which
-    would open the ears again.
+    A pool must be created outside: the first one starts multiprocessing's resource tracker, which
+    would unblock the signal again.
     """
-    before = (
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        if hasattr(signal, "pthread_sigmask")
-        else None
-    )
+    can_block = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else None
     try:
         with environment(ONE_THREAD):
             yield
@@ -140,10 +130,8 @@ def _starting_a_process() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _on_the_leash(leash: Connection[Any, Any]) -> None:
-    """The first thing a worker does: it leaves Ctrl-C to the driver, and lives no longer than the
-    driver wants or lives.
-    """
+def _follow_driver(leash: Connection[Any, Any]) -> None:
+    """In a new worker: leave Ctrl-C to the driver, and exit when the driver says so or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     driver = multiprocessing.parent_process()
     ends: list[Connection[Any, Any] | int] = [leash] if driver is None else [leash, driver.sentinel]

@@ -1,5 +1,5 @@
 """NeuronFair's tables 10 and 11: a face detector is searched for image IDIs and retrained with
-them, each figure beside its controls.
+them, each number beside its controls.
 
 The paper's faces and detectors are not ours, so its numbers stand in rows of their own: CelebA and
 LFW against ImageNet, with VGG16 and ResNet50. Both tables are made of the same jobs.
@@ -8,14 +8,25 @@ LFW against ImageNet, with VGG16 and ResNet50. Both tables are made of the same 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from math import nan
+from typing import Any, ClassVar
 
+import numpy as np
+
+from fairprobe.arrays import Ints
+from fairprobe.datasets.cache import FACES_AND_OTHERS, placed
+from fairprobe.datasets.image_sets import open_images
+from fairprobe.documents import Document
+from fairprobe.documents.experiment import Measure
+from fairprobe.errors import DataError
+from fairprobe.images import ImageAudit, audit
+from fairprobe.images.measure import people
+from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from fairprobe.papers import paper
-from fairprobe.papers.base import Experiment, Plan, introduction
-from fairprobe.papers.jobs import Job, Outcome, Plain
-from fairprobe.papers.tables import Cell, Measure, Table
+from fairprobe.papers.base import Experiment, Plan
+from fairprobe.papers.jobs import Inputs, Job, Outcome, Plain
+from fairprobe.papers.tables import Cell
 
-WORK = "fairprobe.papers.neuronfair_images_work:look"
 OURS = "faces"
 SENSITIVE = ("gender", "race")
 METHODS = ("adf", "eidig", "neuronfair")
@@ -23,20 +34,6 @@ RANDOM = "random"
 SIGNS, SHUFFLED = "random_signs", "shuffled_labels"
 BEFORE, CONTROL = "before", "without_idis"
 NOT_OURS = "not run: other data and another detector"
-TITLES = {
-    OURS: "FairFace and CIFAR-10",
-    "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
-    "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
-    RANDOM: "random direction (control)",
-    SIGNS: "Δ with random signs (control)",
-    SHUFFLED: "Δ of shuffled labels (control)",
-    BEFORE: "before",
-    CONTROL: "without IDIs (control)",
-    "head": "head on the detector's trunk",
-    "independent": "independent network (control)",
-    "detector": "detector",
-    "change": "Δ_sens",
-}
 DIFFERENCE = (
     "The data are not the paper's. Ours are 1,400 faces of FairFace and 1,400 pictures of CIFAR-10"
     " at 32 × 32 pixels, and a detector of six convolutions; the paper has 60,000 faces of CelebA"
@@ -44,25 +41,132 @@ DIFFERENCE = (
     " number can be compared with the paper's one by one, only what each method gives beside the"
     " others."
 )
-BOUNDARY = (
-    "An image IDI is mostly a picture near the decision boundary. So read each figure beside its"
-    " controls: a Δ of a head that learnt shuffled labels knows nothing of the attribute, and an"
-    " independent network says in how many pairs anybody else sees it change."
-)
-GSR = (
-    "The share of faces that become an IDI, of those that are none from the start: each face gives"
-    " one picture."
-)
 
 Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
+Numbers = dict[str, float | None]
 
 
-class _Images(Experiment):
+# -- the work --------------------------------------------------------------------------------------
+
+
+class DetectorResult(Document, frozen=True, kw_only=True):
+    """All numbers of both tables for one attribute and one seed, by measure, method and variant."""
+
+    source: str
+    messages: list[str]
+    verdict: str
+    numbers: dict[str, dict[str, dict[str, float | None]]]
+
+
+def look(settings: Plain, inputs: Inputs) -> DetectorResult:
+    """Audit a face detector with all controls, and retrain it with each method's IDIs."""
+    del inputs
+    source = placed(FACES_AND_OTHERS)
+    audited = audit(
+        open_images(source, limit=settings["limit"]),
+        None,
+        settings["sensitive"],
+        faces=settings["faces"],
+        seed=settings["seed"],
+        repair=False,
+    )
+    if len(audited.seeds) == 0:
+        raise DataError(
+            f"Δ_sens flipped the {settings['sensitive']} of no face, so there is nothing to search"
+            " from. Choose another seed or more faces."
+        )
+    body = audited.to_dict()
+    result = DetectorResult(
+        source=source.name, messages=body["messages"], verdict=body["verdict"], numbers={}
+    )
+
+    def add(method: str, values: Numbers, variant: str = "") -> None:
+        for key, value in values.items():
+            result.numbers.setdefault(key, {}).setdefault(method, {})[variant] = value
+
+    add("detector", {"accuracy": body["detector"]["accuracy"]["estimate"]})
+    for name in ("head", "independent"):
+        add(name, {"balanced": body["attribute"][name]["balanced_accuracy"]})
+    for variant, change in ({"": body["change"]} | body["change"]["controls"]).items():
+        add("change", {"flips": change["flips"]["estimate"]}, variant)
+    for method in body["generation"]:
+        add(method["method"], {"milliseconds": method["ms_an_image"]})
+        for variant, found in ({"": method} | method["controls"]).items():
+            add(method["method"], _generated(found, method["seeds"]), variant)
+    for name, state in retrained(audited).items():
+        add(name, state)
+    return result
+
+
+def retrained(audited: ImageAudit) -> dict[str, Numbers]:
+    """The detector as it was, after further training with the clean pictures of all seeds, and
+    with each method's IDIs in their place.
+
+    The measures that end in `_kept` are relative to the clean ones.
+    """
+    data, seeds, how = audited.data, audited.seeds, audited.settings
+    known = people(data) & (data.attributes[audited.sensitive].codes >= 0)
+    held_out = np.flatnonzero(known & data.held_out)
+    some = np.random.default_rng(audited.seed).permutation(held_out)[: how.faces]
+    task = Task(
+        data,
+        audited.sensitive,
+        np.flatnonzero(known & ~data.held_out),
+        np.sort(some),
+        how.change,
+        how.search("neuronfair"),
+        how.by,
+        audited.seed,
+    )
+    before = measure(audited.detector, task)
+    states = {BEFORE: _state(before)}
+    images, change = data.images[seeds], audited.change_of_seeds()
+    more: dict[str, tuple[Any, Ints]] = {
+        CONTROL: (np.concatenate([images, images]), np.tile(seeds, 2))
+    }
+    for method in METHODS:
+        found = audited.findings[method]
+        more[method] = (idi_pictures(images, change, found), np.tile(seeds[found.rows], 2))
+    for name, (pictures, rows) in more.items():
+        new = fine_tuned(audited.detector, data, pictures, data.y[rows], seed=audited.seed)
+        states[name] = _state(measure(new, task, before=before))
+    for method in METHODS:
+        for key in ("auc", "differing", "attack"):
+            ours, clean = states[method][key], states[CONTROL][key]
+            states[method][f"{key}_kept"] = ours / clean if ours is not None and clean else None
+    return states
+
+
+def _generated(found: Plain, seeds: int) -> Numbers:
+    seen = found["seen_by_independent"]
+    return {
+        "gsr": found["gsr"],
+        "idis": found["idis"],
+        "at_seed": found["at_seed"] / seeds if seeds else None,
+        "l2": found["l2"]["mean"] if found["l2"] else None,
+        "seen": seen["estimate"] if seen else None,
+    }
+
+
+def _state(state: State) -> Numbers:
+    differing, faces = state.differing, state.differing_faces
+    return {
+        "auc": state.auc,
+        "auc_noise": state.auc_random_signs,
+        "detection_rate": state.detection_rate.estimate,
+        "accuracy": state.accuracy.estimate,
+        "differing": differing.estimate if differing.samples else None,
+        "differing_faces": faces.estimate if faces.samples else None,
+        "attack": float(state.l2.mean()) if len(state.l2) else None,
+    }
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+class Images(Experiment):
     """What both tables share."""
 
-    measures: ClassVar[tuple[Measure, ...]]
-    places: ClassVar[Places]
-    notes: ClassVar[tuple[str, ...]]
     about = (
         "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
         " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces for 20 steps of L2"
@@ -70,28 +174,44 @@ class _Images(Experiment):
         " fresh Δ_sens on held-out faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
+    rows = "variant"
+    titles: ClassVar[Mapping[str, str]] = {
+        OURS: "FairFace and CIFAR-10",
+        "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
+        "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
+        RANDOM: "random direction (control)",
+        SIGNS: "Δ with random signs (control)",
+        SHUFFLED: "Δ of shuffled labels (control)",
+        BEFORE: "before",
+        CONTROL: "without IDIs (control)",
+        "head": "head on the detector's trunk",
+        "independent": "independent network (control)",
+        "detector": "detector",
+        "change": "Δ_sens",
+    }
+    places: ClassVar[Places]
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         return [[job for jobs in _jobs(plan).values() for job in jobs]]
 
-    def table(self, plan: Plan, outcome: Outcome) -> Table:
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         ours = [
             Cell(
                 OURS,
                 sensitive,
                 method,
                 variant,
-                measure.key,
+                one.key,
                 values=tuple(
-                    _value(outcome.results[job.id], measure.key, method, variant)
-                    for job in jobs
-                    if job.id in outcome.results
+                    nan if value is None else float(value)
+                    for result in outcome.read(jobs, DetectorResult)
+                    for value in [result.numbers[one.key][method][variant]]
                 ),
-                failed=_failed(jobs, outcome),
+                failed=outcome.failure(jobs),
             )
-            for measure in self.measures
+            for one in self.measures
             for sensitive, jobs in _jobs(plan).items()
-            for method, variant in self.places[measure.key]
+            for method, variant in self.places[one.key]
         ]
         theirs = [
             Cell(
@@ -105,27 +225,45 @@ class _Images(Experiment):
             )
             for one in paper.figures(self.name.removeprefix("neuronfair-"))
         ]
-        said = dict.fromkeys(
-            sentence for result in outcome.results.values() for sentence in result["messages"]
-        )
-        return Table(
-            title=self.title,
-            intro=introduction(self, plan),
-            measures=self.measures,
-            cells=[*ours, *theirs],
-            notes=(DIFFERENCE, *self.notes, *said),
-            titles=TITLES,
-            rows="variant",
-        )
+        return ours + theirs
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        jobs = [job for some in _jobs(plan).values() for job in some]
+        results = outcome.read(jobs, DetectorResult)
+        messages = dict.fromkeys(message for one in results for message in one.messages)
+        return (DIFFERENCE, *self.remarks, *messages)
 
 
-class Table10(_Images):
+def _jobs(plan: Plan) -> dict[str, list[Job]]:
+    """The repeats for each attribute."""
+    attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
+    size = {"limit": None, "faces": 250} if plan.is_full else {"limit": 1_000, "faces": 60}
+    return {
+        sensitive: [
+            Job(
+                id=f"images-{plan.scale}-{sensitive}-{number}",
+                work=f"{__name__}:look",
+                settings={"sensitive": sensitive, "seed": plan.seed + number, **size},
+            )
+            for number in range(repeats)
+        ]
+        for sensitive in attributes
+    }
+
+
+class Table10(Images):
     """Which method makes more image IDIs?"""
 
     name = "neuronfair-table10"
     title = "NeuronFair, Table 10: image IDIs of the global phase"
     measures = (
-        Measure("gsr", "GSR", "share", GSR),
+        Measure(
+            "gsr",
+            "GSR",
+            "share",
+            "The share of faces that become an IDI, of those that are none from the start: each"
+            " face gives one picture.",
+        ),
         Measure("idis", "IDIs", "count", "Those from the start among them."),
         Measure(
             "at_seed", "IDIs before any step", "share", "Faces where Δ alone changes the verdict."
@@ -160,21 +298,21 @@ class Table10(_Images):
         "balanced": (("head", ""), ("independent", "")),
         "flips": (("change", ""), ("change", SIGNS)),
     }
-    notes = (
-        BOUNDARY,
-        (
-            "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and"
-            " does not say how many pictures one face gives."
-        ),
+    remarks = (
+        "An image IDI is mostly a picture near the decision boundary. So read each figure beside"
+        " its controls: a Δ of a head that learnt shuffled labels knows nothing of the attribute,"
+        " and an independent network says in how many pairs anybody else sees it change.",
+        "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and does"
+        " not say how many pictures one face gives.",
     )
 
 
-class Table11(_Images):
+class Table11(Images):
     """Which method's IDIs make a detector fairer, and is it they that do?"""
 
     name = "neuronfair-table11"
     title = "NeuronFair, Table 11: face detectors retrained with image IDIs"
-    measures = (
+    of_all = (
         Measure(
             "auc",
             "AUC",
@@ -203,6 +341,8 @@ class Table11(_Images):
             "Held-out faces as they are, whose verdict a fresh Δ_sens changes.",
         ),
         Measure("attack", "L2 that a new NeuronFair attack needs", "number", "Higher is better."),
+    )
+    of_repaired = (
         Measure(
             "auc_kept",
             "AUC, over that without IDIs",
@@ -219,54 +359,12 @@ class Table11(_Images):
             "Above 1 is what the IDIs themselves improve.",
         ),
     )
+    measures = (*of_all, *of_repaired)
     places: ClassVar[Places] = {
-        **dict.fromkeys(
-            (
-                "auc",
-                "auc_noise",
-                "detection_rate",
-                "accuracy",
-                "differing",
-                "differing_faces",
-                "attack",
-            ),
-            tuple((name, "") for name in (BEFORE, CONTROL, *METHODS)),
-        ),
-        **dict.fromkeys(
-            ("auc_kept", "differing_kept", "attack_kept"), tuple((name, "") for name in METHODS)
-        ),
+        **{one.key: [(name, "") for name in (BEFORE, CONTROL, *METHODS)] for one in of_all},
+        **{one.key: [(name, "") for name in METHODS] for one in of_repaired},
     }
-    notes = (
-        (
-            "An old Δ_sens does not transfer to a new network, so any training would seem to help"
-            " with it: each network here gets its own. The paper does not say which one it used."
-        ),
+    remarks = (
+        "An old Δ_sens does not transfer to a new network, so any training would seem to help with"
+        " it: each network here gets its own. The paper does not say which one it used.",
     )
-
-
-def _jobs(plan: Plan) -> dict[str, list[Job]]:
-    """The repeats for each attribute."""
-    attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
-    size = {"limit": None, "faces": 250} if plan.is_full else {"limit": 1_000, "faces": 60}
-    return {
-        sensitive: [
-            Job(
-                id=f"images-{plan.scale}-{sensitive}-{number}",
-                work=WORK,
-                settings={"sensitive": sensitive, "seed": plan.seed + number, **size},
-            )
-            for number in range(repeats)
-        ]
-        for sensitive in attributes
-    }
-
-
-def _value(result: Plain, measure: str, method: str, variant: str) -> float:
-    """NaN where it is not defined, as the length of no steps."""
-    value = result["numbers"][measure][method][variant]
-    return float("nan") if value is None else float(value)
-
-
-def _failed(jobs: Sequence[Job], outcome: Outcome) -> str:
-    failures = [outcome.failures[job.id] for job in jobs if job.id in outcome.failures]
-    return f"failed: {len(failures)} of {len(jobs)} repeats, {failures[0]}" if failures else ""

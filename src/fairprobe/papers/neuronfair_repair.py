@@ -1,5 +1,5 @@
 """NeuronFair's tables of repair: 7 (DM-RS before and after retraining with IDIs) and 9 (whether AUC
-follows DM-RS). One set of jobs.
+follows DM-RS). Both show the same jobs: a network is trained again and measured.
 """
 
 from __future__ import annotations
@@ -7,49 +7,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
-from typing import Any
+from typing import ClassVar
 
+import msgspec
+
+from fairprobe.documents import Count, Document, Share
+from fairprobe.documents.experiment import Measure
+from fairprobe.interpret import neuron_bias
+from fairprobe.metrics import accuracy, dm_rs, individual_fairness
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.networks import Examples, is_constant
 from fairprobe.papers import paper
-from fairprobe.papers.base import (
+from fairprobe.papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
+from fairprobe.papers.jobs import Inputs, Job, Outcome, Plain
+from fairprobe.papers.neuronfair import (
+    ADF,
+    AEQUITAS,
+    CONTROL,
+    EIDIG,
+    NEURONFAIR,
+    RANDOM,
+    SAME_NETWORK,
     SUBJECTS,
-    WEIGHTS,
-    Experiment,
-    Plan,
-    Rival,
-    Subject,
-    collected,
-    introduction,
-    network_of,
+    SYMBGEN,
+    network_job,
+    printed,
+    search_size,
+    training,
 )
-from fairprobe.papers.jobs import Job, Outcome, Plain
-from fairprobe.papers.neuronfair_searches import CONTROL, SAME_NETWORK
-from fairprobe.papers.tables import Cell, Measure, Table, compared
+from fairprobe.papers.neuronfair_work import Task
+from fairprobe.papers.tables import Cell, compare_with
+from fairprobe.repairs.base import ATTEMPTS, begun, learn
+from fairprobe.repairs.points import random_points
+from fairprobe.repairs.retrain import Retrain
 from fairprobe.statistics.ranks import spearman
 from fairprobe.statistics.repeats import Repeats
 
-WORK = "fairprobe.papers.repair_work"
 SHARE = 0.1  # of a method's IDIs, as in the paper
 
-BEFORE, RETRAINED, POINTS = Rival("before"), Rival("retrained"), Rival("random-points")
-NEURONFAIR = Rival("neuronfair", "revert")
-REPAIRS = (
-    Rival("aequitas", "full"),
-    Rival("symbgen"),
-    Rival("adf", "seed"),
-    Rival("eidig", "5"),
-    NEURONFAIR,
-    Rival("random"),
-)
+BEFORE, RETRAINED, POINTS = Variant("before"), Variant("retrained"), Variant("random-points")
+REPAIRS = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM)
 NETWORKS = (BEFORE, RETRAINED, POINTS, *REPAIRS)
-TITLES = {
-    "before": "Before",
-    "retrained": "Control: no IDIs",
-    "random-points": "Control: random points",
-    "dm_rs": "DM-RS",
-    "auc": "AUC",
-    "auc_scale_free": "scale-free AUC",
-    "all": "All",
-}
 ALL = Subject("all", "all")
 
 DM_RS = Measure(
@@ -127,8 +125,140 @@ DEAD = (
 )
 
 
-class _Repairs(Experiment):
-    """Subjects × networks × repeats. Both tables show the same networks."""
+# -- the work --------------------------------------------------------------------------------------
+
+
+class RepairedNetwork(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """A network, measured on possible people, on held-out people, and inside."""
+
+    dm_rs: Share
+    others: dict[str, Share]  # DM-RS by the other protected attributes
+    accuracy: Share
+    ifr_b: Share | None
+    auc: float
+    auc_scale_free: float
+    is_constant: bool
+    added: Count | None = None  # rows added to the training data; null for the network before
+
+
+def before(settings: Plain, inputs: Inputs) -> RepairedNetwork:
+    """Measure the network as it is."""
+    task = Task.of(settings, inputs)
+    return _measured(task, task.model)
+
+
+def retrained(settings: Plain, inputs: Inputs) -> RepairedNetwork:
+    """Train the network afresh with a share of the IDIs that a method finds, as in the paper."""
+    task = Task.of(settings, inputs)
+    method, variant = settings["method"], settings["variant"]
+    repair = Retrain(
+        method=method, variant=variant or None, share=settings["share"], budget=task.budget()
+    )
+    more = repair.examples(
+        task.model, task.data, seed=settings["seed"], rng=task.rng("repair", method, variant)
+    )
+    return _retrained(task, more)
+
+
+def retrained_without(settings: Plain, inputs: Inputs) -> RepairedNetwork:
+    """The control: the same training, nothing added."""
+    return _retrained(Task.of(settings, inputs), None)
+
+
+def retrained_with_random_points(settings: Plain, inputs: Inputs) -> RepairedNetwork:
+    """The control: possible people who are no IDIs, as many rows as the repair that is its input
+    added.
+    """
+    task = Task.of(settings, inputs)
+    rows = next(result["added"] for result in inputs.values() if "added" in result)
+    more = random_points(task.domain, task.model, rows, rng=task.rng("random points"))
+    return _retrained(task, more)
+
+
+def _retrained(task: Task, more: Examples | None) -> RepairedNetwork:
+    """Train on the rows of the network before and some more. The first weights are those of the
+    repeat, unless the network dies of them.
+    """
+    given, data, seed = task.model, task.data, task.settings["seed"]
+    first = seed + 1 + task.settings["repeat"]  # never the seed of the network before
+    for attempt in range(ATTEMPTS):
+        model = learn(
+            Retrain(),
+            begun(given, "scratch", first + 1000 * attempt),
+            given,
+            data,
+            seed=seed,
+            progress=None,
+            more=more,
+        )
+        if not is_constant(model, data.x[data.split(seed).train]):
+            break
+    return msgspec.structs.replace(_measured(task, model), added=0 if more is None else len(more.y))
+
+
+def _measured(task: Task, model: TorchModel) -> RepairedNetwork:
+    data, domain = task.data, task.domain
+    test = data.split(task.settings["seed"]).test
+    others = [name for name in data.protected if name not in domain.sensitive]
+    with one_thread():
+        bias = neuron_bias(domain, model, data.x[domain.comparable(data.x)])
+        return RepairedNetwork(
+            dm_rs=_dm_rs(task, model, task.settings["sensitive"]),
+            others={name: _dm_rs(task, model, name) for name in others},
+            accuracy=accuracy(data.y[test], model.labels(data.x[test])).estimate,
+            ifr_b=individual_fairness(domain, model, data.x[test]).b.estimate,
+            auc=bias.auc,
+            auc_scale_free=max(layer.auc_scale_free for layer in bias.layers),
+            is_constant=is_constant(model, data.x[test]),
+        )
+
+
+def _dm_rs(task: Task, model: TorchModel, attribute: str) -> float:
+    """DM-RS on the same possible people for all networks of a subject."""
+    first = replace(task, settings=task.settings | {"repeat": 0})
+    return dm_rs(
+        task.data.with_sensitive(attribute).domain,
+        model,
+        rng=first.rng("possible people", attribute),
+        samples=task.settings["samples"],
+    ).estimate
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+def repair_job(plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+    """The job that makes and measures a network of a subject."""
+    work, weight = {
+        BEFORE: ("before", 0.1),
+        RETRAINED: ("retrained_without", 0.5),
+        POINTS: ("retrained_with_random_points", 1.0),
+    }.get(variant, ("retrained", 2.0 if variant == SYMBGEN else 1.0))
+    number = "" if variant == BEFORE else f"-{repeat}"
+    return network_job(
+        plan,
+        subject,
+        repeat,
+        name=f"repair-{plan.scale}-{subject}-{variant}{number}",
+        work=f"{__name__}:{work}",
+        inputs=[repair_job(plan, subject, NEURONFAIR, repeat).id] if variant == POINTS else [],
+        weight=weight,
+        samples=50_000 if plan.is_full else 10_000,
+        **(_search(plan, variant) if variant in REPAIRS else {}),
+    )
+
+
+def _search(plan: Plan, variant: Variant) -> Plain:
+    """The searches of Tables 4 and 8."""
+    settings = {"method": variant.method, "variant": variant.variant, "share": SHARE}
+    if variant == SYMBGEN:
+        seconds, wanted = (120.0, 1000) if plan.is_full else (5.0, 100)
+        return {**settings, "seeds": 1000, "seconds": seconds, "wanted": wanted}
+    return {**settings, **search_size(plan, variant)}
+
+
+class Repairs(Experiment):
+    """Subjects × networks × repeats."""
 
     about = (
         "Networks trained again with 10 % of the IDIs of each method: 1,000 seeds, 40 global and"
@@ -136,65 +266,32 @@ class _Repairs(Experiment):
         " domain; one draw a repeat. DM-RS on 50,000 possible people."
     )
     quick = "100 seeds and 500 local steps; DM-RS on 10,000 possible people."
+    subjects: ClassVar[tuple[Subject, ...]] = SUBJECTS
+    titles: ClassVar[dict[str, str]] = {
+        "before": "Before",
+        "retrained": "Control: no IDIs",
+        "random-points": "Control: random points",
+        "dm_rs": "DM-RS",
+        "auc": "AUC",
+        "auc_scale_free": "scale-free AUC",
+        "all": "All",
+    }
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        here, repeats = plan.subjects(SUBJECTS), range(plan.repeats)
-        first = [network_job(plan, subject, BEFORE, 0) for subject in here]
-        first += [
-            network_job(plan, subject, rival, repeat)
-            for subject in here
-            for rival in (RETRAINED, *REPAIRS)
-            for repeat in repeats
-        ]
-        return [
-            plan.training(here),
-            first,
-            [network_job(plan, subject, POINTS, repeat) for subject in here for repeat in repeats],
-        ]
+        here = plan.subjects(self.subjects)
+
+        def jobs(*variants: Variant) -> list[Job]:
+            return [
+                job for subject in here for one in variants for job in _repeats(plan, subject, one)
+            ]
+
+        return [training(plan, here), jobs(BEFORE) + jobs(RETRAINED, *REPAIRS), jobs(POINTS)]
 
 
-def network_job(plan: Plan, subject: Subject, rival: Rival, repeat: int) -> Job:
-    """The job that makes and measures a network of a subject."""
-    work, weight = {
-        BEFORE: ("before", 0.1),
-        RETRAINED: ("retrained_without", 0.5),
-        POINTS: ("retrained_with_random_points", 1.0),
-    }.get(rival, ("retrained", 2.0 if rival.method == "symbgen" else 1.0))
-    inputs = (network_job(plan, subject, NEURONFAIR, repeat).id,) if rival == POINTS else ()
-    names: dict[str, Any] = {
-        "dataset": subject.dataset,
-        "sensitive": subject.sensitive,
-        "seed": plan.seed,
-        "repeat": repeat,
-    }
-    return Job(
-        id=f"repair-{plan.scale}-{subject}-{rival}" + ("" if rival == BEFORE else f"-{repeat}"),
-        work=f"{WORK}:{work}",
-        settings=names
-        | {"samples": 50_000 if plan.is_full else 10_000}
-        | (_search(plan, rival) if rival in REPAIRS else {}),
-        inputs=(network_of(subject.dataset), *inputs),
-        weight=WEIGHTS.get(subject.dataset, 1.0) * weight,
-    )
-
-
-def _search(plan: Plan, rival: Rival) -> Plain:
-    """The searches of Tables 4 and 8."""
-    settings: Plain = {"method": rival.method, "variant": rival.variant, "share": SHARE}
-    if rival.method == "symbgen":
-        seconds, wanted = (120.0, 1000) if plan.is_full else (5.0, 100)
-        return settings | {"seeds": 1000, "seconds": seconds, "wanted": wanted}
-    seeds, local = (1000, 1000) if plan.is_full else (100, 500)
-    moves = None if rival.method == "aequitas" else 40  # Aequitas draws once for each seed
-    return settings | {"seeds": seeds, "global_iterations": moves, "local_iterations": local}
-
-
-def _ids(plan: Plan, subject: Subject, rival: Rival) -> list[str]:
-    return list(
-        dict.fromkeys(
-            network_job(plan, subject, rival, repeat).id for repeat in range(plan.repeats)
-        )
-    )
+def _repeats(plan: Plan, subject: Subject, variant: Variant) -> list[Job]:
+    """The repeats of a network; there is only one before."""
+    numbers = range(1 if variant == BEFORE else plan.repeats)
+    return [repair_job(plan, subject, variant, repeat) for repeat in numbers]
 
 
 def _alive(outcome: Outcome) -> Outcome:
@@ -208,194 +305,160 @@ def _alive(outcome: Outcome) -> Outcome:
     return Outcome(results, outcome.failures | dead, outcome.records)
 
 
-class Table7(_Repairs):
+class Table7(Repairs):
     """Does retraining with IDIs make a network fairer?"""
 
     name = "neuronfair-table7"
     title = "NeuronFair, Table 7: DM-RS before and after retraining with IDIs"
+    measures = (DM_RS, FALL, ACCURACY, IFR_B, OTHERS, ADDED)
+    remarks = (PROTOCOL, CONTROLS, CONTROL, SLOW, DEAD, SAME_NETWORK)
 
-    def table(self, plan: Plan, outcome: Outcome) -> Table:
-        outcome = _compared_with_others(plan, _alive(outcome))
-        measures = (DM_RS, FALL, ACCURACY, IFR_B, OTHERS, ADDED)
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        outcome = _alive(outcome)
         cells = [
-            collected(
-                plan,
-                outcome,
-                _beside(measure, subject, rival),
-                subject,
-                _ids(plan, subject, rival),
-                measure.key,
-            )
-            for measure in measures
-            for subject in SUBJECTS
-            for rival in NETWORKS
-            if _has(plan, outcome, measure, subject, rival)
+            cell
+            for measure in self.measures
+            for subject in self.subjects
+            for cell in _row(plan, outcome, measure, subject)
         ]
-        return Table(
-            title=self.title,
-            intro=introduction(self, plan),
-            measures=measures,
-            cells=compared(cells, RETRAINED.method),
-            notes=(PROTOCOL, CONTROLS, CONTROL, SLOW, DEAD, SAME_NETWORK),
-            titles=TITLES,
-        )
+        return compare_with(cells, RETRAINED.method)
 
 
-def _has(plan: Plan, outcome: Outcome, measure: Measure, subject: Subject, rival: Rival) -> bool:
-    """Whether there is such a number: the control does not fall against itself, and some data has
-    no other attribute.
+def _row(plan: Plan, outcome: Outcome, measure: Measure, subject: Subject) -> list[Cell]:
+    """A measure of all networks of a subject, some in relation to the control or to the network
+    before. The control does not fall against itself, and some data has no other attribute.
     """
+    controls = outcome.read(_repeats(plan, subject, RETRAINED), RepairedNetwork)
+    control = Repeats(tuple(one.dm_rs for one in controls)).mean
+    was = next(iter(outcome.read(_repeats(plan, subject, BEFORE), RepairedNetwork)), None)
+    others = {} if was is None else was.others
+
+    def fall(network: RepairedNetwork) -> float | None:
+        return 1 - network.dm_rs / control if control else None
+
+    def worst_other(network: RepairedNetwork) -> float | None:
+        ratios = [rate / others[name] for name, rate in network.others.items() if others.get(name)]
+        return max(ratios, default=None)
+
+    shown: Sequence[Variant] = NETWORKS
     if measure == OTHERS:
-        was = outcome.results.get(network_job(plan, subject, BEFORE, 0).id)
-        return rival != BEFORE and (was is None or bool(was["others"]))
-    return measure not in (FALL, ADDED) or rival in (POINTS, *REPAIRS)
+        shown = NETWORKS[1:] if was is None or others else ()
+    elif measure in (FALL, ADDED):
+        shown = (POINTS, *REPAIRS)
+    return [
+        collect(
+            plan,
+            outcome,
+            cell_of(subject, variant, measure, _beside(measure, subject, variant)),
+            _repeats(plan, subject, variant),
+            RepairedNetwork,
+            {FALL: fall, OTHERS: worst_other}.get(measure),
+        )
+        for variant in shown
+    ]
 
 
-def _beside(measure: Measure, subject: Subject, rival: Rival) -> Cell:
-    """The cell with the paper's figure, if it has one."""
-    cell = Cell(subject.dataset, subject.sensitive, rival.method, rival.variant, measure.key)
+def _beside(measure: Measure, subject: Subject, variant: Variant) -> float | None:
+    """The paper's DM-RS, or its fall against the network before."""
     if measure not in (DM_RS, FALL):
-        return cell
-    after, was = (
-        paper.figure("table7", subject.dataset, subject.sensitive, name, DM_RS.key)
-        for name in (rival.method, BEFORE.method)
-    )
-    if measure == DM_RS or after is None or was is None:
-        return replace(cell, paper=after)
-    return replace(cell, paper=1 - after / was)
+        return None
+    after, was = (printed("table7", subject, one, DM_RS) for one in (variant, BEFORE))
+    return after if measure == DM_RS or after is None or was is None else 1 - after / was
 
 
-def _compared_with_others(plan: Plan, outcome: Outcome) -> Outcome:
-    """The results, each with what it is beside the control and the network before."""
-    results = dict(outcome.results)
-    for subject in plan.subjects(SUBJECTS):
-        controls = Repeats(
-            tuple(
-                results[name]["dm_rs"] for name in _ids(plan, subject, RETRAINED) if name in results
-            )
-        ).mean
-        was: Plain = results.get(network_job(plan, subject, BEFORE, 0).id, {}).get("others", {})
-        for name in (
-            one for rival in NETWORKS for one in _ids(plan, subject, rival) if one in results
-        ):
-            result = results[name]
-            ratios = [
-                rate / was[other] for other, rate in result["others"].items() if was.get(other)
-            ]
-            fall = 1 - result["dm_rs"] / controls if controls else None
-            results[name] = result | {"fall": fall, "worst_other": max(ratios, default=None)}
-    return replace(outcome, results=results)
-
-
-class Table9(_Repairs):
+class Table9(Repairs):
     """Does the AUC of a network tell how much it discriminates?"""
 
     name = "neuronfair-table9"
     title = "NeuronFair, Table 9: AUC and DM-RS before and after retraining"
+    measures = (DM_RS, AUC, SCALE_FREE, OF_A_REPEAT, OF_ALL, SIGMA)
+    remarks = (
+        "The paper's ρ of 1.00 is over six networks of which one, the network before, lies far from"
+        " the others.",
+        "AUC depends on the scale of a layer: networks trained apart are compared by it with"
+        " caution. All rows together mix differences between data sets with those between"
+        " networks.",
+        *(PROTOCOL, CONTROLS, SLOW, DEAD, SAME_NETWORK),
+    )
 
-    def table(self, plan: Plan, outcome: Outcome) -> Table:
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         outcome = _alive(outcome)
-        cells = []
-        for measure in (DM_RS, AUC, SCALE_FREE):
-            for subject in SUBJECTS:
-                for rival in NETWORKS:
-                    printed = "table7" if measure == DM_RS else "table9" if measure == AUC else None
-                    figure = (
-                        paper.figure(
-                            printed, subject.dataset, subject.sensitive, rival.method, measure.key
-                        )
-                        if printed
-                        else None
-                    )
-                    cell = Cell(
-                        subject.dataset,
-                        subject.sensitive,
-                        rival.method,
-                        rival.variant,
-                        measure.key,
-                        paper=figure,
-                    )
-                    cells.append(
-                        collected(
-                            plan, outcome, cell, subject, _ids(plan, subject, rival), measure.key
-                        )
-                    )
-        for subject in SUBJECTS:
-            cells += _orders(plan, outcome, subject)
-        cells += [
-            _order_of_repaired(plan, outcome, plan.subjects(SUBJECTS), ALL, key)
-            for key in (AUC.key, SCALE_FREE.key)
+        tables = {DM_RS: "table7", AUC: "table9"}
+        cells = [
+            collect(
+                plan,
+                outcome,
+                cell_of(
+                    subject,
+                    variant,
+                    measure,
+                    printed(tables[measure], subject, variant, measure)
+                    if measure in tables
+                    else None,
+                ),
+                _repeats(plan, subject, variant),
+                RepairedNetwork,
+            )
+            for measure in (DM_RS, AUC, SCALE_FREE)
+            for subject in self.subjects
+            for variant in NETWORKS
         ]
-        return Table(
-            title=self.title,
-            intro=introduction(self, plan),
-            measures=(DM_RS, AUC, SCALE_FREE, OF_A_REPEAT, OF_ALL, SIGMA),
-            cells=cells,
-            notes=(
-                (
-                    "The paper's ρ of 1.00 is over six networks of which one, the network before,"
-                    " lies far from the others."
-                ),
-                (
-                    "AUC depends on the scale of a layer: networks trained apart are compared by it"
-                    " with caution. All rows together mix differences between data sets with those"
-                    " between networks."
-                ),
-                *(PROTOCOL, CONTROLS, SLOW, DEAD, SAME_NETWORK),
-            ),
-            titles=TITLES,
-        )
+        for subject in self.subjects:
+            cells += _orders(plan, outcome, subject)
+        here = plan.subjects(self.subjects)
+        return cells + [
+            _order_of_repaired(plan, outcome, here, ALL, measure) for measure in (AUC, SCALE_FREE)
+        ]
 
 
 def _orders(plan: Plan, outcome: Outcome, subject: Subject) -> list[Cell]:
-    """How the networks of a subject are ordered by AUC and by DM-RS, and how far they lie apart."""
-    every = [name for rival in (BEFORE, *REPAIRS) for name in _ids(plan, subject, rival)]
-    repeats = []
-    for repeat in range(plan.repeats):
-        names = [
-            network_job(plan, subject, rival, 0 if rival == BEFORE else repeat).id
-            for rival in (BEFORE, *REPAIRS)
-        ]
-        repeats.append([outcome.results[name] for name in names if name in outcome.results])
+    """How AUC and DM-RS order the networks of a subject, and how far apart these are."""
+    shown = (BEFORE, *REPAIRS)
+    every = [job for variant in shown for job in _repeats(plan, subject, variant)]
+    repeats = [
+        outcome.read(
+            [repair_job(plan, subject, one, 0 if one == BEFORE else repeat) for one in shown],
+            RepairedNetwork,
+        )
+        for repeat in range(plan.repeats)
+    ]
+
+    def order(row: Measure, of: Measure, values: list[float | None], name: str) -> Cell:
+        """A cell whose values are not those of single networks; it says which networks failed."""
+        cell = Cell(subject.dataset, subject.sensitive, of.key, "", row.key)
+        if of != SCALE_FREE:
+            figure = paper.figure("table9", subject.dataset, subject.sensitive, "", name)
+            cell = replace(cell, paper=figure)
+        known = collect(plan, outcome, cell, every, RepairedNetwork, lambda one: _of(one, of))
+        return replace(known, values=tuple(nan if value is None else value for value in values))
+
     cells = []
-    for key in (DM_RS.key, AUC.key, SCALE_FREE.key):
-        values: dict[Measure, list[float | None]] = {
-            SIGMA: [Repeats(tuple(one[key] for one in some)).sd for some in repeats if some]
-        }
-        if key != DM_RS.key:
-            values[OF_A_REPEAT] = [_rho(some, key) for some in repeats if some]
-        for measure, found in values.items():
-            figure = (
-                _printed(subject, f"{key}_sigma" if measure == SIGMA else "spearman")
-                if key != SCALE_FREE.key
-                else None
-            )
-            cell = Cell(subject.dataset, subject.sensitive, key, "", measure.key, paper=figure)
-            known = collected(plan, outcome, cell, subject, every, key)  # says what failed
-            cells.append(
-                replace(known, values=tuple(nan if value is None else value for value in found))
-            )
-        if key != DM_RS.key:
-            cells.append(_order_of_repaired(plan, outcome, [subject], subject, key))
+    for of in (DM_RS, AUC, SCALE_FREE):
+        sds = [Repeats(tuple(_of(one, of) for one in some)).sd for some in repeats if some]
+        cells.append(order(SIGMA, of, sds, f"{of.key}_sigma"))
+        if of != DM_RS:
+            rhos = [_rho(some, of) for some in repeats if some]
+            cells.append(order(OF_A_REPEAT, of, rhos, "spearman"))
+            cells.append(_order_of_repaired(plan, outcome, [subject], subject, of))
     return cells
 
 
-def _printed(subject: Subject, measure: str) -> float | None:
-    return paper.figure("table9", subject.dataset, subject.sensitive, "", measure)
-
-
 def _order_of_repaired(
-    plan: Plan, outcome: Outcome, subjects: Sequence[Subject], row: Subject, key: str
+    plan: Plan, outcome: Outcome, subjects: Sequence[Subject], row: Subject, of: Measure
 ) -> Cell:
     """One ρ over all repaired networks of these subjects."""
-    names = [
-        name for subject in subjects for rival in REPAIRS for name in _ids(plan, subject, rival)
-    ]
-    rho = _rho([outcome.results[name] for name in names if name in outcome.results], key)
-    cell = Cell(row.dataset, row.sensitive, key, "", OF_ALL.key)
-    known = cell if row == ALL else collected(plan, outcome, cell, row, names, key)
-    return replace(known, values=() if rho is None else (rho,))
+    jobs = [job for subject in subjects for one in REPAIRS for job in _repeats(plan, subject, one)]
+    rho = _rho(outcome.read(jobs, RepairedNetwork), of)
+    cell = Cell(row.dataset, row.sensitive, of.key, "", OF_ALL.key)
+    if row != ALL:
+        cell = collect(plan, outcome, cell, jobs, RepairedNetwork, lambda one: _of(one, of))
+    return replace(cell, values=() if rho is None else (rho,))
 
 
-def _rho(results: Sequence[Plain], key: str) -> float | None:
-    return spearman([result[key] for result in results], [result["dm_rs"] for result in results])
+def _of(network: RepairedNetwork, measure: Measure) -> float:
+    value: float = getattr(network, measure.key)
+    return value
+
+
+def _rho(networks: Sequence[RepairedNetwork], of: Measure) -> float | None:
+    return spearman([_of(one, of) for one in networks], [one.dm_rs for one in networks])

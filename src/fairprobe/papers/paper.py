@@ -1,7 +1,7 @@
 """The numbers that a paper printed, to be shown beside ours.
 
-One tidy table a paper in `paper_tables`; the README there says what each measure is. What a paper
-prints in per cent is a share between 0 and 1 here, as everywhere in fairprobe.
+One tidy table for each paper in `paper_tables`; the README there explains the measures. What a
+paper prints in percent is a share between 0 and 1 here, as everywhere in fairprobe.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PAPERS = ("neuronfair", "iifr", "insidebias")
 
 @dataclass(frozen=True)
 class Figure:
-    """One printed number. A name is empty where the number is of no single one, such as a data
-    set's size, which has no method.
+    """One printed number. A name is empty where it does not apply: the size of a data set has no
+    method.
     """
 
     table: str
@@ -59,8 +59,7 @@ def figures(table: str | None = None) -> tuple[Figure, ...]:
     found = tuple(figure for figure in figures() if figure.table == table)
     if not found:
         raise SettingError(
-            f"There is no table '{table}' of the paper"
-            f" here.{suggest(str(table), _names(figures(), 'table'))}"
+            f"The papers have no table '{table}'.{suggest(table, _names(figures(), 'table'))}"
         )
     return found
 
@@ -68,19 +67,18 @@ def figures(table: str | None = None) -> tuple[Figure, ...]:
 def figure(
     table: str, dataset: str, sensitive: str, method: str, measure: str, *, phase: str = ""
 ) -> float | None:
-    """The paper's number, or None where it has none: for another data set, a method it did not run,
-    an attribute it did not try.
+    """The paper's number, or None where it has none: another data set, a method that was not run,
+    an attribute that was not tried.
 
-    A table, a measure or a phase that the paper does not have is a mistake of whoever asks, and an
-    error.
+    A table, a measure or a phase that the paper does not have raises SettingError.
     """
     known = figures(table)
-    for name, asked in (("measure", measure), ("phase", phase)):
-        names = _names(known, name)
-        if asked not in names:
+    for field, wanted in (("measure", measure), ("phase", phase)):
+        names = _names(known, field)
+        if wanted not in names:
             raise SettingError(
-                f"The paper's {table} has no {name}"
-                f" '{asked}'.{suggest(asked, [one or 'none (empty)' for one in names])}"
+                f"The paper's {table} has no {field}"
+                f" '{wanted}'.{suggest(wanted, [one or 'none (empty)' for one in names])}"
             )
     return _values().get((table, dataset, sensitive, phase, method, measure))
 

@@ -1,32 +1,27 @@
-"""Runs the jobs of an experiment and goes on where an earlier run ended.
+"""Run the jobs of an experiment, and continue where an earlier run ended.
 
-Each finished job is one file, written whole at once. So whatever ends a run (Ctrl-C, a full disk, a
-power cut), the next one does only what is missing, what failed, and what has changed.
+Each finished job is one file, written atomically. Whatever ends a run (Ctrl-C, a full disk, a power
+cut), the next one does only what is missing, failed or has changed.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from fairprobe import __version__
+from fairprobe.documents import decode, encode, read_bytes
+from fairprobe.documents.experiment import JobRecord
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.papers.cluster import ClusterWorkers
-from fairprobe.papers.jobs import (
-    Job,
-    JobProgress,
-    OnJob,
-    Outcome,
-    Plain,
-    Report,
-    Workers,
-    canonical,
-)
+from fairprobe.papers.jobs import Job, JobProgress, OnJob, Outcome, Report, Workers
 from fairprobe.papers.local import LocalWorkers
 from fairprobe.storage import write_text
 
@@ -41,63 +36,64 @@ def run(
     cluster: str | None = None,
     progress: OnJob | None = None,
 ) -> Outcome:
-    """Does the jobs, stage after stage, in `workers` processes or on the Ray cluster at the address
+    """Do the jobs, stage after stage, in `workers` processes or on the Ray cluster at the address
     `cluster`.
 
-    A job that fails is reported and does not stop the others. `progress` is told twice a second or
-    more often; an exception from it, like Ctrl-C, ends the running jobs and goes on to the caller.
-    What is finished stays in `folder`.
+    A job that fails is reported and does not stop the others. `progress` is called at least twice a
+    second; an exception from it, like Ctrl-C, ends the running jobs and is passed on. What is
+    finished stays in `folder`.
     """
     _check(stages)
     if workers < 1:
         raise SettingError(f"There must be 1 worker or more; got workers={workers}.")
-    experiment = _Experiment(stages, _Records(Path(folder)), progress)
-    experiment.reuse()
-    if experiment.has_work():
-        staff: AbstractContextManager[Workers] = (
+    run = _Run(stages, _JobFiles(Path(folder)), progress)
+    run.reuse()
+    if len(run.records) < len(run.jobs):
+        context: AbstractContextManager[Workers] = (
             LocalWorkers(workers) if cluster is None else ClusterWorkers(cluster)
         )
-        with staff as hands:
+        with context as staff:
             for stage in stages:
-                experiment.do(stage, hands)
-    return experiment.outcome()
+                run.do(stage, staff)
+    return run.outcome()
 
 
 def _check(stages: Sequence[Sequence[Job]]) -> None:
-    """Finds mistakes in the plan before any work is done."""
+    """Find mistakes in the plan before any work is done."""
     earlier: set[str] = set()
-    file_names: set[str] = set()  # some file systems do not tell A from a
+    file_names: set[str] = set()  # some file systems ignore case
     for stage in stages:
         for job in stage:
             if job.id.lower() in file_names:
                 raise SettingError(
-                    f"Two jobs have the id '{job.id}'. Give each its own; capitals alone do not"
-                    " make a difference."
+                    f"Two jobs have the id '{job.id}'. Ids must differ in more than upper and lower"
+                    " case."
                 )
             file_names.add(job.id.lower())
             for name in job.inputs:
                 if name not in earlier:
                     raise SettingError(
-                        f"The job '{job.id}' needs '{name}', which is no job of an earlier stage."
+                        f"The job '{job.id}' needs '{name}', which is not a job of an earlier"
+                        " stage."
                     )
         earlier |= {job.id for job in stage}
 
 
-class _Experiment:
-    """One run: which jobs have ended and how, and which are in hand."""
+class _Run:
+    """One run: which jobs have ended and how, and which are running."""
 
     def __init__(
-        self, stages: Sequence[Sequence[Job]], files: _Records, progress: OnJob | None
+        self, stages: Sequence[Sequence[Job]], files: _JobFiles, progress: OnJob | None
     ) -> None:
         self.jobs = [job for stage in stages for job in stage]
         self.files, self.progress = files, progress
-        self.records: dict[str, Plain] = {}
+        self.records: dict[str, JobRecord] = {}
         self.failures: dict[str, str] = {}
         self.running: dict[str, Job] = {}
         self.reused = 0
 
     def reuse(self) -> None:
-        """Takes over what an earlier run has done. A job whose input is to be done again is done
+        """Take over what an earlier run has done. A job whose input must be done again is done
         again as well.
         """
         for job in self.jobs:
@@ -106,32 +102,26 @@ class _Experiment:
                 if record is not None:
                     self.records[job.id] = record
         self.reused = len(self.records)
-        self.tell()
+        self._report_progress()
 
-    def has_work(self) -> bool:
-        return len(self.records) < len(self.jobs)
-
-    def do(self, stage: Iterable[Job], hands: Workers) -> None:
-        """Does the jobs of a stage that are not done yet, the longest first."""
-        waiting = deque(
-            sorted(
-                (job for job in stage if job.id not in self.records), key=lambda job: -job.weight
-            )
-        )
+    def do(self, stage: Iterable[Job], workers: Workers) -> None:
+        """Do the jobs of a stage that are not done yet, the longest first."""
+        missing = [job for job in stage if job.id not in self.records]
+        waiting = deque(sorted(missing, key=lambda job: -job.weight))
         while waiting or self.running:
-            while waiting and hands.has_room():
-                self._start(waiting.popleft(), hands)
+            while waiting and workers.has_room():
+                self._start(waiting.popleft(), workers)
             if self.running:
-                for name, report in hands.wait(TICK):
+                for name, report in workers.wait(TICK):
                     self._end(self.running.pop(name), report)
-            self.tell()
+            self._report_progress()
 
-    def _start(self, job: Job, hands: Workers) -> None:
+    def _start(self, job: Job, workers: Workers) -> None:
         missing = next((name for name in job.inputs if name in self.failures), None)
         if missing is not None:
             self._end(job, f"needs {missing}, which failed")
             return
-        hands.submit(job, {name: self.records[name]["result"] for name in job.inputs})
+        workers.submit(job, {name: self.records[name].result for name in job.inputs})
         self.running[job.id] = job
 
     def _end(self, job: Job, report: Report) -> None:
@@ -139,16 +129,17 @@ class _Experiment:
             self.failures[job.id] = report.strip().splitlines()[-1]
             self.files.write_error(job, report)
         else:
-            self.records[job.id] = report | {"inputs_fingerprint": self._fingerprint(job)}
-            self.files.write(job, self.records[job.id])
+            record = msgspec.structs.replace(report, inputs_fingerprint=self._fingerprint(job))
+            self.records[job.id] = record
+            self.files.write(job, record)
 
     def _fingerprint(self, job: Job) -> str:
-        """Changes whenever an input is done again, also if it says the same: it may have left
-        another file behind.
+        """Changes whenever an input is done again, even with the same result: the record also
+        holds when it finished.
         """
-        return sha256(canonical([self.records[name] for name in job.inputs]).encode()).hexdigest()
+        return sha256(_canonical([self.records[name] for name in job.inputs])).hexdigest()
 
-    def tell(self) -> None:
+    def _report_progress(self) -> None:
         if self.progress is not None:
             ended = len(self.records) + len(self.failures)
             self.progress(
@@ -161,12 +152,10 @@ class _Experiment:
         names = [job.id for job in self.jobs]
         records = {name: self.records[name] for name in names if name in self.records}
         failures = {name: self.failures[name] for name in names if name in self.failures}
-        return Outcome(
-            {name: record["result"] for name, record in records.items()}, failures, records
-        )
+        return Outcome({name: one.result for name, one in records.items()}, failures, records)
 
 
-class _Records:
+class _JobFiles:
     """The files of an experiment: `jobs/<id>.json` for each finished job, `jobs/<id>.error.txt` for
     each that failed.
     """
@@ -177,7 +166,7 @@ class _Records:
         self._place = folder / "jobs"
         try:
             self._place.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._place):  # better now than after the first hour
+            with tempfile.TemporaryFile(dir=self._place):  # fail now, not after the first hour
                 pass
         except OSError as error:
             raise StorageError(
@@ -185,26 +174,23 @@ class _Records:
                 " one writable."
             ) from error
 
-    def read(self, job: Job, inputs_fingerprint: str) -> Plain | None:
-        """The record of exactly this job, by this version, with these inputs; none if there is no
-        such thing or it cannot be read.
+    def read(self, job: Job, inputs_fingerprint: str) -> JobRecord | None:
+        """The record of exactly this job, by this version, with these inputs; None if there is
+        none or it is damaged.
         """
+        path = self._record(job)
         try:
-            record: Plain = json.loads(self._record(job).read_text(encoding="utf-8"))
-            found = (record["job"], record["versions"]["fairprobe"], record["inputs_fingerprint"])
-            is_same = canonical(found) == canonical(
-                (job.description(), __version__, inputs_fingerprint)
-            )
-            canonical(record)  # a NaN that somebody wrote into it
-        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            record = decode(read_bytes(path), JobRecord, name=path.name)
+        except OSError:  # missing or damaged
             return None
-        if not is_same or not isinstance(record.get("result"), dict):
+        found = (record.job, record.versions.get("fairprobe"), record.inputs_fingerprint)
+        if _canonical(found) != _canonical((job.description(), __version__, inputs_fingerprint)):
             return None
         self._error(job).unlink(missing_ok=True)
         return record
 
-    def write(self, job: Job, record: Plain) -> None:
-        write_text(self._record(job), json.dumps(record, indent=1, allow_nan=False) + "\n")
+    def write(self, job: Job, record: JobRecord) -> None:
+        write_text(self._record(job), encode(record).decode())
         self._error(job).unlink(missing_ok=True)
 
     def write_error(self, job: Job, text: str) -> None:
@@ -215,3 +201,8 @@ class _Records:
 
     def _error(self, job: Job) -> Path:
         return self._place / f"{job.id}.error.txt"
+
+
+def _canonical(value: Any) -> bytes:
+    """One text for one value."""
+    return msgspec.json.encode(value, order="deterministic")

@@ -1,16 +1,15 @@
-"""Figures of an experiment from plain data: lines over a quantity, and grouped bars. They take the
-page's colours, light or dark.
-"""
+"""Lines over a quantity, and grouped bars, in the page's colors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from fairprobe.documents.experiment import Bar, Series
+from fairprobe.documents.experiment import BarGroup as Group
 from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.plots import DASHES, LineStyle
 from fairprobe.present.svg import FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
@@ -20,43 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+__all__ = ["Bar", "Group", "Series", "bar_figure", "bar_names", "line_figure", "line_styles"]
+
 HEIGHT = 250  # units of a figure with lines
 DOTTED = 12  # points of a line, at most, that are marked with a dot
-COLOURS = (MARK, *LAYERS)
-
-
-@dataclass(frozen=True)
-class Series:
-    """A line: `y` at each `x`, None where it is not defined. `low` and `high`, if given, are drawn
-    as a band.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float | None]
-    low: Sequence[float | None] = ()
-    high: Sequence[float | None] = ()
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar of a group: its name is that of its colour, its text the number in words. Without a
-    value it says only its text.
-    """
-
-    name: str
-    value: float | None
-    text: str = ""
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Group:
-    """Bars that stand together, under one label."""
-
-    label: str
-    bars: Sequence[Bar]
+COLORS = (MARK, *LAYERS)
+LABEL, BAR, GAP = 18, 15, 9  # units: the label of a group, a bar, the space after a group
+TOP, BOTTOM = 20, 22  # units: the title above the bars, the axis below
+NUMBER = 0.2  # of the width, for the numbers at the right
 
 
 def line_figure(
@@ -70,9 +40,7 @@ def line_figure(
     name: str = "lines",
 ) -> Markup:
     """Lines with a level to compare with, dashed. `percent` writes shares on the axis, `name` makes
-    the figure's ids unique.
-
-    The legend is the page's, with `line_styles`.
+    the figure's ids unique. The legend is the page's, with `line_styles`.
     """
 
     def draw(figure: Figure, slots: Slots) -> None:
@@ -87,58 +55,43 @@ def line_figure(
         axes.grid(color=LINE, lw=0.5)
         axes.set_axisbelow(True)
         axes.set_xlabel(slots(shortened(x_title, 56)), color=MUTED, labelpad=2)
-        axes.text(
-            0,
-            1,
-            slots(shortened(y_title, 60)),
-            color=MUTED,
-            va="top",
-            transform=axes.figure.transFigure,
-        )
+        beside = slots(shortened(y_title, 60))
+        axes.text(0, 1, beside, color=MUTED, va="top", transform=axes.figure.transFigure)
 
-    return drawn(
-        name,
-        HEIGHT,
-        draw,
-        says=(
-            f"{title}. Lines: {y_title} by {x_title}, for"
-            f" {', '.join(line.name for line in series)}."
-        ),
-    )
+    names = ", ".join(line.name for line in series)
+    return drawn(name, HEIGHT, draw, says=f"{title}. Lines: {y_title} by {x_title}, for {names}.")
 
 
 def _line(axes: Axes, line: Series, style: LineStyle) -> None:
-    dots = "o" if len(line.x) <= DOTTED else ""
-    dash = (0, style.dash) if style.dash else "-"
     axes.plot(
         line.x,
-        [_drawable(value) for value in line.y],
+        _drawable(line.y),
         color=style.colour,
         lw=style.width,
-        ls=dash,
-        marker=dots,
+        ls=(0, style.dash) if style.dash else "-",
+        marker="o" if len(line.x) <= DOTTED else "",
         ms=3.5,
     )
     if line.low and line.high:
-        low, high = ([_drawable(value) for value in edge] for edge in (line.low, line.high))
+        low, high = _drawable(line.low), _drawable(line.high)
         axes.fill_between(line.x, low, high, color=style.colour, alpha=0.15, lw=0)
 
 
 def line_styles(lines: int) -> list[LineStyle]:
-    """Colour and dash of each line: the first stands out; five colours, three dashes."""
+    """Color and dash of each line: the first stands out; five colors, three dashes."""
     return [
         LineStyle(
-            COLOURS[place % len(COLOURS)],
+            COLORS[place % len(COLORS)],
             1.5 if place else 2.2,
-            DASHES[place // len(COLOURS) % len(DASHES)],
+            DASHES[place // len(COLORS) % len(DASHES)],
         )
         for place in range(lines)
     ]
 
 
-def _drawable(value: float | None) -> float:
-    """A hole in the line where there is no value."""
-    return float("nan") if value is None or not isfinite(value) else value
+def _drawable(values: Sequence[float | None]) -> list[float]:
+    """A gap in the line where there is no value."""
+    return [float("nan") if value is None or not isfinite(value) else value for value in values]
 
 
 def _ticks(axis: Axis, most: int, *, percent: bool = False) -> None:
@@ -158,18 +111,6 @@ def _frame(axes: Axes, shown: Sequence[str]) -> None:
         spine.set_visible(side in shown)
 
 
-# -- bars ------------------------------------------------------------------------------------------
-
-LABEL, BAR, GAP, TOP, BOTTOM = (
-    18,
-    15,
-    9,
-    20,
-    22,
-)  # units: a group's label, a bar, the space after a group, the title, the axis below
-NUMBER = 0.2  # of the width, for the numbers at the right
-
-
 def bar_figure(
     groups: Sequence[Group],
     *,
@@ -179,47 +120,32 @@ def bar_figure(
     percent: bool = False,
     name: str = "bars",
 ) -> Markup:
-    """Horizontal bars in groups, each bar with its number; a bar's colour is that of its name in
-    all groups (`bar_names`).
+    """Horizontal bars in groups, each bar with its text; bars of one name have one color in all
+    groups (`bar_names`).
     """
     height = TOP + sum(LABEL + BAR * len(group.bars) + GAP for group in groups) + BOTTOM
-    colours = dict(
-        zip(
-            bar_names(groups),
-            (style.colour for style in line_styles(len(bar_names(groups)))),
-            strict=True,
-        )
-    )
+    names = bar_names(groups)
+    styles = dict(zip(names, line_styles(len(names)), strict=True))
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes((0, BOTTOM / height, 1 - NUMBER, 1 - BOTTOM / height))
         axes.set_ylim(height - BOTTOM, 0)
         _bar_axis(axes, groups, reference, percent=percent)
-        axes.text(
-            0, 1, slots(shortened(value_title, 60)), color=MUTED, va="top", transform=axes.transAxes
-        )
+        above = slots(shortened(value_title, 60))
+        axes.text(0, 1, above, color=MUTED, va="top", transform=axes.transAxes)
         y: float = TOP
+        across = axes.get_yaxis_transform()
         for group in groups:
-            axes.text(
-                0,
-                y + LABEL / 2,
-                slots(shortened(group.label, 52)),
-                color=INK,
-                va="center",
-                transform=axes.get_yaxis_transform(),
-            )
+            label = slots(shortened(group.label, 52))
+            axes.text(0, y + LABEL / 2, label, color=INK, va="center", transform=across)
             y += LABEL
             for bar in group.bars:
-                _bar(axes, slots, y + BAR / 2, bar, colours[bar.name])
+                _bar(axes, slots, y + BAR / 2, bar, styles[bar.name].colour)
                 y += BAR
             y += GAP
 
-    return drawn(
-        name,
-        height,
-        draw,
-        says=f"{title}. Bars: {value_title}, for {', '.join(group.label for group in groups)}.",
-    )
+    labels = ", ".join(group.label for group in groups)
+    return drawn(name, height, draw, says=f"{title}. Bars: {value_title}, for {labels}.")
 
 
 def bar_names(groups: Sequence[Group]) -> list[str]:
@@ -227,19 +153,13 @@ def bar_names(groups: Sequence[Group]) -> list[str]:
     return list(dict.fromkeys(bar.name for group in groups for bar in group.bars))
 
 
-def _bar(axes: Axes, slots: Slots, y: float, bar: Bar, colour: str) -> None:
-    axes.text(
-        1 / (1 - NUMBER),
-        y,
-        slots(bar.text),
-        color=INK,
-        va="center",
-        ha="right",
-        transform=axes.get_yaxis_transform(),
-    )
+def _bar(axes: Axes, slots: Slots, y: float, bar: Bar, color: str) -> None:
+    right = 1 / (1 - NUMBER)
+    across = axes.get_yaxis_transform()
+    axes.text(right, y, slots(bar.text), color=INK, va="center", ha="right", transform=across)
     if bar.value is None:
         return
-    axes.barh(y, bar.value, height=BAR - 4, color=colour)
+    axes.barh(y, bar.value, height=BAR - 4, color=color)
     if bar.low is not None and bar.high is not None:
         axes.plot([bar.low, bar.high], [y, y], color=INK, lw=1.1, marker="|", ms=6, mew=1.1)
 
@@ -247,20 +167,15 @@ def _bar(axes: Axes, slots: Slots, y: float, bar: Bar, colour: str) -> None:
 def _bar_axis(
     axes: Axes, groups: Sequence[Group], reference: float | None, *, percent: bool
 ) -> None:
-    ends = [
-        end
-        for group in groups
-        for bar in group.bars
-        for end in (bar.value, bar.low, bar.high)
-        if end is not None
+    values = [
+        end for group in groups for bar in group.bars for end in (bar.value, bar.low, bar.high)
     ]
-    ends += [0.0] if reference is None else [0.0, reference]
+    ends = [end for end in (0.0, reference, *values) if end is not None]
     axes.set_xlim(1.03 * min(ends), 1.03 * max(ends) or 1.0)
     axes.set_yticks([])
     _ticks(axes.xaxis, 4, percent=percent)
     _frame(axes, ("bottom",))
     if reference is not None:
         down = axes.get_ylim()[0]
-        axes.plot(
-            [reference, reference], [TOP, down], color=MUTED, lw=1.2, ls=(0, (3, 2)), zorder=3
-        )
+        ends = [reference, reference]
+        axes.plot(ends, [TOP, down], color=MUTED, lw=1.2, ls=(0, (3, 2)), zorder=3)

@@ -1,17 +1,16 @@
-"""What the workers do for the IIFR paper's tables: train one of its models, and measure it on
-people it has not seen.
+"""The models of the IIFR paper: train one, and measure it on people it has not seen.
 
 A network that gives everybody the same answer has perfect scores and is worth nothing. Such a run
-is rejected and begun again with other first weights; where all attempts end so, the result says so
-and has no numbers.
+is rejected and repeated with other first weights; where all attempts end so, the result says so and
+has no numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 import torch
 
@@ -19,28 +18,26 @@ from fairprobe import networks
 from fairprobe.arrays import Ints
 from fairprobe.datasets import Dataset
 from fairprobe.datasets.iifr import load_iifr
+from fairprobe.documents import Count, Document, Share
 from fairprobe.metrics import accuracy, demographic_parity, equalized_odds, individual_fairness
 from fairprobe.models import Encoder, Model, Scale, TorchModel
 from fairprobe.networks import Training
-from fairprobe.papers.jobs import Plain
+from fairprobe.papers.jobs import Inputs, Plain
 from fairprobe.repairs import IIFR, Adversarial, Blind, Counterfactual, Repair, Retrain
 from fairprobe.search import Budget
 
 ATTEMPTS = 5
-NEXT_ATTEMPT = (
-    1000  # between the seeds of the first weights of two attempts, so that repeats do not meet
-)
+NEXT_ATTEMPT = 1000  # between the seeds of two attempts, so that repeats do not meet
 SHARED_LAYER = (60,)  # what the adversarial models have in the place of the recipe's layers
 # of a counterfactual repair of a trained network; 5, 15 and 30 were compared on validation people
 FURTHER_EPOCHS = 30
 LOCAL_ITERATIONS = 50  # of EIDIG's search for a retraining
+NEARLY_NOBODY = 0.01  # of the test people: fewer with the rarer answer is the majority class
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The paper's table 3. `raw` inputs and `kaiming` weights are ours, from what fits its
-    figures.
-    """
+    """The paper's table 3. `raw` inputs and `kaiming` weights are ours: they fit its figures."""
 
     hidden: tuple[int, ...]
     learning_rate: float
@@ -59,8 +56,35 @@ RECIPES = {
 _load = lru_cache(maxsize=2)(load_iifr)
 
 
-def fit(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
-    """Trains the model that the settings name and measures it: on the test people, or on the
+class FittedModel(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's measures, and how many runs were rejected; a model that collapsed has none."""
+
+    rejected: Count
+    collapsed: bool
+    accuracy: Share | None = None
+    ifr_b: Share | None = None
+    ifr_p: Share | None = None
+    delta_dp: float | None = None
+    delta_eo_0: float | None = None
+    delta_eo_1: float | None = None
+    positive_rate: Share | None = None
+    groups: dict[str, Share | None] = msgspec.field(default_factory=dict)
+    """IFR_b and IFR_p within groups: "ifr_b_female"."""
+
+    @property
+    def is_majority(self) -> bool:
+        """Whether a run that is not quite dead gives hardly anybody the rarer answer."""
+        rate = self.positive_rate
+        return rate is not None and min(rate, 1 - rate) < NEARLY_NOBODY
+
+    def number(self, measure: str) -> float | None:
+        """The value of a measure."""
+        found = self.groups if measure in self.groups else msgspec.structs.asdict(self)
+        return found.get(measure)
+
+
+def fit(settings: Plain, inputs: Inputs) -> FittedModel:
+    """Train the model that the settings name and measure it: on the test people, or on the
     validation people to choose a setting.
     """
     del inputs
@@ -68,17 +92,13 @@ def fit(settings: Plain, inputs: Mapping[str, Plain]) -> Plain:
     for attempt in range(ATTEMPTS):
         model = bench.trained(settings["model"], attempt)
         if not networks.is_constant(model, bench.data.x[bench.learnt]):
-            return {
-                "rejected": attempt,
-                "collapsed": False,
-                **measured(bench.data, model, bench.asked),
-            }
-    return {"rejected": ATTEMPTS, "collapsed": True}
+            return measured(bench.data, model, bench.asked, rejected=attempt)
+    return FittedModel(rejected=ATTEMPTS, collapsed=True)
 
 
 class Bench:
-    """The data of a job, divided, and how its models are made. Learns from the validation people
-    too, unless they are the ones asked.
+    """The data of a job, split, and how its models are made. Models learn from the validation
+    people too, unless they are measured on them.
     """
 
     def __init__(self, settings: Plain) -> None:
@@ -101,9 +121,7 @@ class Bench:
         )
 
     def trained(self, name: str, attempt: int) -> TorchModel:
-        """Fresh weights and the repair on them: "fine-tune" leaves the first weights as the recipe
-        has drawn them.
-        """
+        """Fresh weights, and the repair on them: "fine-tune" keeps the first weights."""
         base = name.partition("+")[0]
         given = self.fresh(
             SHARED_LAYER if base in ("alfr", "laftr", "cfair") else self.recipe.hidden, attempt
@@ -129,16 +147,17 @@ class Bench:
         )
 
     def repair(self, name: str) -> Repair:
-        """What the paper calls this model, as a repair."""
+        """The repair that is this model of the paper."""
         settings, training = self.settings, self.training
         base, _, addition = name.partition("+")
         if name == "mlp":
             return Counterfactual(strength=0, start="fine-tune", training=training)
         if name == "counterfactual":
-            longer = (
-                replace(training, epochs=FURTHER_EPOCHS) if settings["from_plain"] else training
+            if settings["from_plain"]:
+                training = replace(training, epochs=FURTHER_EPOCHS)
+            return Counterfactual(
+                strength=settings["strength"], start="fine-tune", training=training
             )
-            return Counterfactual(strength=settings["strength"], start="fine-tune", training=longer)
         if name == "blind":
             return Blind(start="fine-tune", training=training)
         if addition == "eidig":
@@ -161,35 +180,37 @@ class Bench:
         )
         if base == "mlp":
             return similar
-        joined = similar if addition else None
         return Adversarial(
             kind=base,  # type: ignore[arg-type]
             speed=settings["speed"],
-            iifr=joined,
+            iifr=similar if addition else None,
             start="fine-tune",
             training=training,
         )
 
 
-def measured(data: Dataset, model: Model, rows: Ints) -> Plain:
-    """Accuracy and all fairness of a model on these people; class 1 is the positive one, as in the
-    paper.
-    """
+def measured(data: Dataset, model: Model, rows: Ints, rejected: int = 0) -> FittedModel:
+    """Measure a model on these people; class 1 is the positive one, as in the paper."""
     x, y = data.x[rows], data.y[rows]
-    told, group = model.labels(x), data.domain.own_value(x)
+    answers, group = model.labels(x), data.domain.own_value(x)
     individual = individual_fairness(data.domain, model, x)
-    within = {
-        f"{key}_{name.lower()}": one.estimate
-        for key, rate in (("ifr_b", individual.b), ("ifr_p", individual.p))
-        for name, one in rate.groups
-    }
-    return {
-        "accuracy": accuracy(y, told).estimate,
-        "ifr_b": individual.b.estimate,
-        "ifr_p": individual.p.estimate,
-        "delta_dp": demographic_parity(y, told, sensitive_features=group).estimate,
-        "delta_eo_0": equalized_odds(y, told, sensitive_features=group, given=0).estimate,
-        "delta_eo_1": equalized_odds(y, told, sensitive_features=group, given=1).estimate,
-        "positive_rate": float(told.mean()),
-        **within,
-    }
+
+    def eo(given: int) -> float | None:
+        return equalized_odds(y, answers, sensitive_features=group, given=given).estimate
+
+    return FittedModel(
+        rejected=rejected,
+        collapsed=False,
+        accuracy=accuracy(y, answers).estimate,
+        ifr_b=individual.b.estimate,
+        ifr_p=individual.p.estimate,
+        delta_dp=demographic_parity(y, answers, sensitive_features=group).estimate,
+        delta_eo_0=eo(0),
+        delta_eo_1=eo(1),
+        positive_rate=float(answers.mean()),
+        groups={
+            f"{key}_{name.lower()}": one.estimate
+            for key, rate in (("ifr_b", individual.b), ("ifr_p", individual.p))
+            for name, one in rate.groups
+        },
+    )

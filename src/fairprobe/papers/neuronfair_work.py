@@ -1,0 +1,387 @@
+"""What the workers do for NeuronFair's tables: train a network, search, compare local phases."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fairprobe import audits, datasets, networks
+from fairprobe.arrays import Mask, Rows
+from fairprobe.datasets import Dataset
+from fairprobe.documents import Count, Document, Seconds, Share
+from fairprobe.interpret import NeuronBias, coverage, neuron_bias
+from fairprobe.judgement import Verdict, judge
+from fairprobe.metrics import generation_diversity, gsr, spread
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.papers.jobs import Inputs, Plain, read_result
+from fairprobe.schema.domain import Domain
+from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
+from fairprobe.search.catalogue import METHODS, method_named
+from fairprobe.search.loop import world_of
+from fairprobe.search.protocol import from_each
+
+
+class TrainedNetwork(Document, frozen=True, kw_only=True):
+    """A network's files in base64, and its accuracy on held-out people."""
+
+    files: dict[str, str]
+    accuracy: Share
+    held_out: Count
+
+
+class SearchResult(Document, frozen=True, kw_only=True):
+    """What a whole search found and what it cost."""
+
+    idis: Count
+    global_idis: Count
+    tried: Count
+    gsr: Share
+    spread: float | None
+    cpu_seconds: Seconds
+    wall_seconds: Seconds
+    cpu_seconds_per_1000: Seconds | None
+    stopped: str
+
+    @property
+    def seconds_per_1000(self) -> float | None:
+        return self.cpu_seconds_per_1000
+
+
+class GlobalPhase(Document, frozen=True, kw_only=True):
+    """The IDIs of a global phase."""
+
+    idis: Count
+    rows: list[list[float]]
+
+
+class LocalPhase(Document, frozen=True, kw_only=True):
+    """Means over the starts of a local phase; null where there was no start."""
+
+    idis_per_seed: float | None
+    instances_per_seed: float | None
+    starts: Count
+
+
+class Diversity(Document, frozen=True, kw_only=True):
+    """How many local IDIs each method found, and generation diversity at each radius."""
+
+    found: dict[str, Count]
+    diversity: dict[str, list[float | None]]
+
+
+class NeuronCoverage(Document, frozen=True, kw_only=True):
+    """Shares of the biased neurons that IDIs and other instances activate: all of them together,
+    and one on average.
+    """
+
+    layer: str
+    biased: Count
+    idis_union: Share | None
+    idis_each: Share | None
+    idis_rows: Count
+    non_idis_union: Share | None
+    non_idis_each: Share | None
+    non_idis_rows: Count
+
+
+def network_of(dataset: str) -> str:
+    """The job that trains the network of this data set."""
+    return f"network-{dataset}"
+
+
+def train(settings: Plain, inputs: Inputs) -> TrainedNetwork:
+    """Train the network of a data set."""
+    del inputs
+    data = datasets.load(settings["dataset"])
+    model = audits.train(data, seed=settings["seed"])
+    test = data.split(settings["seed"]).test
+    with tempfile.TemporaryDirectory() as folder:
+        networks.save(model, folder)
+        files = {
+            path.name: base64.b64encode(path.read_bytes()).decode()
+            for path in sorted(Path(folder).iterdir())
+        }
+    accuracy = float((model.labels(data.x[test]) == data.y[test]).mean())
+    return TrainedNetwork(files=files, accuracy=accuracy, held_out=len(test))
+
+
+class Target:
+    """A subject with its network. A worker caches the last ones: its next job often has the same
+    subject.
+    """
+
+    def __init__(self, dataset: str, sensitive: str, files: tuple[tuple[str, str], ...]) -> None:
+        self.data = _load(dataset).with_sensitive(sensitive)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in files:
+                (Path(folder) / name).write_bytes(base64.b64decode(content))
+            self.model = networks.load(folder, self.data.domain)
+
+    @cached_property
+    def bias(self) -> NeuronBias:
+        with one_thread():
+            return neuron_bias(
+                self.data.domain, self.model, self.data.x[self.data.domain.comparable(self.data.x)]
+            )
+
+
+_load = lru_cache(maxsize=2)(datasets.load)
+_target = lru_cache(maxsize=4)(Target)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a job works with. Seeds are the same for all methods of a repeat."""
+
+    target: Target
+    settings: Plain
+
+    @classmethod
+    def of(cls, settings: Plain, inputs: Inputs) -> Task:
+        dataset, name = settings["dataset"], network_of(settings["dataset"])
+        network = read_result(inputs[name], TrainedNetwork, name)
+        return cls(_target(dataset, settings["sensitive"], tuple(network.files.items())), settings)
+
+    @property
+    def data(self) -> Dataset:
+        return self.target.data
+
+    @property
+    def domain(self) -> Domain:
+        return self.target.data.domain
+
+    @property
+    def model(self) -> TorchModel:
+        return self.target.model
+
+    @property
+    def nobody(self) -> Rows:
+        return np.empty((0, len(self.domain)), dtype=np.float32)
+
+    def rng(self, *purpose: str) -> np.random.Generator:
+        """A separate stream for every purpose, the same wherever the job runs."""
+        words = "/".join((self.settings["dataset"], self.settings["sensitive"], *purpose))
+        return np.random.default_rng(
+            [self.settings["seed"], self.settings["repeat"], zlib.crc32(words.encode())]
+        )
+
+    def seeds(self) -> Rows:
+        with one_thread():
+            return choose_seeds(
+                self.domain, self.data.x, self.settings["seeds"], rng=self.rng("seeds")
+            )
+
+    def method(self, name: str | None = None) -> Method:
+        """The named method, or the one that the settings name with its variant."""
+        variant = "" if name else self.settings["variant"]
+        name = name or self.settings["method"]
+        bias = self.target.bias if METHODS[name].needs_neurons else None
+        return method_named(name, variant or None, bias=bias, x=self.domain.clip(self.data.x))
+
+    def budget(self) -> Budget:
+        names = ("seeds", "global_iterations", "local_iterations", "seconds", "wanted")
+        return Budget(
+            **{name: self.settings[name] for name in names if self.settings.get(name) is not None}
+        )
+
+    def mixed(self, rows: list[list[list[float]]]) -> Rows:
+        """Some of these rows, each person once, the same for every method of a repeat."""
+        mixed = np.array([row for some in rows for row in some], dtype=np.float32)
+        mixed = mixed.reshape(-1, len(self.domain))
+        _, first = np.unique(self.domain.key(mixed), return_index=True)
+        chosen = self.rng("mixed").permutation(first)[: self.settings["starts"]]
+        return np.asarray(mixed[chosen])
+
+
+def generate(settings: Plain, inputs: Inputs) -> SearchResult:
+    """A whole search, both phases."""
+    task = Task.of(settings, inputs)
+    method = task.method()
+    with tempfile.TemporaryDirectory() as folder:
+        found = search(
+            task.domain,
+            task.model,
+            method,
+            task.seeds(),
+            task.budget(),
+            rng=task.rng(method.name, method.variant),
+            save_to=Path(folder) / "findings.parquet",
+        )
+        how, idis = found.generation, len(found)
+        return SearchResult(
+            idis=idis,
+            global_idis=found.count("global"),
+            tried=how.tried,
+            gsr=gsr(idis, how.tried),
+            spread=spread(found),
+            cpu_seconds=how.cpu_seconds,
+            wall_seconds=how.wall_seconds,
+            cpu_seconds_per_1000=how.cpu_seconds * 1000 / idis if idis else None,
+            stopped=how.stopped,
+        )
+
+
+def global_phase(settings: Plain, inputs: Inputs) -> GlobalPhase:
+    """Table 6, global: the IDIs among as many instances as there are seeds, one from each."""
+    task = Task.of(settings, inputs)
+    method = task.method()
+    rng = task.rng("global", method.name, method.variant)
+    if isinstance(method, Explorer):
+        x = _first_children(task, method, rng)
+    else:
+        x = search(task.domain, task.model, method, task.seeds(), task.budget(), rng=rng).x
+    return GlobalPhase(idis=len(x), rows=x.tolist())
+
+
+def _first_children(task: Task, method: Explorer, rng: np.random.Generator) -> Rows:
+    """The IDIs among the first different instances of the global phase of a method with a queue,
+    not counting the seeds.
+    """
+    seeds = task.seeds()
+    plan = method.propose(world_of(task.domain, task.model, method), seeds, rng)
+    tried: set[int] = set(task.domain.key(seeds).tolist())
+    found = [task.nobody]
+    left = len(seeds)
+    with one_thread():
+        try:
+            proposal = next(plan)
+            while left > 0:
+                verdict = judge(task.domain, task.model, proposal.x)
+                keys = task.domain.key(proposal.x).tolist()
+                for at, (key, is_idi) in enumerate(
+                    zip(keys, verdict.is_discriminatory, strict=True)
+                ):
+                    if key not in tried and left > 0:
+                        tried.add(key)
+                        left -= 1
+                        found += [proposal.x[at : at + 1]] if is_idi else []
+                # Without any IDI, the method makes no children for its local phase.
+                proposal = plan.send(
+                    replace(verdict, is_discriminatory=np.zeros(len(verdict), dtype=bool))
+                )
+        except StopIteration:
+            pass
+    return np.concatenate(found)
+
+
+def local_phase(settings: Plain, inputs: Inputs) -> LocalPhase:
+    """Table 6, local: from some of all methods' global IDIs, a number of different instances each;
+    the mean number of IDIs among them.
+    """
+    task = Task.of(settings, inputs)
+    method = task.method()
+    starts = task.mixed([result["rows"] for result in inputs.values() if "rows" in result])
+    if len(starts) == 0:
+        return LocalPhase(idis_per_seed=None, instances_per_seed=None, starts=0)
+    trails = from_each(
+        task.domain,
+        task.model,
+        method,
+        starts,
+        instances=settings["instances"],
+        rng=task.rng("local", method.name, method.variant),
+    )
+    return LocalPhase(
+        idis_per_seed=float(np.mean([len(trail.idis) for trail in trails])),
+        instances_per_seed=float(np.mean([trail.tried for trail in trails])),
+        starts=len(starts),
+    )
+
+
+def diversity(settings: Plain, inputs: Inputs) -> Diversity:
+    """Figure 5: from the same few global IDIs, a number of local ones of each method; generation
+    diversity at every radius.
+    """
+    task = Task.of(settings, inputs)
+    rivals: list[str] = settings["rivals"]
+    methods = {name: task.method(name) for name in ("neuronfair", *rivals)}
+    seeds, budget = task.seeds(), Budget(local_iterations=0)
+    found = [
+        search(task.domain, task.model, method, seeds, budget, rng=task.rng("global", name)).x
+        for name, method in methods.items()
+    ]
+    starts = task.mixed([rows.tolist() for rows in found])
+    local: dict[str, Rows] = {}
+    for name, method in methods.items():
+        trails = from_each(
+            task.domain,
+            task.model,
+            method,
+            starts,
+            idis=settings["idis"],
+            rng=task.rng("local", name),
+        )
+        rows = [row for trail in trails for row in trail.idis]
+        local[name] = np.stack(rows) if rows else task.nobody
+    return Diversity(
+        found={name: len(rows) for name, rows in local.items()},
+        diversity={
+            rival: [
+                _diversity(local["neuronfair"], local[rival], radius)
+                for radius in settings["radii"]
+            ]
+            for rival in rivals
+        },
+    )
+
+
+def _diversity(ours: Rows, theirs: Rows, radius: float) -> float | None:
+    value = generation_diversity(ours, theirs, radius) if len(ours) and len(theirs) else np.nan
+    return float(value) if np.isfinite(value) else None
+
+
+def neuron_coverage(settings: Plain, inputs: Inputs) -> NeuronCoverage:
+    """Figure 6: the biased neurons that a tenth of a method's IDIs activates, and a tenth of the
+    instances that it tried in vain.
+    """
+    task = Task.of(settings, inputs)
+    method = task.method()
+    misses = [task.nobody]
+
+    def share(x: Rows) -> Mask:
+        """Chosen by the instance itself: one that is tried often is not more likely to be taken."""
+        return np.asarray(
+            (task.domain.key(x) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44)
+            < np.uint64(settings["share"] * 2**20)
+        )
+
+    def watch(x: Rows, verdict: Verdict) -> None:
+        missed = x[~verdict.is_discriminatory]
+        misses.append(missed[share(missed)])
+
+    found = search(
+        task.domain,
+        task.model,
+        method,
+        task.seeds(),
+        task.budget(),
+        rng=task.rng(method.name, method.variant),
+        on_judged=watch,
+    )
+    layer = task.target.bias.most_biased
+
+    def covered(rows: Rows) -> tuple[float | None, float | None, int]:
+        """The shares of all rows together and of one on average, and the number of rows."""
+        unique = rows[np.unique(task.domain.key(rows), return_index=True)[1]]
+        if not len(unique) or not len(layer.biased):
+            return None, None, len(unique)
+        found = coverage(task.model, layer, unique)
+        return found.union, float(found.each.mean()), len(unique)
+
+    hits, others = covered(found.x[share(found.x)]), covered(np.concatenate(misses))
+    return NeuronCoverage(
+        layer=layer.name,
+        biased=len(layer.biased),
+        idis_union=hits[0],
+        idis_each=hits[1],
+        idis_rows=hits[2],
+        non_idis_union=others[0],
+        non_idis_each=others[1],
+        non_idis_rows=others[2],
+    )
