@@ -226,6 +226,7 @@ def datasets() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
+    "formats": partial(listing, "formats"),
     "measures": measures,
     "methods": partial(sections, "methods"),
     "methods in short": partial(in_short, "methods"),

@@ -30,6 +30,7 @@ MOVED = {
     "fairprobe.datasets.infer": "fairprobe.datasets",
     "fairprobe.datasets.rules": "fairprobe.schema.rules",
     "fairprobe.datasets.table": "fairprobe.schema.coding",
+    "fairprobe.models.formats.opened": "fairprobe.models.formats.base",
     "fairprobe.attributes": "fairprobe.schema.attributes",
     "fairprobe.domain": "fairprobe.schema.domain",
     "fairprobe.rates": "fairprobe.statistics.rates",

@@ -165,7 +165,10 @@ def external(location: str) -> Path:
 
 
 ONNX: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(write_onnx(dense(4, 8, 2), Path("m.onnx"))), "no whole ONNX file"),
+    "truncated": (
+        lambda: cut(write_onnx(dense(4, 8, 2), Path("m.onnx"))),
+        "not a complete ONNX file",
+    ),
     "empty": (lambda: text("m.onnx", b""), "m.onnx"),
     "a custom operator": (
         lambda: graph("Mine", 4, attributes={"domain": "own.code"}, domains={"own.code": 1}),
@@ -229,7 +232,7 @@ def keras_weights(value: float) -> Path:
 
 
 KERAS: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(keras()), "no whole Keras file"),
+    "truncated": (lambda: cut(keras()), "not a complete Keras file"),
     "empty": (lambda: text("m.keras", b""), "m.keras"),
     "a Lambda layer": (
         lambda: keras_with(lambda layer: layer.update(class_name="Lambda")),
@@ -366,8 +369,8 @@ def of_own_class() -> Path:
 
 
 SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(skops_of(fitted())), "no .skops file, or one that is cut short"),
-    "empty": (lambda: text("m.skops", b""), "no .skops file, or one that is cut short"),
+    "truncated": (lambda: cut(skops_of(fitted())), "not a .skops file, or one that is truncated"),
+    "empty": (lambda: text("m.skops", b""), "not a .skops file, or one that is truncated"),
     "a pickle": (
         lambda: unpicklable("m.skops"),
         "a pickle, and opening a pickle runs whatever program is in it",
@@ -380,9 +383,9 @@ SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
     "not a number": (lambda: skops_of(not_finite_classifier()), "finite"),
     "a list": (lambda: skops_of([1, 2, 3]), "list gives no class probabilities"),
     "a class that is not known": (of_own_class, "not known to be harmless"),
-    "columns that are not there": (
+    "columns that do not exist": (
         lambda: skops_of(of_numbers(["age", "hours", "wealth"])),
-        "wants the columns wealth",
+        "needs the columns wealth",
     ),
 }
 BOOSTERS: dict[str, tuple[Callable[[], Path], str]] = {
@@ -463,14 +466,14 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no numbers": (
         "def model(x): return ['yes'] * len(x)",
         ("own.py:model",),
-        "no table of probabilities",
+        "not return a table of probabilities",
     ),
     "not a number": (
         "def model(x): return x[:, 0] * float('nan')",
         ("own.py:model",),
         "is not finite",
     ),
-    "no probabilities": ("def model(x): return x[:, 0]", ("own.py:model",), "is no probability"),
+    "no probabilities": ("def model(x): return x[:, 0]", ("own.py:model",), "is not a probability"),
     "at random": (
         "import random\ndef model(x): return [random.random() for _ in x]",
         ("own.py:model",),
@@ -491,7 +494,7 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "an encoder that leaves words": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): return f",
         ("own.py:model", "--encoder", "own.py:prepare"),
-        "must make numbers of every column",
+        "must turn every column into numbers of every column",
     ),
     "weights in a pickle": (
         "import torch\nmodel = torch.nn.Linear(4, 2)",
@@ -545,7 +548,7 @@ ANSWERS: dict[str, tuple[Callable[[Handler, int], None], str]] = {
     "three-classes": (with_predictions([0.2, 0.3, 0.5]), "knows 3 classes"),
     "other-classes": (
         with_predictions({"good": 0.5, "bad": 0.5}),
-        "answers for the classes bad, good; 'people' has no, yes",
+        "has the classes bad, good; 'people' has no, yes",
     ),
     "elsewhere": (
         lambda handler, rows: handler.reply(b"", 307, Location="https://example.org/"),
@@ -588,7 +591,7 @@ def test_an_endpoint_that_gives_no_probabilities_is_refused(
         ("https://", "starts with https://"),
         ("http://user:secret@host/predict", "holds a password"),
         ("http://127.0.0.1:99999/predict", "cannot be read"),
-        ("ftp://host/model.onnx", "by https:// or http://; got 'ftp://…'"),
+        ("ftp://host/model.onnx", "starts with https:// or http://; got 'ftp://…'"),
     ],
 )
 def test_an_address_that_is_none_is_refused(address: str, told: str) -> None:
@@ -741,7 +744,7 @@ DOMAINS: dict[str, tuple[str, str]] = {
         "there is no attribute 'wealth'",
     ),
     "a rule that nobody keeps": (DOMAIN + RULE.format("age > 500"), "r"),
-    "a rule that is cut short": (DOMAIN + RULE.format("age >"), "cannot be read"),
+    "a rule that is truncated": (DOMAIN + RULE.format("age >"), "cannot be read"),
     "a single value": (DOMAIN.replace('["female", "male"]', '["female"]'), "sex"),
     "words for numbers": (DOMAIN.replace("low = 18", 'low = "18"'), "`low` must be a number"),
 }
@@ -816,7 +819,7 @@ def test_options_that_do_not_go_together_are_refused(what: str) -> None:
 
 FOR_A_MODEL: dict[str, tuple[tuple[str, ...], str]] = {
     "a time-out of a file": (("--timeout", "3"), "--timeout is for an endpoint"),
-    "weights of a file": (("--weights", "w.safetensors"), "Weights go with own code"),
+    "weights of a file": (("--weights", "w.safetensors"), "Weights belong to own code"),
     "unknown inputs": (("--inputs", "words"), "got 'words'"),
     "unknown outputs": (("--outputs", "labels"), "got 'labels'"),
     "an unknown attribute": (("--blind-to", "wealth"), "There is no attribute 'wealth'"),

@@ -262,8 +262,8 @@ def test_a_method_that_looks_inside_refuses_before_any_work_and_names_those_that
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "labels, not probabilities": (lambda x: np.full(len(x), 2.0), "is no probability"),
-    "words": (lambda x: ["good"] * len(x), "no table of probabilities"),
+    "labels, not probabilities": (lambda x: np.full(len(x), 2.0), "is not a probability"),
+    "words": (lambda x: ["good"] * len(x), "not return a table of probabilities"),
     "nothing": (lambda x: None, "shape"),
     "too few rows": (lambda x: np.full((len(x) + 1, 2), 0.5), "expected"),
     "no numbers": (lambda x: np.full((len(x), 2), np.nan), "not finite"),

@@ -269,7 +269,7 @@ def test_logits_are_read_as_logits_where_that_is_said() -> None:
     def logits(x: Rows) -> Rows:
         return np.stack([x[:, 0], np.zeros(len(x), dtype=np.float32)], axis=1)
 
-    with pytest.raises(ModelError, match="no probability"):
+    with pytest.raises(ModelError, match="not a probability"):
         fp.load_model(logits, GERMAN).probabilities(GERMAN.x)
     model = fp.load_model(logits, GERMAN, outputs="logits")
     expected = 1 / (1 + np.exp(GERMAN.x[:, 0]))
@@ -290,7 +290,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[FairprobeError], str]] = {
     "a joblib file": ("model.joblib", {}, ModelError, "Save the model as .skops"),
     "a missing file": ("nowhere.onnx", {}, StorageError, "There is no model at nowhere.onnx"),
     "no model at all": (3, {}, ModelError, "got int"),
-    "an unknown kind": (__file__, {}, ModelError, "is of no kind that is known here"),
+    "an unknown kind": (__file__, {}, ModelError, "has an unsupported format"),
     "unknown inputs": (
         as_module,
         {"inputs": "words"},
@@ -301,7 +301,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[FairprobeError], str]] = {
         as_module,
         {"outputs": "labels"},
         SettingError,
-        "logits or probabilities, or auto; got 'labels'",
+        "logits, probabilities or auto; got 'labels'",
     ),
     "an unknown attribute": (
         as_module,
@@ -331,7 +331,7 @@ def test_an_encoder_that_fails_or_answers_words_is_told() -> None:
     network = as_module(classifier())
     with pytest.raises(ModelError, match=r"The encoder failed on 1 rows \(ZeroDivisionError"):
         fp.load_model(network, GERMAN, encoder=lambda frame: 1 / 0)
-    with pytest.raises(ModelError, match="must answer with a table of numbers"):
+    with pytest.raises(ModelError, match="must return a table of numbers"):
         fp.load_model(network, GERMAN, encoder=lambda frame: frame.astype(str))
-    with pytest.raises(ModelError, match="takes 20 columns; the encoder makes 2"):
+    with pytest.raises(ModelError, match="takes 20 columns; the encoder .* into 2"):
         fp.load_model(network, GERMAN, encoder=lambda frame: np.zeros((len(frame), 2)))

@@ -422,7 +422,7 @@ def test_the_outputs_can_be_declared() -> None:
 
 
 def test_logits_declared_to_be_probabilities_are_refused() -> None:
-    with pytest.raises(ModelError, match="is no probability"):
+    with pytest.raises(ModelError, match="is not a probability"):
         TorchModel(nn.Linear(WIDTH, 2), outputs="probabilities").probabilities(10 * rows())
 
 

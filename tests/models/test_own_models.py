@@ -449,7 +449,7 @@ def test_classes_of_other_names_are_not_taken_by_their_position() -> None:
     with pytest.raises(
         ModelError,
         match=(
-            r"answers for the classes approved, denied; 'people' has no thanks, yes"
+            r"has the classes approved, denied; 'people' has no thanks, yes"
             r" please.*--classes"
         ),
     ):
@@ -529,9 +529,9 @@ def test_an_encoder_may_name_its_columns_like_those_of_the_table() -> None:
 
 
 def test_an_encoder_is_not_silently_left_out() -> None:
-    with pytest.raises(SettingError, match="takes the table's own words, and an encoder"):
+    with pytest.raises(SettingError, match="takes the table's own words; an encoder"):
         fp.load_model(pipeline("forest"), table(), encoder=prepare)
-    with pytest.raises(SettingError, match="Weights go with module:function"):
+    with pytest.raises(SettingError, match="Weights belong to a module:function"):
         fp.load_model(pipeline("forest"), table(), weights="weights.safetensors")
 
 

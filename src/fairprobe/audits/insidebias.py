@@ -16,7 +16,7 @@ from fairprobe.datasets.image_folders import ImageGroups, read_groups
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import DataError, ModelError
 from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Opened
 from fairprobe.models.load import open_model
 from fairprobe.versions import versions
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 MODELS = (
-    "Do not train: audit this model. A run folder, a file (.onnx, .keras, .pt, .pt2, .skops, .json"
-    " or .ubj of XGBoost, .txt of LightGBM), module:function or file.py:function of your own code,"
-    " or https://… of an endpoint."
+    "Do not train: audit this model. A run folder, a file of a model, module:function or"
+    " file.py:function of your own code, or https://… of a service. 'fairprobe formats' lists what"
+    " is supported."
 )
 
 Sensitive = Annotated[

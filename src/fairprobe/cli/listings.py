@@ -1,4 +1,4 @@
-"""`fairprobe methods` and `fairprobe repairs`: what can be chosen by name, plug-ins included."""
+"""`fairprobe methods`, `repairs` and `formats`: what can be chosen, plug-ins included."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def repairs(form: FormOption = "table") -> None:
         from fairprobe.present import listings
 
         _print(listings.repairs(), form)
+
+
+@app.command()
+def formats(form: FormOption = "table") -> None:
+    """List the formats of models that can be audited, with what each needs.
+
+    They are for the option --model of 'fairprobe audit' and other commands.
+    """
+    with kindly():
+        from fairprobe.present import listings
+
+        _print(listings.formats(), form)
 
 
 def _print(listing: Listing, form: Form) -> None:

@@ -1,16 +1,21 @@
-"""Models: black boxes (`Model`), white boxes (`TorchModel`), and how those of the user's own come
-in (`load_model`).
+"""Models: black boxes (`Model`), white boxes (`TorchModel`), and users' own (`load_model`, in one
+of the `FORMATS`).
 """
+
+from typing import Any
 
 from fairprobe.models.base import About, Model
 from fairprobe.models.encoder import Encoder
+from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
 from fairprobe.models.scale import Scale
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits, one_thread
 
 __all__ = [
+    "FORMATS",
     "About",
     "Encoder",
+    "Format",
     "Model",
     "Outputs",
     "Scale",
@@ -19,3 +24,14 @@ __all__ = [
     "load_model",
     "one_thread",
 ]
+
+FORMATS: tuple[Format, ...]
+
+
+def __getattr__(name: str) -> Any:
+    """`FORMATS` is imported when it is first used."""
+    if name == "FORMATS":
+        from fairprobe.models.formats.catalogue import FORMATS
+
+        return FORMATS
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

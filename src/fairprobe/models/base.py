@@ -15,10 +15,10 @@ from fairprobe.errors import FairprobeError, ModelError
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a user's own model: its kind and name, why it cannot be looked into, which
+    """What is known of a user's own model: its kind and name, why it is a black box, and the
     attributes it is not given.
 
-    `origin` is how it was loaded, as plain data, so that it can be loaded again.
+    `origin` describes how it was loaded, as plain data, so that it can be loaded again.
     """
 
     kind: str
@@ -29,8 +29,8 @@ class About:
 
 
 class Model:
-    """A classifier seen from outside: `predict` takes (n, A) rows and returns (n, C) probabilities,
-    or (n,) of class 1.
+    """A classifier as a black box: `predict` takes (n, A) rows and returns (n, C) probabilities, or
+    (n,) of class 1.
 
     >>> Model(classifier.predict_proba)  # scikit-learn, XGBoost, an HTTP client …
     """
@@ -39,23 +39,19 @@ class Model:
         self._predict = predict
         self._batch = batch
         self.about: About | None = None  # of a model that was loaded
-        self.original: Model | None = (
-            None  # the user's own program, where this is what was made of it to be looked into
-        )
+        self.original: Model | None = None  # the user's own program, if this was rebuilt from it
 
     def probabilities(self, x: Rows) -> Rows:
-        """(N, C) class probabilities. Batches are made here, so that memory stays flat whatever N
-        is.
-        """
+        """(N, C) class probabilities, computed in batches to bound memory."""
         if len(x) <= self._batch:
-            return self._ask(x, 0)
+            return self._checked(x, 0)
         parts = [
-            self._ask(x[first : first + self._batch], first)
+            self._checked(x[first : first + self._batch], first)
             for first in range(0, len(x), self._batch)
         ]
         if len(widths := {part.shape[1] for part in parts}) > 1:
             raise ModelError(
-                "The model answers with different numbers of classes:"
+                "The model returned different numbers of classes:"
                 f" {', '.join(map(str, sorted(widths)))}."
             )
         return np.concatenate(parts)
@@ -65,45 +61,42 @@ class Model:
         best: Ints = self.probabilities(x).argmax(axis=1)
         return best
 
-    def _ask(self, x: Rows, first: int) -> Rows:
+    def _checked(self, x: Rows, first: int) -> Rows:
         try:
-            answer = self._predict(
-                x.copy()
-            )  # a model that scales its input in place must not change ours
-        except FairprobeError:  # it says itself what is wrong
+            # A copy: a model that scales its input in place must not change the caller's rows.
+            answer = self._predict(x.copy())
+        except FairprobeError:
             raise
         except Exception as error:
             raise ModelError(
                 f"The model failed on {len(x)} rows of {x.shape[1]} columns"
                 f" ({type(error).__name__}: {error}). It is given a NumPy array of codes, a column"
-                " for each attribute; wrap it in a function if it wants something else, such as a"
+                " for each attribute; wrap it in a function if it needs something else, such as a"
                 " DataFrame."
             ) from error
         return _check(answer, len(x), first)
 
 
 def _check(answer: Any, rows: int, first: int) -> Rows:
-    """The callable's answer as (rows, C) probabilities, or an error that says what is wrong with
+    """The result of a model as (rows, C) probabilities, or an error that says what is wrong with
     it.
     """
+    if isinstance(answer, Tensor):
+        answer = answer.detach().cpu()
     try:
-        p = np.asarray(
-            answer.detach().cpu() if isinstance(answer, Tensor) else answer, dtype=np.float32
-        )
+        p = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"The model answered something that is no table of probabilities: {error}."
-        ) from error
+        raise ModelError(f"The model did not return a table of probabilities: {error}.") from error
     if p.ndim == 2 and p.shape[1] == 1:
         p = p[:, 0]
     if p.ndim == 1 and len(p) == rows:
         p = np.stack([1 - p, p], axis=1)
     if p.ndim != 2 or len(p) != rows or p.shape[1] == 0:
         raise ModelError(
-            f"The model answered shape {p.shape} to {rows} rows; expected ({rows}, classes) or"
+            f"The model returned shape {p.shape} for {rows} rows; expected ({rows}, classes) or"
             f" ({rows},)."
         )
-    # One sum finds every NaN and infinity; looking at each number is only needed to name the row.
+    # One sum detects every NaN and infinity; the row is searched only for the message.
     if not np.isfinite(p.sum()):
         row = int(np.argmax(~np.isfinite(p).all(axis=1)))
         raise ModelError(
@@ -113,7 +106,7 @@ def _check(answer: Any, rows: int, first: int) -> Rows:
     if rows and (p.min() < -1e-3 or p.max() > 1 + 1e-3):
         row = int(np.argmax((p < -1e-3).any(axis=1) | (p > 1 + 1e-3).any(axis=1)))
         raise ModelError(
-            f"The model's output for row {first + row} is no probability ({p[row].tolist()}). Wrap"
-            " logits in a softmax first."
+            f"The model's output for row {first + row} is not a probability ({p[row].tolist()})."
+            " Wrap logits in a softmax first."
         )
     return p

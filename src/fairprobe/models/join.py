@@ -1,5 +1,5 @@
-"""Joining a model of the user's own with the data: what it is given, how codes become its columns,
-which answer is which class.
+"""Joining a user's own model with the data: what it is given, how codes become its columns, and
+which score belongs to which class.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.base import About, Model
 from fairprobe.models.columns import Numbers, learn_columns
 from fairprobe.models.encoder import Encoder
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Opened
 from fairprobe.models.numbers import Inputs, numbers_of
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits
 
-SAME = 1e-3  # in probability, between what can be looked into and the user's own program
-ASKED = 256
-NUMBERED = re.compile(
-    r"-?\d+(\.0)?|True|False|true|false"
-)  # classes that were coded before the model saw them
-LOST = 32  # people whose numbers are looked at to see whether an attribute reaches the model
+SAME = 1e-3  # the greatest difference in probability between a white box and the user's program
+COMPARED = 256  # random rows, and as many of the data
+NUMBERED = re.compile(r"-?\d+(\.0)?|True|False|true|false")  # classes without names
+LOST = 32  # people whose numbers show whether an attribute reaches the model
 
 
 def join(
@@ -41,39 +39,25 @@ def join(
     blind_to: tuple[str, ...],
     origin: dict[str, Any] | None,
 ) -> Model:
-    """The model for rows of `data`: a white box if its network can be seen through the encoder,
+    """The model for rows of `data`: a white box if its network is accessible through the encoder,
     otherwise a black box that says why.
     """
     for name in blind_to:
-        data.domain.index(name)  # refused by name if it does not exist
+        data.domain.index(name)  # an error if it does not exist
     seen = _seen(opened if encoder is None else replace(opened, columns=None), data, blind_to)
-    about = About(
-        opened.kind,
-        opened.name,
-        opened.why,
-        tuple(name for name in data.domain.names if name not in seen),
-        origin,
-    )
-    words = _words(data, seen)
-    to_numbers: Numbers | None = None
-    if opened.takes == "words" and opened.encode is not None:
-        to_numbers = _guarded(opened.encode, words)
-    elif opened.takes == "numbers":
-        to_numbers = (
-            _guarded(encoder, words) if encoder is not None else _plain(opened, data, seen, inputs)
-        )
-        _check_width(to_numbers, opened, data)
+    unseen = tuple(name for name in data.domain.names if name not in seen)
+    about = About(opened.kind, opened.name, opened.why, unseen, origin)
+
+    def words(x: Rows) -> pd.DataFrame:
+        return data.words(x)[seen]
+
+    to_numbers = _to_numbers(opened, data, encoder, inputs, seen, words)
     if to_numbers is not None:
-        about = replace(
-            about,
-            blind_to=tuple(
-                name
-                for name in data.domain.names
-                if name in about.blind_to or _is_lost(name, data, to_numbers)
-            ),
-        )
-    asked = words if opened.takes == "words" else to_numbers
-    assert asked is not None
+        names = data.domain.names
+        lost = [name for name in names if name in unseen or _is_lost(name, data, to_numbers)]
+        about = replace(about, blind_to=tuple(lost))
+    given = words if opened.takes == "words" else to_numbers
+    assert given is not None
     order = _order(opened.classes, opened.name, data)
     scores = opened.outputs
     if opened.network is not None:
@@ -89,19 +73,36 @@ def join(
                     outputs=scores,
                 )
             white.about = about
-            is_itself = (
-                opened.kind == "torch module" and module is opened.network
-            )  # nothing was made of it that could be wrong
-            white.original = None if is_itself else _black_box(opened, asked, scores, data, about)
+            # The user's own module behind no encoder cannot differ from itself.
+            if opened.kind != "torch module" or module is not opened.network:
+                white.original = _black_box(opened, given, scores, data, about)
             if white.original is None or _same(white, white.original, data):
                 return white
-            why = "what was made of it answers differently from the model itself"
+            why = "the network rebuilt from it gives other scores than the model itself"
         about = replace(about, why=why)
-    return _black_box(opened, asked, scores, data, about)
+    return _black_box(opened, given, scores, data, about)
+
+
+def _to_numbers(
+    opened: Opened,
+    data: Dataset,
+    encoder: Callable[[pd.DataFrame], Any] | None,
+    inputs: Inputs,
+    seen: list[str],
+    words: Callable[[Rows], pd.DataFrame],
+) -> Numbers | None:
+    """The function from rows to the numbers of the network; None if the model takes words and has
+    no encoder of its own.
+    """
+    if opened.takes == "words":
+        return None if opened.encode is None else _guarded(opened.encode, words)
+    numbers = _plain(opened, data, seen, inputs) if encoder is None else _guarded(encoder, words)
+    _check_width(numbers, opened, data)
+    return numbers
 
 
 class Reordered(nn.Module):
-    """Puts the classes of a network into the order of the data's."""
+    """Puts the scores of a network into the order of the data's classes."""
 
     def __init__(self, order: Sequence[int], outputs: Outputs) -> None:
         super().__init__()
@@ -110,21 +111,19 @@ class Reordered(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         if scores.ndim == 2 and scores.shape[1] > 1:
             return scores[:, self.order]
-        return (
-            1 - scores if self.outputs == "probabilities" else -scores
-        )  # one score, of the second class
+        # a single score, of the second class
+        return 1 - scores if self.outputs == "probabilities" else -scores
 
 
 def _black_box(
-    opened: Opened, asked: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About
+    opened: Opened, given: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About
 ) -> Model:
     def predict(x: Rows) -> Any:
-        answer = opened.ask(asked(x))
+        answer = opened.predict(given(x))
         if scores == "logits":
             answer = _softmax(answer)
-        classes = opened.classes or getattr(
-            opened.ask, "classes", None
-        )  # an endpoint names them when it answers
+        # An endpoint names its classes with its first answer.
+        classes = opened.classes or getattr(opened.predict, "classes", None)
         order = _order(classes, opened.name, data)
         if order is None:
             return answer
@@ -137,36 +136,32 @@ def _black_box(
 
 
 def _softmax(answer: Any) -> Any:
-    scores = np.asarray(answer, dtype=np.float32)
-    return torch.softmax(
-        as_logits(torch.from_numpy(np.ascontiguousarray(scores)), "logits"), dim=1
-    ).numpy()
+    scores = torch.from_numpy(np.ascontiguousarray(answer, dtype=np.float32))
+    return torch.softmax(as_logits(scores, "logits"), dim=1).numpy()
 
 
 def _network(
     opened: Opened, data: Dataset, to_numbers: Numbers | None
 ) -> tuple[nn.Module | None, str]:
-    """The user's network behind the encoder, or why there is none."""
+    """The user's network behind the encoder, or the reason why there is none."""
     assert opened.network is not None
     if to_numbers is None:
-        return None, "it takes words, and nothing says how they become numbers"
+        return None, "it takes words, and it is not known how they become numbers"
     try:
         columns = learn_columns(to_numbers, data.domain, data.x)
     except ModelError as error:
         return None, str(error)
-    return (
-        opened.network
-        if columns is None
-        else nn.Sequential(OrderedDict(inputs=columns, network=opened.network))
-    ), ""
+    if columns is None:
+        return opened.network, ""
+    return nn.Sequential(OrderedDict(inputs=columns, network=opened.network)), ""
 
 
 def _same(white: TorchModel, original: Model, data: Dataset) -> bool:
     rng = np.random.default_rng(0)
     rows = np.concatenate(
         [
-            data.domain.sample(ASKED, rng=rng),
-            data.x[rng.choice(len(data), min(ASKED, len(data)), replace=False)],
+            data.domain.sample(COMPARED, rng=rng),
+            data.x[rng.choice(len(data), min(COMPARED, len(data)), replace=False)],
         ]
     )
     ours, theirs = white.probabilities(rows), original.probabilities(rows)
@@ -183,7 +178,7 @@ def _seen(opened: Opened, data: Dataset, blind_to: tuple[str, ...]) -> list[str]
         missing = [name for name in opened.columns if name not in names]
         if missing and (opened.takes == "words" or len(missing) < len(opened.columns) / 2):
             raise ModelError(
-                f"{opened.name} wants the columns {', '.join(missing[:8])}, which '{data.name}'"
+                f"{opened.name} needs the columns {', '.join(missing[:8])}, which '{data.name}'"
                 f" does not have. Its attributes are: {', '.join(names[:30])}."
             )
         if not missing:
@@ -202,8 +197,8 @@ def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
 
 
 def _plain(opened: Opened, data: Dataset, seen: list[str], inputs: Inputs) -> Numbers:
-    """Numbers without an encoder of the user's. A network cannot take gaps, so they are told before
-    it answers that nothing is a number.
+    """Numbers without an encoder of the user's. Rejects missing values before inference would yield
+    NaN.
     """
     numbers = numbers_of(
         data,
@@ -229,14 +224,10 @@ def _check_width(to_numbers: Numbers, opened: Opened, data: Dataset) -> None:
     got = to_numbers(data.x[:1])
     if opened.width is not None and got.shape[1] != opened.width:
         raise ModelError(
-            f"{opened.name} takes {opened.width} columns; the encoder makes {got.shape[1]} of the"
-            f" {len(data.domain)} attributes of '{data.name}'. Give the encoder that the model was"
+            f"{opened.name} takes {opened.width} columns; the encoder turns the {len(data.domain)}"
+            f" attributes of '{data.name}' into {got.shape[1]}. Use the encoder that the model was"
             " trained with."
         )
-
-
-def _words(data: Dataset, seen: list[str]) -> Callable[[Rows], pd.DataFrame]:
-    return lambda x: data.words(x)[seen]
 
 
 def _guarded(
@@ -256,20 +247,17 @@ def _guarded(
         try:
             return np.asarray(table, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"The encoder must answer with a table of numbers: {error}."
-            ) from error
+            raise ModelError(f"The encoder must return a table of numbers: {error}.") from error
 
     return numbers
 
 
 def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:
-    """Where each class of the data stands among the model's; None if they stand alike, or if the
-    model only numbers them.
+    """The position of each class of the data among the model's; None if the order is the same, or
+    if the model only numbers them.
     """
-    if classes is None or len(classes) != len(
-        data.classes
-    ):  # how many there are is compared where the model is asked
+    # Their number is checked with the model's scores.
+    if classes is None or len(classes) != len(data.classes):
         return None
     theirs = [_plain_name(one) for one in classes]
     if sorted(theirs) == sorted(data.classes):
@@ -278,13 +266,12 @@ def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int]
     if all(NUMBERED.fullmatch(one) for one in theirs):
         return None
     raise ModelError(
-        f"{name} answers for the classes {', '.join(theirs)}; '{data.name}' has"
-        f" {', '.join(data.classes)}. Say which of these its answers stand for, in its own order"
-        " (--classes)."
+        f"{name} has the classes {', '.join(theirs)}; '{data.name}' has {', '.join(data.classes)}."
+        " Say which of these its scores are for, in its own order (--classes)."
     )
 
 
 def _plain_name(name: str) -> str:
-    """As a data set names it: 1.0 is "1"."""
+    """The name as a data set writes it: 1.0 is "1"."""
     plain = name.strip()
     return plain.removesuffix(".0") if NUMBERED.fullmatch(plain) else plain

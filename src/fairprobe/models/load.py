@@ -1,20 +1,12 @@
-"""`load_model`: a model of the user's own, from wherever it is, joined with the data it is to be
-  audited on.
+"""`load_model`: a user's own model, wherever it is, joined with the data it is to be audited on.
 
-    what is given                                  what it becomes
-    .onnx, .keras, .pt2, TorchScript               a white box if its network can be rebuilt in
-                                                   torch, otherwise a black box
-    .skops (scikit-learn)                          a white box if it ends in an MLPClassifier,
-                                                   otherwise a black box
-    module:function, file.py:function              an nn.Module is a white box, an estimator or a
-                                                   function as above and below
-    .json, .ubj (XGBoost), .txt (LightGBM)         a black box
-    https://…                                      a black box behind JSON
-    an nn.Module, an estimator, any callable       the same from Python
+The model is a file, a name in the user's own code, an address, or a Python object: an `nn.Module`,
+a fitted classifier, any callable. `FORMATS` describes them. It becomes a white box (`TorchModel`)
+if its network can be rebuilt in torch, otherwise a black box (`Model`).
 
-Between the domain, where instances are varied and judged, and the model's own columns stands an
-*encoder*: the model's own first steps, one that is given, or the plain one, a number for each
-attribute and a column for each category where the domain says one-hot.
+Between the schema, in which people are varied and judged, and the model's own columns stands an
+*encoder*: the model's own first steps, a given one, or the plain one: a number for each attribute,
+and a column for each category where the schema says one-hot.
 """
 
 from __future__ import annotations
@@ -22,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,7 +23,7 @@ from torch import nn
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.models.base import Model
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Opened
 from fairprobe.models.join import join
 from fairprobe.models.numbers import Inputs
 from fairprobe.models.torch_model import Outputs
@@ -41,19 +32,7 @@ Source: TypeAlias = "str | Path | nn.Module | Callable[..., Any] | object"
 GivenEncoder: TypeAlias = "str | Path | Callable[[pd.DataFrame], Any] | object"
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p", ".dill", ".cloudpickle")
-KNOWN = (
-    ".onnx, .keras, .pt, .pt2, .skops, .json or .ubj (XGBoost), .txt (LightGBM), module:function,"
-    " https://…"
-)
-# Which file each kind is read by, imported when needed: each wants a package of its own.
-READERS = {
-    ".onnx": ("onnx_file", "open_onnx"),
-    **dict.fromkeys((".keras", ".h5", ".hdf5"), ("keras_file", "open_keras")),
-    **dict.fromkeys((".pt", ".pth", ".ts", ".pt2", ".bin"), ("torch_file", "open_torch")),
-    ".skops": ("sklearn_model", "open_skops"),
-    **dict.fromkeys((".json", ".ubj"), ("boosters", "open_xgboost")),
-    ".txt": ("boosters", "open_lightgbm"),
-}
+ADDRESS = ("http://", "https://")
 
 
 def load_model(
@@ -68,20 +47,22 @@ def load_model(
     classes: Sequence[str] | None = None,
     endpoint: dict[str, Any] | None = None,
 ) -> Model:
-    """The model as fairprobe asks it, for rows of `data`.
+    """Load a model for rows of `data`.
 
-    `encoder` turns the table's own words into the model's numbers: a fitted transformer, a .skops
-    file, a function or its module:function. Without one, `inputs` says what the columns are:
-    "numbers" (one an attribute, categories by their position), "one-hot", or "auto", by the model's
-    width. `outputs` says whether it answers logits or probabilities, where that cannot be told.
-    `weights` (safetensors) go with module:function. `blind_to` names the attributes that the model
-    is not given, `classes` the data's classes in the order of the model's answers where that is
-    another. `endpoint` are settings of an HTTP endpoint.
+    - `encoder` turns the table's own words into the model's numbers: a fitted transformer, a .skops
+      file, a function or its module:function.
+    - `inputs` says what the columns are if there is no encoder: "numbers" (one for each attribute,
+      categories by position), "one-hot", or "auto", by the model's width.
+    - `outputs` says whether the model returns logits or probabilities, if that is not evident.
+    - `weights` (safetensors) belong to a module:function.
+    - `blind_to` names the attributes that the model is not given.
+    - `classes` are the data's classes in the order of the model's scores, if that order differs.
+    - `endpoint` are the settings of an HTTP endpoint.
     """
     opened = open_model(source, weights=weights, endpoint=endpoint or {})
     blind = (blind_to,) if isinstance(blind_to, str) else tuple(blind_to)
     if outputs not in ("auto", "logits", "probabilities"):
-        raise SettingError(f"A model answers logits or probabilities, or auto; got '{outputs}'.")
+        raise SettingError(f"`outputs` must be logits, probabilities or auto; got '{outputs}'.")
     if outputs != "auto":
         opened = replace(opened, outputs=outputs)
     if classes is not None:
@@ -91,98 +72,83 @@ def load_model(
                 f" {', '.join(classes)}. Name each of them once."
             )
         opened = replace(opened, classes=tuple(classes))
-    prepared = _encoder(encoder)
-    if opened.takes == "words" and (prepared is not None or inputs != "auto"):
+    encode = _encoder(encoder)
+    if opened.takes == "words" and (encode is not None or inputs != "auto"):
         raise SettingError(
-            f"{opened.name} takes the table's own words, and an encoder or a kind of inputs is for"
+            f"{opened.name} takes the table's own words; an encoder or a kind of inputs is for"
             " models that take numbers. Leave it out, or put encoder and model into one Pipeline."
         )
-    told = {
+    settings = {
         "encoder": encoder,
         "inputs": inputs,
         "outputs": outputs,
         "weights": weights,
         "blind_to": list(blind),
         "endpoint": endpoint,
+        "classes": None if classes is None else list(classes),
     }
-    told["classes"] = None if classes is None else list(classes)
-    return join(opened, data, prepared, inputs, blind, _origin(source, told))
+    return join(opened, data, encode, inputs, blind, _origin(source, settings))
 
 
 def open_model(
     source: Source, *, weights: Path | str | None = None, endpoint: dict[str, Any] | None = None
 ) -> Opened:
-    """Finds out what was given and opens it."""
-    if not isinstance(source, str | Path):
-        from fairprobe.models.formats.own_code import open_callable
+    """Open a model of any format."""
+    from fairprobe.models.formats.own_code import open_callable, open_own
 
+    if not isinstance(source, str | Path):
         if weights is not None:
             raise SettingError(
-                "Weights go with module:function. Load them into the network yourself, and give"
-                " that."
+                "Weights belong to a module:function. Load them into the network yourself, and pass"
+                " the network."
             )
-
-        opened = open_callable(source)
-        if opened is None:
-            kind = source.__name__ if isinstance(source, type) else type(source).__name__
-            raise ModelError(
-                "A model is a torch module, a fitted classifier, or a function from rows to"
-                f" probabilities; got {kind}."
-            )
-        return opened
+        return open_callable(source)
     text = str(source)
-    is_code = (
-        ":" in text and not Path(text).exists() and not text.startswith(("http://", "https://"))
-    )
+    is_address = text.startswith(ADDRESS)
+    is_code = ":" in text and not Path(text).exists() and not is_address
     if weights is not None and not is_code:
         raise SettingError(
-            "Weights go with own code that builds a network (--model my_code.py:function); the"
+            "Weights belong to own code that builds a network (--model my_code.py:function); the"
             f" model is {text}."
         )
-    if text.startswith(("http://", "https://")):
+    if is_address:
         from fairprobe.models.formats.endpoint import open_endpoint
 
         return open_endpoint(text, **(endpoint or {}))
     if "://" in text:
         raise SettingError(
-            "A model behind an address is asked by https:// or http://; got"
+            "The address of a model starts with https:// or http://; got"
             f" '{text.partition('://')[0]}://…'."
         )
     if is_code:
-        from fairprobe.models.formats.own_code import open_own
-
         return open_own(text, weights=None if weights is None else Path(weights))
     return _open_file(Path(text))
 
 
 def _open_file(path: Path) -> Opened:
-    suffix = path.suffix.lower()
-    if suffix in PICKLES:
+    from fairprobe.models.formats.catalogue import format_of, supported
+
+    if path.suffix.lower() in PICKLES:
         raise ModelError(
             f"{path} is a pickle, and opening a pickle runs whatever program is in it, so it is not"
             " opened. Save the model as .skops (scikit-learn), .onnx, .keras or TorchScript"
             " instead, or name your own code that loads it: --model my_code.py:function."
         )
     if not path.exists():
-        raise StorageError(
-            f"There is no model at {path}. A model is a file or a name of one of these kinds:"
-            f" {KNOWN}."
-        )
+        raise StorageError(f"There is no model at {path}. {supported()}")
     if path.is_dir():
         raise ModelError(
-            f"{path} is a folder, and no run of fairprobe (it has no audit.json). Name the model's"
-            " file."
+            f"{path} is a folder without audit.json, so it is not a run of fairprobe. Name the"
+            " model's file."
         )
-    if suffix in READERS:
-        room, reader = READERS[suffix]
-        opened: Opened = getattr(import_module(f"fairprobe.models.formats.{room}"), reader)(path)
-        return opened
-    if suffix == ".safetensors":
+    if (form := format_of(path)) is not None:
+        return form.open(path)
+    if path.suffix.lower() == ".safetensors":
         raise ModelError(
             f"{path} holds weights only. Name the code that builds the network: --model"
             f" my_code.py:function --weights {path}."
         )
-    raise ModelError(f"{path} is of no kind that is known here. A model is one of these: {KNOWN}.")
+    raise ModelError(f"{path} has an unsupported format. {supported()}")
 
 
 def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None:
@@ -195,14 +161,11 @@ def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None
         path = Path(given)
         if path.suffix.lower() in PICKLES:
             raise ModelError(
-                f"{path} is a pickle, and opening one runs whatever program is in it. Save the"
+                f"{path} is a pickle, and opening a pickle runs whatever program is in it. Save the"
                 " encoder with skops.io.dump."
             )
-        return (
-            open_encoder_skops(path)
-            if path.suffix.lower() == ".skops" or path.exists()
-            else own_encoder(str(given))
-        )
+        is_file = path.suffix.lower() == ".skops" or path.exists()
+        return open_encoder_skops(path) if is_file else own_encoder(str(given))
     if hasattr(given, "transform"):
         return open_encoder_object(given)
     if callable(given):
@@ -213,31 +176,25 @@ def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None
     )
 
 
-def _origin(source: Source, told: dict[str, Any]) -> dict[str, Any] | None:
-    """How the model was loaded, if that can be said in plain data."""
+def _origin(source: Source, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """How the model was loaded, if plain data can describe it."""
     plain = (str, Path, type(None))
-    if not isinstance(source, str | Path) or not isinstance(told["encoder"], plain):
+    if not isinstance(source, str | Path) or not isinstance(settings["encoder"], plain):
         return None
-    named = {"source": _from_anywhere(source)} | {
-        name: _from_anywhere(told[name]) for name in ("encoder", "weights")
+    named = {
+        "source": _absolute(source),
+        "encoder": _absolute(settings["encoder"]),
+        "weights": _absolute(settings["weights"]),
     }
-    files = {
-        file
-        for name in named.values()
-        if name is not None
-        for file in (name, name.rpartition(":")[0])
-        if Path(file).is_file()
-    }
-    return (
-        told
-        | named
-        | {"files": {file: sha256(Path(file).read_bytes()).hexdigest() for file in sorted(files)}}
-    )
+    parts = {part for name in named.values() if name for part in (name, name.rpartition(":")[0])}
+    files = [file for file in sorted(parts) if Path(file).is_file()]
+    digests = {file: sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    return {**settings, **named, "files": digests}
 
 
-def _from_anywhere(name: str | Path | None) -> str | None:
-    """The name of a file, or of code in one, so that it is found from another folder too."""
-    if name is None or str(name).startswith(("http://", "https://")):
+def _absolute(name: str | Path | None) -> str | None:
+    """The name of a file, or of code in a file, that is valid in any folder."""
+    if name is None or str(name).startswith(ADDRESS):
         return name if name is None else str(name)
     file, colon, function = str(name).rpartition(":")
     if colon and Path(file).is_file():

@@ -95,5 +95,22 @@ def repairs() -> Listing:
     )
 
 
+def formats() -> Listing:
+    """The formats of models that can be loaded."""
+    from fairprobe.models import FORMATS
+
+    return Listing(
+        [
+            (
+                each.name,
+                each.title,
+                each.about,
+                {"--model": each.given, "white box": each.white_box, "install": each.install},
+            )
+            for each in FORMATS
+        ]
+    )
+
+
 def _in_cell(fact: str | list[str]) -> str:
     return "<br>".join(map(escaped, fact)) if isinstance(fact, list) else escaped(fact)

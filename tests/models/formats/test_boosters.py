@@ -73,7 +73,7 @@ def test_an_xgboost_file_answers_as_its_classifier(
     )
     assert opened.network is None
     assert "trees" in opened.why
-    theirs, ours = model.predict_proba(NUMBERS), opened.ask(ARRAY)
+    theirs, ours = model.predict_proba(NUMBERS), opened.predict(ARRAY)
     np.testing.assert_allclose(ours, theirs[:, 1] if ours.ndim == 1 else theirs, atol=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_xgboost_objectives_that_answer_scores_or_classes_are_asked_for_scores(
     opened = open_xgboost(tmp_path / "classes.json")
     assert opened.outputs == "logits"
     np.testing.assert_array_equal(
-        softmax(opened.ask(ARRAY)).argmax(axis=1), labelled.predict(xgboost.DMatrix(ARRAY))
+        softmax(opened.predict(ARRAY)).argmax(axis=1), labelled.predict(xgboost.DMatrix(ARRAY))
     )
 
 
@@ -105,7 +105,7 @@ def test_xgboost_with_early_stopping_answers_up_to_the_best_round(tmp_path: Path
     model.fit(ARRAY[:100], noise[:100], eval_set=[(ARRAY[100:], noise[100:])], verbose=False)
     model.save_model(tmp_path / "stopped.json")
     np.testing.assert_allclose(
-        open_xgboost(tmp_path / "stopped.json").ask(ARRAY),
+        open_xgboost(tmp_path / "stopped.json").predict(ARRAY),
         model.predict_proba(ARRAY)[:, 1],
         atol=1e-6,
     )
@@ -118,10 +118,10 @@ def test_an_xgboost_file_that_knows_categories_takes_words(suffix: str, tmp_path
     opened = open_xgboost(tmp_path / f"model.{suffix}")
     assert opened.takes == "words"
     np.testing.assert_allclose(
-        opened.ask(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-6
+        opened.predict(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-6
     )
     with pytest.raises(ModelError, match="column sex"):
-        opened.ask(WORDS.drop(columns="sex"))
+        opened.predict(WORDS.drop(columns="sex"))
 
 
 @pytest.mark.parametrize("booster", ["dart", "gblinear"])
@@ -133,7 +133,9 @@ def test_other_boosters_of_xgboost_are_read(booster: str, tmp_path: Path) -> Non
     )
     model.fit(ARRAY, BINARY).save_model(tmp_path / "model.ubj")
     np.testing.assert_allclose(
-        open_xgboost(tmp_path / "model.ubj").ask(ARRAY), model.predict_proba(ARRAY)[:, 1], atol=1e-6
+        open_xgboost(tmp_path / "model.ubj").predict(ARRAY),
+        model.predict_proba(ARRAY)[:, 1],
+        atol=1e-6,
     )
 
 
@@ -167,7 +169,7 @@ def test_a_lightgbm_file_answers_as_its_classifier(
         2,
         ("age", "hours") if named else None,
     )
-    theirs, ours = model.predict_proba(table), opened.ask(ARRAY)
+    theirs, ours = model.predict_proba(table), opened.predict(ARRAY)
     np.testing.assert_allclose(ours, theirs[:, 1] if ours.ndim == 1 else theirs, atol=1e-9)
 
 
@@ -177,7 +179,7 @@ def test_other_kinds_of_lightgbm_are_read(kind: str, tmp_path: Path) -> None:
     model = lgbm(boosting_type=kind, **bagging).fit(ARRAY, BINARY)
     model.booster_.save_model(tmp_path / "model.txt")
     np.testing.assert_allclose(
-        open_lightgbm(tmp_path / "model.txt").ask(ARRAY),
+        open_lightgbm(tmp_path / "model.txt").predict(ARRAY),
         model.predict_proba(ARRAY)[:, 1],
         atol=1e-9,
     )
@@ -189,7 +191,7 @@ def test_a_lightgbm_file_that_knows_categories_takes_words(tmp_path: Path) -> No
     opened = open_lightgbm(tmp_path / "model.txt")
     assert opened.takes == "words"
     np.testing.assert_allclose(
-        opened.ask(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-9
+        opened.predict(WORDS.iloc[:9, ::-1]), model.predict_proba(CATEGORICAL)[:9, 1], atol=1e-9
     )
 
 
@@ -197,7 +199,7 @@ def test_trees_of_a_single_leaf_are_read(tmp_path: Path) -> None:
     model = lgbm().set_params(min_child_samples=N).fit(ARRAY, BINARY)
     model.booster_.save_model(tmp_path / "model.txt")
     np.testing.assert_allclose(
-        open_lightgbm(tmp_path / "model.txt").ask(ARRAY), model.predict_proba(ARRAY)[:, 1]
+        open_lightgbm(tmp_path / "model.txt").predict(ARRAY), model.predict_proba(ARRAY)[:, 1]
     )
 
 
@@ -296,8 +298,8 @@ TEXT_DAMAGE: list[tuple[str, str, str]] = [
     ("num_leaves=", "num_leaves=9", "expected"),
     ("max_feature_idx=3", "max_feature_idx=7", "does not describe 8 columns"),
     ("leaf_value=", "leaf_value=x", "could not convert"),
-    ("num_tree_per_iteration=1", "num_tree_per_iteration=3", "not so many for each round"),
-    ("cat_boundaries=0", "cat_boundaries=5", "categories that are not there"),
+    ("num_tree_per_iteration=1", "num_tree_per_iteration=3", "are not 3 for each round"),
+    ("cat_boundaries=0", "cat_boundaries=5", "categories that do not exist"),
     ("end of trees", "end", "ends too early"),
     ("threshold=", "shreshold=", "'threshold' is missing"),
     ("objective=binary", "objective=%n%n", "objective cannot be read"),
@@ -337,7 +339,7 @@ def test_a_file_cut_short_anywhere_or_with_wrong_bytes_never_ends_the_program(
         damaged[rng.integers(0, end)] = rng.integers(0, 256)
         path.write_bytes(damaged)
         try:
-            answer = opener(path).ask(ARRAY)
+            answer = opener(path).predict(ARRAY)
         except ModelError:
             continue
         assert len(answer) == N

@@ -181,7 +181,7 @@ def connect(server: Server, path: str, **settings: Any) -> Endpoint:
 def test_records_hold_the_values_of_the_table_and_gaps_are_null(server: Server) -> None:
     opened = open_endpoint(f"{server.address}/good")
     assert (opened.takes, opened.network, opened.name) == ("words", None, f"{server.address}/good")
-    np.testing.assert_allclose(opened.ask(FRAME), [0.3, 0.4, 0.5])
+    np.testing.assert_allclose(opened.predict(FRAME), [0.3, 0.4, 0.5])
     assert server.seen[0].json == {
         "instances": [
             {"age": 30, "sex": "f", "gain": 1.5},
@@ -210,7 +210,7 @@ def test_values_of_every_type_become_json(server: Server) -> None:
 def test_rows_are_lists_of_numbers(server: Server) -> None:
     opened = open_endpoint(f"{server.address}/good", form="rows")
     assert opened.takes == "numbers"
-    np.testing.assert_allclose(opened.ask(ROWS), [0.1, 0.2, 0.3], rtol=1e-6)
+    np.testing.assert_allclose(opened.predict(ROWS), [0.1, 0.2, 0.3], rtol=1e-6)
     assert server.seen[0].json["instances"][1][1] is None
 
 

@@ -255,12 +255,12 @@ BAD: dict[str, tuple[Attempt, type[FairprobeError], str]] = {
     "a black box that answers too little": (
         lambda: judge(DOMAIN, Model(lambda x: np.zeros(3)), ROWS),
         ModelError,
-        r"answered shape \(3,\) to 600 rows",
+        r"returned shape \(3,\) for 600 rows",
     ),
     "logits taken for probabilities": (
         lambda: judge(DOMAIN, TorchModel(Rises(), outputs="probabilities"), ROWS),
         ModelError,
-        r"no probability.*softmax",
+        r"not a probability.*softmax",
     ),
     "a network of another width": (
         lambda: audit(nn.Sequential(nn.Linear(7, 3), nn.ReLU(), nn.Linear(3, 2))),

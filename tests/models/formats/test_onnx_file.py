@@ -96,7 +96,7 @@ def test_a_dense_network_is_read_back_bit_for_bit(tmp_path: Path, final: nn.Modu
     x = rows(width=13)
     assert torch.equal(opened.network(torch.from_numpy(x)), network(torch.from_numpy(x)))
     np.testing.assert_allclose(
-        opened.ask(x), network(torch.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5
+        opened.predict(x), network(torch.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5
     )
     ours, theirs = TorchModel(opened.network, outputs=opened.outputs), TorchModel(network)
     assert ours.layers(x) == theirs.layers(x) == {"1": 64, "3": 32, "5": 16, "7": 8, "9": 4}
@@ -491,7 +491,7 @@ def test_a_convolutional_network_is_a_white_box(tmp_path: Path) -> None:
     x = rows()
     assert list(model.layers(x).values()) == [48, 6]
     expected = onnxruntime_answers(tmp_path / "conv.onnx", x.reshape(-1, 1, 3, 4))
-    np.testing.assert_allclose(opened.ask(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(opened.predict(x), expected, rtol=1e-5)
     z = torch.from_numpy(x).requires_grad_()
     (gradient,) = torch.autograd.grad(torch.softmax(opened.network(z), 1)[:, 1].sum(), z)
     ours = model.gradient(lambda p: torch.tensor([0.0, 1.0]).expand_as(p), x)
@@ -513,10 +513,10 @@ def test_a_graph_made_for_one_number_of_rows_answers_any_number(tmp_path: Path, 
         open_onnx(conv_net(tmp_path / "tied.onnx", rows_=fixed)),
     )
     for count in (0, 1, 7, 8, 50):
-        np.testing.assert_allclose(tied.ask(rows(count)), free.ask(rows(count)), rtol=1e-5)
+        np.testing.assert_allclose(tied.predict(rows(count)), free.predict(rows(count)), rtol=1e-5)
     assert tied.network is not None, tied.why
     np.testing.assert_allclose(
-        tied.network(torch.from_numpy(rows())).detach(), free.ask(rows()), rtol=1e-4, atol=1e-5
+        tied.network(torch.from_numpy(rows())).detach(), free.predict(rows()), rtol=1e-4, atol=1e-5
     )
 
 
@@ -583,7 +583,7 @@ def classifier(
 def test_probabilities_are_chosen_beside_labels(tmp_path: Path, zipped: bool) -> None:
     opened = open_onnx(classifier(tmp_path / "net.onnx", zipped=zipped))
     assert opened.classes == (("no", "yes") if zipped else None)
-    answer = opened.ask(rows(width=3))
+    answer = opened.predict(rows(width=3))
     assert answer.shape == (50, 2)
     np.testing.assert_allclose(answer.sum(axis=1), 1, rtol=1e-5)
     assert opened.network is not None, opened.why
@@ -606,7 +606,7 @@ def test_an_input_for_each_column_takes_its_column(tmp_path: Path) -> None:
     assert several.columns == ("age", "sex", "hours")
     assert (several.width, several.takes) == (3, "numbers")
     x = np.rint(rows(width=3))
-    np.testing.assert_allclose(several.ask(x), one.ask(x), rtol=1e-5)
+    np.testing.assert_allclose(several.predict(x), one.predict(x), rtol=1e-5)
 
 
 def test_columns_of_text_are_asked_in_words(tmp_path: Path) -> None:
@@ -640,13 +640,13 @@ def test_columns_of_text_are_asked_in_words(tmp_path: Path) -> None:
         None,
         "probabilities",
     )
-    answer = opened.ask(pd.DataFrame({"sex": ["m", "f"], "age": [1.0, 2.0]}))
+    answer = opened.predict(pd.DataFrame({"sex": ["m", "f"], "age": [1.0, 2.0]}))
     z = np.array([[1.0, 1.0], [2.0, 0.0]]) @ floats(2, 2)
     np.testing.assert_allclose(answer, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-5)
-    with pytest.raises(ModelError, match="wants the columns age"):
-        opened.ask(pd.DataFrame({"sex": ["m"]}))
+    with pytest.raises(ModelError, match="needs the columns age"):
+        opened.predict(pd.DataFrame({"sex": ["m"]}))
     with pytest.raises(ModelError, match="takes numbers for 'age'"):
-        opened.ask(pd.DataFrame({"sex": ["m"], "age": ["old"]}))
+        opened.predict(pd.DataFrame({"sex": ["m"], "age": ["old"]}))
 
 
 def test_a_width_that_is_not_said_is_found(tmp_path: Path) -> None:
@@ -702,7 +702,7 @@ def test_an_operator_that_cannot_be_rebuilt_is_named_and_the_black_box_works(
     assert opened.network is None
     assert "its operator CumSum" in opened.why
     np.testing.assert_allclose(
-        opened.ask(rows()), np.cumsum(rows() @ floats(WIDTH, 2), axis=1), rtol=1e-4, atol=1e-5
+        opened.predict(rows()), np.cumsum(rows() @ floats(WIDTH, 2), axis=1), rtol=1e-4, atol=1e-5
     )
     assert opened.outputs == "logits"
     assert (
@@ -749,7 +749,7 @@ def test_a_network_that_answers_differently_is_not_used(tmp_path: Path) -> None:
     )
     opened = open_onnx(path)
     assert opened.network is None
-    assert "answers differently, by" in opened.why
+    assert "gives other scores, by" in opened.why
 
 
 # -- files that are no good ------------------------------------------------------------------------
@@ -824,11 +824,15 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], type[FairprobeError], str]] =
     "text": (
         of_bytes(b"<html>not found</html>"),
         ModelError,
-        "no whole ONNX file|holds no ONNX graph",
+        "not a complete ONNX file|holds no ONNX graph",
     ),
-    "zeros": (of_bytes(b"\0" * 64), ModelError, "no whole ONNX file|holds no ONNX graph"),
-    "names that are no text": (garbled, ModelError, "onnxruntime cannot run|no whole ONNX file"),
-    "truncated": (cut, ModelError, "no whole ONNX file"),
+    "zeros": (of_bytes(b"\0" * 64), ModelError, "not a complete ONNX file|holds no ONNX graph"),
+    "names that are no text": (
+        garbled,
+        ModelError,
+        "onnxruntime cannot run|not a complete ONNX file",
+    ),
+    "truncated": (cut, ModelError, "not a complete ONNX file"),
     "no graph": (
         of_bytes(onnx.ModelProto(ir_version=8).SerializeToString()),
         ModelError,
@@ -919,9 +923,9 @@ def test_a_file_that_is_no_good_is_explained_in_a_sentence(
 def test_rows_of_another_width_are_refused(tmp_path: Path) -> None:
     opened = open_onnx(write_onnx(dense(13, 4, 2), tmp_path / "net.onnx"))
     with pytest.raises(ModelError, match="takes rows of 13 columns; it was given 12"):
-        opened.ask(rows(width=12))
+        opened.predict(rows(width=12))
     with pytest.raises(ModelError, match="given shape"):
-        opened.ask(rows(width=13)[0])
+        opened.predict(rows(width=13)[0])
 
 
 def test_a_pickle_by_another_name_leaves_no_trace(tmp_path: Path) -> None:

@@ -182,33 +182,33 @@ def test_a_torch_module_its_class_or_what_builds_it_is_a_white_box(
     assert opened.network is not None
     with torch.no_grad():
         expected = opened.network(torch.from_numpy(ROWS)).numpy()
-    np.testing.assert_array_equal(opened.ask(ROWS), expected)
+    np.testing.assert_array_equal(opened.predict(ROWS), expected)
 
 
 @pytest.mark.parametrize("name", ["classifier", "build_classifier"])
 def test_a_fitted_classifier_is_opened_as_one(name: str, code: Path) -> None:
     opened = open_own(f"mine:{name}")
     assert (opened.kind, opened.classes) == ("LogisticRegression", ("a", "b"))
-    assert opened.ask(ROWS).shape == (3, 2)
+    assert opened.predict(ROWS).shape == (3, 2)
 
 
 @pytest.mark.parametrize("name", ["by_numbers", "build_function"])
 def test_a_function_of_rows_is_a_black_box_on_numbers(name: str, code: Path) -> None:
     opened = open_own(f"mine:{name}")
     assert (opened.kind, opened.takes, opened.network) == ("Python function", "numbers", None)
-    np.testing.assert_allclose(opened.ask(ROWS), [0.0, 0.2, 0.4])
+    np.testing.assert_allclose(opened.predict(ROWS), [0.0, 0.2, 0.4])
 
 
 @pytest.mark.parametrize("name", ["by_words", "also_by_words", "judge", "Judge"])
 def test_a_function_of_a_dataframe_is_a_black_box_on_words(name: str, code: Path) -> None:
     opened = open_own(f"mine:{name}")
     assert opened.takes == "words"
-    assert opened.ask(FRAME).tolist() == [0.1, 0.9]
+    assert opened.predict(FRAME).tolist() == [0.1, 0.9]
 
 
 def test_a_method_and_a_module_in_a_package_are_found(code: Path) -> None:
-    np.testing.assert_allclose(open_own("mine:judge.lenient").ask(ROWS), [0.1, 0.3, 0.5])
-    np.testing.assert_allclose(open_own("package.inner:predict").ask(ROWS), [0.0, 0.2, 0.4])
+    np.testing.assert_allclose(open_own("mine:judge.lenient").predict(ROWS), [0.1, 0.3, 0.5])
+    np.testing.assert_allclose(open_own("package.inner:predict").predict(ROWS), [0.0, 0.2, 0.4])
 
 
 def test_a_file_elsewhere_finds_its_neighbours(
@@ -218,7 +218,7 @@ def test_a_file_elsewhere_finds_its_neighbours(
         "def predict(x):\n    import helper\n    return x[:, 0] / helper.FACTOR\n"
     )
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    np.testing.assert_allclose(open_own(f"{code}/beside.py:predict").ask(ROWS), [0.0, 0.2, 0.4])
+    np.testing.assert_allclose(open_own(f"{code}/beside.py:predict").predict(ROWS), [0.0, 0.2, 0.4])
 
 
 # -- weights ---------------------------------------------------------------------------------------
@@ -229,7 +229,9 @@ def test_weights_are_loaded_into_the_network(code: Path) -> None:
     donor = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1), nn.Sigmoid())
     save_file(donor.state_dict(), code / "w.safetensors")
     opened = open_own("mine.py:ready", weights=code / "w.safetensors")
-    np.testing.assert_array_equal(opened.ask(ROWS), donor(torch.from_numpy(ROWS)).detach().numpy())
+    np.testing.assert_array_equal(
+        opened.predict(ROWS), donor(torch.from_numpy(ROWS)).detach().numpy()
+    )
 
 
 def test_weights_that_are_shared_are_stored_once(code: Path) -> None:
@@ -241,7 +243,9 @@ def test_weights_that_are_shared_are_stored_once(code: Path) -> None:
     assert donor is not None
     save_model(donor, str(code / "tied.safetensors"))
     opened = open_own("bad_tied:build", weights=code / "tied.safetensors")
-    np.testing.assert_array_equal(opened.ask(ROWS), donor(torch.from_numpy(ROWS)).detach().numpy())
+    np.testing.assert_array_equal(
+        opened.predict(ROWS), donor(torch.from_numpy(ROWS)).detach().numpy()
+    )
 
 
 def _state(**changes: Any) -> dict[str, torch.Tensor]:
@@ -257,8 +261,8 @@ WEIGHTS: list[tuple[str, Callable[[Path], object], str]] = [
         lambda path: save_file(_state(**{"0.weight": torch.zeros(5, 2)}), path),
         r"0\.weight is \(5, 2\) there and \(4, 2\)",
     ),
-    ("w.safetensors", lambda path: path.write_bytes(b"hello"), "no readable safetensors"),
-    ("w.safetensors", lambda path: path.write_bytes(b""), "no readable safetensors"),
+    ("w.safetensors", lambda path: path.write_bytes(b"hello"), "not a readable safetensors"),
+    ("w.safetensors", lambda path: path.write_bytes(b""), "not a readable safetensors"),
     ("w.safetensors", lambda path: None, "no file of weights"),
     ("w.safetensors", lambda path: path.mkdir(), "no file of weights"),
     ("w.pt", lambda path: torch.save(_state(), path), r"runs whatever program is in it.*save_file"),
@@ -293,7 +297,7 @@ class Evil:
 
 def test_a_pickle_disguised_as_weights_is_never_run(code: Path) -> None:
     (code / "w.safetensors").write_bytes(pickle.dumps(Evil(code / "marker")))
-    with pytest.raises(ModelError, match="no readable safetensors"):
+    with pytest.raises(ModelError, match="not a readable safetensors"):
         open_own("mine:ready", weights=code / "w.safetensors")
     assert not (code / "marker").exists()
 
@@ -310,17 +314,17 @@ MISTAKES: list[tuple[str, type[Exception], str]] = [
     ("package.outer:build", SettingError, "no module 'package.outer'"),
     ("mien.py:build", StorageError, "Did you mean 'mine.py'"),
     ("no/where.py:build", StorageError, "no file no/where.py"),
-    ("folder/file:build", SettingError, "no Python file"),
-    ("..:build", SettingError, "no name of a module"),
-    ("mine:number", ModelError, "of type int, which is no model"),
-    ("mine:nothing", ModelError, "None, which is no model"),
+    ("folder/file:build", SettingError, "not a Python file"),
+    ("..:build", SettingError, "not the name of a module"),
+    ("mine:number", ModelError, "an object of type int, not a model"),
+    ("mine:nothing", ModelError, "None, not a model"),
     ("mine:two", ModelError, "needs 2 arguments"),
     ("mine:Wide", ModelError, "needs 1 argument to be called"),
-    ("mine:chain", ModelError, "no function of one argument"),
+    ("mine:chain", ModelError, "not a function of one argument"),
     ("mine:later", ModelError, "async function"),
     ("mine:broken_build", ModelError, r"RuntimeError: no such luck; .*mine\.py:\d+"),
     ("mine:leaves", ModelError, "SystemExit: 3"),
-    ("mine:Settings", ModelError, "of type Settings, which is no model"),
+    ("mine:Settings", ModelError, "an object of type Settings, not a model"),
 ]
 
 
@@ -360,7 +364,7 @@ def test_a_function_that_fails_is_told_with_its_line(code: Path) -> None:
         ModelError,
         match=rf"failed on 3 rows \(ZeroDivisionError: division by zero; .*mine\.py:{line}\)",
     ) as caught:
-        open_own("mine:broken").ask(ROWS)
+        open_own("mine:broken").predict(ROWS)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
@@ -391,8 +395,8 @@ def test_what_is_no_encoder_is_refused(name: str, told: str, code: Path) -> None
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("flat", r"made shape \(2,\)"),
-        ("wordy", "must make numbers"),
+        ("flat", r"returned shape \(2,\)"),
+        ("wordy", "must turn every column into numbers"),
         ("broken", "ZeroDivisionError"),
     ],
 )
@@ -403,16 +407,13 @@ def test_encoders_that_make_no_table_are_told(name: str, told: str, code: Path) 
 
 def test_python_objects_are_models_as_they_are() -> None:
     network = nn.Sequential(nn.Linear(2, 2))
-    opened = open_callable(network)
-    assert opened is not None
-    assert opened.network is network
+    assert open_callable(network).network is network
     classifier = open_callable(LogisticRegression().fit(ROWS, [0, 1, 1]))
-    assert classifier is not None
     assert classifier.classes == ("0", "1")
     function = open_callable(lambda x: x[:, 0] / 10)
-    assert function is not None
-    np.testing.assert_allclose(function.ask(ROWS), [0.0, 0.2, 0.4])
-    assert open_callable(3) is None
-    assert open_callable(None) is None
+    np.testing.assert_allclose(function.predict(ROWS), [0.0, 0.2, 0.4])
+    for thing in (3, None):
+        with pytest.raises(ModelError, match=f"got {type(thing).__name__}"):
+            open_callable(thing)
     with pytest.raises(ModelError, match="a regressor needs a function"):
         open_callable(LinearRegression().fit(ROWS, [0, 1, 2]))

@@ -52,7 +52,7 @@ from xgboost import XGBClassifier
 
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import TorchModel
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.sklearn_model import (
     open_encoder_object,
     open_encoder_skops,
@@ -122,7 +122,7 @@ def test_an_mlp_is_a_white_box_that_answers_as_itself(activation: str, labels: A
     np.testing.assert_allclose(
         network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
     )
-    np.testing.assert_array_equal(opened.ask(ARRAY), model.predict_proba(ARRAY))
+    np.testing.assert_array_equal(opened.predict(ARRAY), model.predict_proba(ARRAY))
 
 
 def test_the_layers_of_an_mlp_are_named_and_keep_their_width() -> None:
@@ -135,7 +135,7 @@ def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -
     model = fitted(mlp(), NUMBERS)
     opened = open_estimator(model)
     assert opened.columns == ("age", "hours")
-    np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
+    np.testing.assert_allclose(opened.predict(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
     np.testing.assert_allclose(
         network_answers(opened, ARRAY), model.predict_proba(NUMBERS), atol=1e-5
     )
@@ -149,7 +149,7 @@ class Stubborn(MLPClassifier):  # type: ignore[misc]
 def test_an_mlp_that_answers_otherwise_than_its_weights_is_no_white_box() -> None:
     opened = open_estimator(fitted(Stubborn((4,), max_iter=5), ARRAY))
     assert opened.network is None
-    assert "answers differently" in opened.why
+    assert "differs from" in opened.why
 
 
 def test_a_search_over_settings_and_a_frozen_model_are_seen_through() -> None:
@@ -188,14 +188,14 @@ def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(
         network_answers(opened, encoded), model.predict_proba(WORDS), atol=1e-5
     )
     np.testing.assert_array_equal(
-        opened.ask(WORDS[["hours", "job", "sex", "age"]]), model.predict_proba(WORDS)
+        opened.predict(WORDS[["hours", "job", "sex", "age"]]), model.predict_proba(WORDS)
     )
 
 
 def test_a_pipeline_says_which_column_is_missing() -> None:
     opened = open_estimator(fitted(make_pipeline(table_steps(), mlp()), WORDS))
     with pytest.raises(ModelError, match="fitted with the columns sex, job"):
-        opened.ask(WORDS[["age", "hours"]])
+        opened.predict(WORDS[["age", "hours"]])
 
 
 SCALERS = [
@@ -228,7 +228,7 @@ def test_a_step_that_is_no_scaling_leaves_a_black_box(step: Any) -> None:
     opened = open_estimator(model)
     assert opened.network is None
     assert type(step).__name__ in opened.why
-    np.testing.assert_array_equal(opened.ask(ARRAY), model.predict_proba(ARRAY))
+    np.testing.assert_array_equal(opened.predict(ARRAY), model.predict_proba(ARRAY))
 
 
 def test_a_linear_model_has_no_neurons_to_look_at() -> None:
@@ -266,7 +266,7 @@ def test_other_classifiers_are_black_boxes_and_survive_a_file(
         assert (opened.takes, opened.network, opened.classes) == ("numbers", None, ("no", "yes"))
         assert opened.columns == (None if isinstance(table, np.ndarray) else ("age", "hours"))
         assert type(model).__name__ in opened.why
-        np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(table), atol=1e-6)
+        np.testing.assert_allclose(opened.predict(ARRAY), model.predict_proba(table), atol=1e-6)
 
 
 def test_an_xgboost_classifier_is_a_black_box(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_an_xgboost_classifier_is_a_black_box(tmp_path: Path) -> None:
     skops.io.dump(model, tmp_path / "model.skops")
     for opened in (open_estimator(model), open_skops(tmp_path / "model.skops")):
         assert (opened.takes, opened.columns) == ("numbers", ("age", "hours"))
-        np.testing.assert_allclose(opened.ask(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
+        np.testing.assert_allclose(opened.predict(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
 
 
 CATEGORICAL = WORDS.astype({"sex": "category", "job": "category"})
@@ -295,7 +295,7 @@ def test_a_classifier_that_knows_categories_takes_words(model: Any) -> None:
     opened = open_estimator(model)
     assert (opened.takes, opened.columns) == ("words", ("age", "sex", "job", "hours"))
     np.testing.assert_allclose(
-        opened.ask(WORDS.iloc[:7]), model.predict_proba(CATEGORICAL)[:7], atol=1e-6
+        opened.predict(WORDS.iloc[:7]), model.predict_proba(CATEGORICAL)[:7], atol=1e-6
     )
 
 
@@ -311,7 +311,7 @@ class Duck:
 def test_any_object_with_predict_proba_will_do() -> None:
     opened = open_estimator(Duck(), name="duck")
     assert (opened.name, opened.width, opened.classes) == ("duck", None, ("0", "1"))
-    assert opened.ask(ARRAY[:2]).tolist() == [[0.25, 0.75], [0.25, 0.75]]
+    assert opened.predict(ARRAY[:2]).tolist() == [[0.25, 0.75], [0.25, 0.75]]
 
 
 UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
@@ -320,17 +320,17 @@ UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
     ("a class", lambda: RandomForestClassifier, "is a class"),
     ("svc", lambda: SVC().fit(ARRAY, LABELS), "CalibratedClassifierCV"),
     ("regressor", lambda: LinearRegression().fit(ARRAY, ARRAY[:, 0]), "regressor needs a function"),
-    ("transformer", lambda: StandardScaler().fit(ARRAY), "give it as the encoder"),
+    ("transformer", lambda: StandardScaler().fit(ARRAY), "pass it as the encoder"),
     ("one class", lambda: DecisionTreeClassifier().fit(ARRAY, ["no"] * N), "single class"),
     (
         "several outputs",
         lambda: DecisionTreeClassifier().fit(ARRAY, np.stack([LABELS, THREE], axis=1)),
-        "several questions",
+        "several labels at once",
     ),
     (
         "multi-label",
         lambda: fitted(mlp(), ARRAY, np.stack([LABELS == "yes", THREE == "a"], axis=1)),
-        "several questions",
+        "several labels at once",
     ),
 ]
 
@@ -375,11 +375,11 @@ class Wordy(BaseEstimator):  # type: ignore[misc]
 
 
 def test_encoders_that_cannot_be_used_are_refused() -> None:
-    with pytest.raises(ModelError, match="give it as the model"):
+    with pytest.raises(ModelError, match="pass it as the model"):
         open_encoder_object(fitted(mlp(), ARRAY))
     with pytest.raises(ModelError, match="not been fitted"):
         open_encoder_object(StandardScaler())
-    with pytest.raises(ModelError, match="must make numbers"):
+    with pytest.raises(ModelError, match="must turn every column into numbers"):
         open_encoder_object(Wordy().fit(WORDS))(WORDS)
     with pytest.raises(ModelError, match=r"unknown categories \['pilot'\]"):
         open_encoder_object(table_steps().fit(WORDS))(WORDS.assign(job="pilot"))
@@ -427,7 +427,7 @@ def test_a_file_of_another_version_is_opened_in_silence(tmp_path: Path) -> None:
     )
     (tmp_path / "old.skops").write_bytes(content)
     np.testing.assert_allclose(
-        open_skops(tmp_path / "old.skops").ask(ARRAY), model.predict_proba(ARRAY)
+        open_skops(tmp_path / "old.skops").predict(ARRAY), model.predict_proba(ARRAY)
     )
 
 
@@ -488,20 +488,20 @@ DEEP = (
     + "]}" * 3000
 )
 MALFORMED: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "no .skops file"),
-    "text": (b"hello", "no .skops file"),
-    "cut short": (GOOD[: len(GOOD) // 2], "cut short"),
-    "no end": (GOOD[:-30], "cut short"),
+    "empty": (b"", "not a .skops file"),
+    "text": (b"hello", "not a .skops file"),
+    "truncated": (GOOD[: len(GOOD) // 2], "truncated"),
+    "no end": (GOOD[:-30], "truncated"),
     "a pickle": (pickle.dumps({"a": 1}), "is a pickle, and opening a pickle runs"),
     "another archive": (_zip(readme_txt="hello"), r"has no schema\.json"),
-    "no json": (_zip(schema_json="{"), "no readable .skops file"),
-    "json of something": (_zip(schema_json="[1, 2]"), "no readable .skops file"),
-    "no fields": (_zip(schema_json="{}"), "no readable .skops file"),
-    "too deep": (_zip(schema_json=DEEP), "no readable .skops file"),
-    "a byte is wrong": (_flipped(GOOD), "no readable .skops file"),
+    "no json": (_zip(schema_json="{"), "not a readable .skops file"),
+    "json of something": (_zip(schema_json="[1, 2]"), "not a readable .skops file"),
+    "no fields": (_zip(schema_json="{}"), "not a readable .skops file"),
+    "too deep": (_zip(schema_json=DEEP), "not a readable .skops file"),
+    "a byte is wrong": (_flipped(GOOD), "not a readable .skops file"),
     "an array is missing": (
         _edited(fitted(mlp(), ARRAY), lambda text: text.replace(".npy", ".npz")),
-        "no readable .skops file",
+        "not a readable .skops file",
     ),
     "unknown types": (
         skops.io.dumps(make_pipeline(Unknown(), LogisticRegression())),
@@ -604,7 +604,7 @@ def test_a_saved_histogram_model_with_categories_is_opened(tmp_path: Path) -> No
     skops.io.dump(model, tmp_path / "model.skops")
     opened = open_skops(tmp_path / "model.skops")
     assert opened.takes == "words"
-    np.testing.assert_allclose(opened.ask(WORDS), model.predict_proba(CATEGORICAL))
+    np.testing.assert_allclose(opened.predict(WORDS), model.predict_proba(CATEGORICAL))
 
 
 def test_opening_touches_no_random_numbers() -> None:
@@ -615,5 +615,5 @@ def test_opening_touches_no_random_numbers() -> None:
 
 
 def test_pipelines_without_a_classifier_at_their_end_are_refused() -> None:
-    with pytest.raises(ModelError, match="give it as the encoder"):
+    with pytest.raises(ModelError, match="pass it as the encoder"):
         open_estimator(Pipeline([("scale", StandardScaler())]).fit(ARRAY))

@@ -63,7 +63,7 @@ def test_a_dense_network_is_read_back_bit_for_bit(
     assert isinstance(opened.network, nn.Sequential)
     x = rows(width=13)
     assert torch.equal(opened.network(torch.from_numpy(x)), network(torch.from_numpy(x)))
-    np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(opened.predict(x), answers(network, x), rtol=1e-5, atol=1e-6)
     ours = TorchModel(opened.network, outputs=opened.outputs)
     assert (
         ours.layers(x)
@@ -182,7 +182,7 @@ def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str)
     np.testing.assert_allclose(
         answers(opened.network, x), answers(network, x), rtol=1e-4, atol=1e-6
     )
-    np.testing.assert_allclose(opened.ask(x), answers(network, x), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(opened.predict(x), answers(network, x), rtol=1e-4, atol=1e-6)
     ours, theirs = TorchModel(opened.network, outputs=opened.outputs), TorchModel(network)
     assert list(ours.layers(x).values()) == list(theirs.layers(x).values()) == [48, 6, 6]
     assert ours.outputs(x) == "probabilities"
@@ -281,7 +281,7 @@ def test_branches_make_a_black_box_that_works(tmp_path: Path, final: bool) -> No
     assert opened.network is None
     assert "branches or loops" in opened.why
     assert (opened.width, opened.outputs) == (12, "probabilities" if final else "logits")
-    np.testing.assert_allclose(opened.ask(rows()), answers(network, rows()), rtol=1e-5)
+    np.testing.assert_allclose(opened.predict(rows()), answers(network, rows()), rtol=1e-5)
 
 
 def test_a_program_that_takes_any_width_has_none(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_program_that_takes_any_width_has_none(tmp_path: Path) -> None:
     assert opened.width is None
     for width in (3, 9):
         np.testing.assert_allclose(
-            opened.ask(rows(width=width))[:, 0],
+            opened.predict(rows(width=width))[:, 0],
             rows(width=width).mean(axis=1),
             rtol=1e-3,
             atol=1e-6,
@@ -308,7 +308,7 @@ def test_double_precision_is_kept(tmp_path: Path) -> None:
     assert opened.network is not None, opened.why
     assert next(opened.network.parameters()).dtype == torch.float64
     np.testing.assert_allclose(
-        opened.ask(rows()), network(torch.from_numpy(rows()).double()).detach(), rtol=1e-6
+        opened.predict(rows()), network(torch.from_numpy(rows()).double()).detach(), rtol=1e-6
     )
 
 
@@ -500,7 +500,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "no file": (lambda path: None, StorageError, "No such file"),
     "a folder": (lambda path: path.mkdir(), StorageError, "is a folder"),
     "empty": (of_bytes(b""), StorageError, "is empty"),
-    "text": (of_bytes(b"<html>not found</html>"), ModelError, "it is no zip archive"),
+    "text": (of_bytes(b"<html>not found</html>"), ModelError, "not a zip archive"),
     "a zip of something else": (
         zipped(readme=b"hello"),
         ModelError,
@@ -519,9 +519,9 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
         ModelError,
         "is a pickle",
     ),
-    "half a TorchScript": (cut(write_torchscript, 0.5), ModelError, "no whole"),
-    "nearly a whole TorchScript": (cut(write_torchscript, 0.99), ModelError, "no whole"),
-    "half an export": (cut(write_export, 0.5), ModelError, "no whole"),
+    "half a TorchScript": (cut(write_torchscript, 0.5), ModelError, "not a complete"),
+    "nearly a whole TorchScript": (cut(write_torchscript, 0.99), ModelError, "not a complete"),
+    "half an export": (cut(write_export, 0.5), ModelError, "not a complete"),
     "TorchScript with a broken program": (
         changed(
             lambda path: write_torchscript(dense(3, 2), path),
@@ -529,18 +529,18 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
             lambda content, _: content[:-30],
         ),
         ModelError,
-        "no whole TorchScript",
+        "not a complete TorchScript",
     ),
     "TorchScript that writes a file": (scripted(Saving), ModelError, "uses 'save'"),
     "TorchScript that runs on loading": (scripted(Loading), ModelError, "uses '__setstate__'"),
-    "TorchScript that answers labels": (traced("labels"), ModelError, "answers labels"),
-    "TorchScript that answers two things": (traced("two"), ModelError, "answered tuple"),
+    "TorchScript that returns labels": (traced("labels"), ModelError, "returns labels"),
+    "TorchScript that answers two things": (traced("two"), ModelError, "returned tuple"),
     "TorchScript that answers three axes": (traced("images"), ModelError, r"shape \(1, 1, 2\)"),
     "TorchScript that answers one number": (traced("one"), ModelError, r"shape \(\)"),
     "TorchScript that answers always the same": (
         traced("constant"),
         ModelError,
-        r"shape \(3, 2\) to 1 rows",
+        r"shape \(3, 2\) for 1 rows",
     ),
     "TorchScript for three rows": (traced_for_three, ModelError, "rows"),
     "TorchScript that mixes the rows": (
@@ -575,17 +575,17 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "an export without its graph": (
         changed(exported, "model.json", lambda content, _: b"{}"),
         ModelError,
-        "no whole torch.export file",
+        "not a complete torch.export file",
     ),
     "an export with half its graph": (
         changed(exported, "model.json", lambda content, _: content[:-9]),
         ModelError,
-        "no whole",
+        "not a complete",
     ),
     "an export with short weights": (
         changed(exported, "weight_0", lambda content, _: content[:-8]),
         ModelError,
-        "no whole torch.export",
+        "not a complete torch.export",
     ),
     "an export of old": (
         zipped(serialized_exported_program__json=b"", version=b"8.1"),
@@ -593,8 +593,8 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
         "neither TorchScript nor torch.export",
     ),
     "an export of two inputs": (with_two_inputs, ModelError, "takes 2 inputs"),
-    "an export that answers labels": (export_of("labels"), ModelError, "answers labels"),
-    "an export that answers two things": (export_of("two"), ModelError, "answers 2 things"),
+    "an export that returns labels": (export_of("labels"), ModelError, "returns labels"),
+    "an export that answers two things": (export_of("two"), ModelError, "returns 2 values"),
     "an export that answers three axes": (export_of("images"), ModelError, r"shape \(5, 1, 2\)"),
     "an export for three rows": (fixed, ModelError, "exported for exactly 3 rows"),
 }
@@ -628,4 +628,4 @@ def test_the_refused_pickle_would_have_run(tmp_path: Path) -> None:
 def test_rows_of_another_width_are_refused(tmp_path: Path, kind: str) -> None:
     opened = open_torch(WRITE[kind](dense(13, 4, 2), tmp_path / "net.pt"))
     with pytest.raises(ModelError, match="takes rows of 13 columns; it was given 12"):
-        opened.ask(rows())
+        opened.predict(rows())

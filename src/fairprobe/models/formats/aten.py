@@ -1,9 +1,9 @@
 """The operators of TorchScript and torch.export files, by their names in torch's own library
 (ATen).
 
-Activations are called as the functions of `torch.nn.functional` that people call, so that they can
-be watched. An operator without a line here runs as it is, if it does no more than compute: none
-that draws random numbers, takes text (such as a file's name) or is internal.
+Activations are called as the functions of `torch.nn.functional` that `models.trace` recognizes. An
+operator that is not listed here runs unchanged if it only computes: not if it draws random numbers,
+takes text (such as a file name) or is internal.
 """
 
 from __future__ import annotations
@@ -22,36 +22,9 @@ from fairprobe.models.formats.graph import Draft, Unsupported
 ALIKE: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(F, name)
-        for name in (
-            "celu",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-            "hardshrink",
-            "hardsigmoid",
-            "hardswish",
-            "hardtanh",
-            "leaky_relu",
-            "linear",
-        )
-    },
-    **{
-        name: getattr(F, name)
-        for name in (
-            "mish",
-            "prelu",
-            "relu",
-            "relu6",
-            "selu",
-            "silu",
-            "softplus",
-            "softshrink",
-            "threshold",
-        )
-    },
-    **{
-        name: getattr(F, name)
-        for name in ("celu_", "hardtanh_", "leaky_relu_", "selu_", "threshold_")
+        for name in """celu celu_ conv1d conv2d conv3d hardshrink hardsigmoid hardswish hardtanh
+        hardtanh_ leaky_relu leaky_relu_ linear mish prelu relu relu6 selu selu_ silu softplus
+        softshrink threshold threshold_""".split()  # noqa: SIM905
     },
     **{
         name: getattr(torch, name)
@@ -64,23 +37,12 @@ INTERNAL_BUT_PURE = frozenset(
     {"_native_batch_norm_legit_no_training", "_to_copy", "__and__", "__or__"}
 )
 CHECKS = frozenset(
-    {
-        "_assert_scalar",
-        "_assert_tensor_metadata",
-        "_assert_async",
-        "_functional_assert_async",
-        "sym_constrain_range_for_size",
-    }
+    """_assert_scalar _assert_tensor_metadata _assert_async _functional_assert_async
+    sym_constrain_range_for_size""".split()  # noqa: SIM905
 )
 DROPOUT = frozenset(
-    {
-        "dropout",
-        "dropout_",
-        "alpha_dropout",
-        "alpha_dropout_",
-        "feature_dropout",
-        "feature_alpha_dropout",
-    }
+    """dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout
+    feature_alpha_dropout""".split()  # noqa: SIM905
 )
 UNCHANGED = frozenset({"contiguous", "alias", "lift_fresh_copy", "lift_fresh", "detach_"})
 RESHAPED = frozenset({"view", "reshape", "_unsafe_view"})
@@ -95,8 +57,8 @@ PLAIN: dict[str, Callable[..., Any]] = {
 
 
 def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
-    """What an operator answers. `args`: its arguments in the order of its schema, `overload`: empty
-    for the usual one.
+    """The result of an operator. `args` are its arguments in the order of its schema, `overload` is
+    empty for the default one.
     """
     if name in CHECKS:
         return None
@@ -115,10 +77,10 @@ def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> An
         return answer
     if name in PLAIN or full in ALIKE:
         return draft.call(PLAIN.get(name) or ALIKE[full], *args)
-    return _as_it_is(draft, name, overload, args)
+    return _unchanged(draft, name, overload, args)
 
 
-def _as_it_is(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
+def _unchanged(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
     packet = getattr(torch.ops.aten, name, None)
     found = getattr(packet, overload or "default", None)
     if found is None:
@@ -130,14 +92,11 @@ def _as_it_is(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> An
     )
     random = torch.Tag.nondeterministic_seeded in getattr(found, "tags", ())
     if takes_text or random or (name.startswith("_") and name not in INTERNAL_BUT_PURE):
-        raise Unsupported(f"its operator aten::{name} is none that can be rebuilt here")
+        raise Unsupported(f"its operator aten::{name} is not supported")
     given = list(zip(schema.arguments, args, strict=False))
     positional = [value for argument, value in given if not argument.kwarg_only]
-    return draft.call(
-        found,
-        *positional,
-        **{argument.name: value for argument, value in given if argument.kwarg_only},
-    )
+    named = {argument.name: value for argument, value in given if argument.kwarg_only}
+    return draft.call(found, *positional, **named)
 
 
 def _sizes(sizes: Any) -> list[Any]:
@@ -146,7 +105,7 @@ def _sizes(sizes: Any) -> list[Any]:
     return list(sizes)
 
 
-# -- operators whose arguments come in another order than the functions' ---------------------------
+# -- operators whose arguments differ from those of the functions ----------------------------------
 
 
 def _add(draft: Draft, x: Any, y: Any, alpha: Any = 1) -> Any:
@@ -193,11 +152,8 @@ def _log_sigmoid(draft: Draft, x: Any) -> Any:
 def _rrelu(
     draft: Draft, x: Any, lower: Any, upper: Any, training: bool = False, generator: Any = None
 ) -> Any:
-    return (
-        draft.call(F.rrelu, x, lower, upper)
-        if not training and generator is None
-        else NotImplemented
-    )
+    plain = not training and generator is None
+    return draft.call(F.rrelu, x, lower, upper) if plain else NotImplemented
 
 
 def _batch_norm(
@@ -214,7 +170,7 @@ def _batch_norm(
 ) -> Any:
     if training:
         raise Unsupported(
-            "its batch norm looks at the whole batch (training mode); save it in eval mode"
+            "its batch norm uses the whole batch (training mode); save it in eval mode"
         )
     return draft.call(F.batch_norm, x, mean, variance, weight, bias, False, momentum, eps)
 
@@ -224,11 +180,9 @@ def _convolution(draft: Draft, *args: Any) -> Any:
 
 
 def _div(draft: Draft, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
-    return (
-        draft.call(torch.div, x, y, rounding_mode=rounding_mode)
-        if rounding_mode in {"trunc", "floor"}
-        else NotImplemented
-    )
+    if rounding_mode not in {"trunc", "floor"}:
+        return NotImplemented
+    return draft.call(torch.div, x, y, rounding_mode=rounding_mode)
 
 
 WRITTEN: dict[str, Callable[..., Any]] = {

@@ -1,16 +1,15 @@
 """Careful readers of booster files. The libraries' own readers follow lengths and numbers unchecked
 and crash on a damaged file.
 
-`from_ubjson` turns a .ubj file into plain objects, which XGBoost's sturdy JSON reader takes.
-`checked_lightgbm` writes a LightGBM text anew from its parts once each has been found in order.
-Both raise ValueError with what is wrong.
+`from_ubjson` turns a .ubj file into plain objects, for XGBoost's robust JSON reader.
+`checked_lightgbm` checks every part of a LightGBM text and writes a new text from them. Both raise
+ValueError if something is wrong.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ class _Reader:
             return self.take(1).decode("ascii")
         if mark in (b"[", b"{"):
             return self.many(mark == b"{", depth)
-        raise ValueError(f"byte {self.at - 1} is no mark of a value")
+        raise ValueError(f"byte {self.at - 1} does not start a value")
 
     def many(self, named: bool, depth: int) -> Any:
         kind = self.take(1) if self.next_is(b"$") else None
@@ -80,24 +79,24 @@ class _Reader:
     def length(self) -> int:
         mark = self.take(1)
         if mark not in INTEGERS:
-            raise ValueError(f"byte {self.at - 1} is no length")
+            raise ValueError(f"byte {self.at - 1} does not start a length")
         return int(self.numbers(mark, 1)[0])
 
 
 def from_ubjson(content: bytes) -> Any:
-    """What is written in a Universal Binary JSON file."""
+    """The content of a Universal Binary JSON file."""
     reader = _Reader(content)
     try:
         return reader.value(reader.take(1), 0)
-    except (UnicodeDecodeError, struct.error) as error:
-        raise ValueError("it holds text that is none") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it holds invalid text") from error
 
 
 # -- LightGBM --------------------------------------------------------------------------------------
 
 
 class LightGBMText(NamedTuple):
-    """A model's text as it is safe to read, and what it says of itself."""
+    """A model's text, safe to read, and its description of itself."""
 
     text: str
     objective: str
@@ -107,11 +106,21 @@ class LightGBMText(NamedTuple):
 
 SPLITS = ("split_feature", "left_child", "right_child", "decision_type", "threshold")
 MORE_SPLITS = ("split_gain", "internal_value", "internal_weight", "internal_count")
+LIGHTGBM_END = """
+end of trees
+
+feature_importances:
+
+parameters:
+end of parameters
+
+pandas_categorical:null
+"""
 MORE_LEAVES = ("leaf_weight", "leaf_count")
 
 
 def checked_lightgbm(text: str) -> LightGBMText:
-    """Every list has its length and holds numbers, and every child exists."""
+    """Checks that every list has its length and holds numbers, and that every child exists."""
     if "\nTree=" not in text or "\nend of trees" not in text or "\nend of parameters" not in text:
         raise ValueError("it ends too early")
     top, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
@@ -124,43 +133,24 @@ def checked_lightgbm(text: str) -> LightGBMText:
     ):
         raise ValueError(f"it does not describe {width} columns")
     if per_round < 1 or len(blocks) % per_round:
-        raise ValueError(f"it has {len(blocks)} trees, which are not so many for each round")
+        raise ValueError(f"its {len(blocks)} trees are not {per_round} for each round")
     objective = head.get("objective", "")
     if not re.fullmatch(r"[a-z_]*( [a-z_]+:[\w.+-]+)*( sqrt)?", objective):
         raise ValueError("its objective cannot be read")
-    lines = [
-        "tree",
-        *(
-            f"{name}={head[name]}"
-            for name in ("version", "num_class", "num_tree_per_iteration", "label_index")
-        ),
-    ]
+    kept = ("version", "num_class", "num_tree_per_iteration", "label_index")
+    lines = ["tree", *(f"{name}={head[name]}" for name in kept)]
     lines += [f"max_feature_idx={width - 1}", *([f"objective={objective}"] if objective else [])]
     lines += ["average_output"] * ("average_output" in top.splitlines())
     lines += [f"feature_names={' '.join(names)}", f"feature_infos={' '.join(infos)}", ""]
     for number, block in enumerate(blocks):
         try:
             lines += [f"Tree={number}", *_tree(_fields(block), width), "", ""]
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"tree {number}: {_complaint(error)}") from error
-    lines += [
-        "end of trees",
-        "",
-        "feature_importances:",
-        "",
-        "parameters:",
-        "end of parameters",
-        "",
-        "pandas_categorical:null",
-        "",
-    ]
-    return LightGBMText(
-        "\n".join(lines), objective.partition(" ")[0], names, _categories(text, names)
-    )
-
-
-def _complaint(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        except KeyError as error:
+            raise ValueError(f"tree {number}: {error} is missing") from error
+        except ValueError as error:
+            raise ValueError(f"tree {number}: {error}") from error
+    checked = "\n".join(lines) + LIGHTGBM_END
+    return LightGBMText(checked, objective.partition(" ")[0], names, _categories(text, names))
 
 
 def _fields(block: str) -> dict[str, str]:
@@ -170,7 +160,7 @@ def _fields(block: str) -> dict[str, str]:
 def _tree(fields: dict[str, str], width: int) -> list[str]:
     leaves, groups = int(fields["num_leaves"]), int(fields["num_cat"])
     if fields.get("is_linear", "0") != "0":
-        raise ValueError("it has linear models in its leaves, which are not read here")
+        raise ValueError("it has linear models in its leaves, which are not supported")
     if leaves < 1 or groups < 0:
         raise ValueError("it has no leaves")
     lists = {name: _list(fields, name, leaves - 1) for name in SPLITS} | {
@@ -184,11 +174,11 @@ def _tree(fields: dict[str, str], width: int) -> list[str]:
     if leaves > 1 and sorted(children.tolist()) != [*range(-leaves, 0), *range(1, leaves - 1)]:
         raise ValueError("it has nodes that lead nowhere")
     if not _whole(lists["split_feature"], width) or not _whole(lists["decision_type"], 128):
-        raise ValueError("it asks for columns that are not there")
+        raise ValueError("it refers to columns that do not exist")
     if groups:
         lists |= _groups(fields, groups, lists)
     elif (lists["decision_type"].astype(int) & 1).any():
-        raise ValueError("it asks for categories that are not there")
+        raise ValueError("it refers to categories that do not exist")
     kept = [f"{name}={fields[name]}" for name in lists]
     return [
         f"num_leaves={leaves}",
@@ -205,13 +195,9 @@ def _groups(fields: dict[str, str], groups: int, lists: dict[str, Floats]) -> di
     words = _list(fields, "cat_threshold", None)
     chosen = lists["threshold"][lists["decision_type"].astype(int) & 1 == 1]
     rising = edges[0] == 0 and edges[-1] == len(words) and bool((np.diff(edges) >= 0).all())
-    if (
-        not rising
-        or not _whole(edges, len(words) + 1)
-        or not _whole(words, 2**32)
-        or not _whole(chosen, groups)
-    ):
-        raise ValueError("it asks for categories that are not there")
+    limits = ((edges, len(words) + 1), (words, 2**32), (chosen, groups))
+    if not rising or not all(_whole(numbers, end) for numbers, end in limits):
+        raise ValueError("it refers to categories that do not exist")
     return {"cat_boundaries": edges, "cat_threshold": words}
 
 
@@ -220,7 +206,7 @@ def _list(fields: dict[str, str], name: str, count: int | None) -> Floats:
     if count is not None and len(numbers) != count:
         raise ValueError(f"{name} has {len(numbers)} numbers; expected {count}")
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} holds what is no number")
+        raise ValueError(f"{name} holds something that is not a number")
     return numbers
 
 
@@ -229,17 +215,14 @@ def _whole(numbers: Floats, end: int) -> bool:
 
 
 def _categories(text: str, names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """The columns that held pandas categories, each with those it knows."""
+    """The columns that held pandas categories, each with its categories."""
     listed = re.search(r"^pandas_categorical:(.*)$", text, flags=re.MULTILINE)
     known = json.loads(listed[1]) if listed else None
     if not known:
         return {}
-    told = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, flags=re.MULTILINE)
-    numbers = [int(number) for number in told[1].split(",")] if told else []
-    if (
-        not isinstance(known, list)
-        or len(numbers) != len(known)
-        or any(number >= len(names) for number in numbers)
-    ):
+    columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, flags=re.MULTILINE)
+    numbers = [int(number) for number in columns[1].split(",")] if columns else []
+    matches = isinstance(known, list) and len(numbers) == len(known)
+    if not matches or any(number >= len(names) for number in numbers):
         raise ValueError("it does not say which of its columns hold categories")
     return {names[number]: list(values) for number, values in zip(numbers, known, strict=True)}

@@ -31,7 +31,7 @@ import tenacity
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Format, Opened
 
 Form = Literal["records", "rows"]
 
@@ -302,10 +302,20 @@ def open_endpoint(url: str, **settings: Any) -> Opened:
         kind="endpoint",
         name=endpoint.shown,
         takes="words" if endpoint.form == "records" else "numbers",
-        ask=endpoint,
+        predict=endpoint,
         outputs="probabilities",
         why="It is behind an address: it can be queried, but its inside cannot be seen.",
     )
+
+
+ENDPOINT = Format(
+    name="endpoint",
+    title="A service",
+    about="A model behind an HTTP address that takes rows and returns probabilities as JSON.",
+    given="https://…",
+    white_box="no",
+    open=open_endpoint,
+)
 
 
 # -- addresses -------------------------------------------------------------------------------------

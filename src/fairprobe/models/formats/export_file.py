@@ -1,8 +1,8 @@
 """Opening torch.export archives (.pt2).
 
-`torch.export.load` unpickles parts of the archive and evaluates text in it, so it would run
-whatever a file brings along. The archive is read here instead: its graph is JSON, its weights are
-plain numbers, and the only operators called are those of `aten.py`.
+`torch.export.load` unpickles parts of the archive and evaluates text in it, so it would run any
+program in the file. The archive is read here instead: its graph is JSON, its weights are plain
+numbers, and only the operators of `aten.py` are called.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.aten import translate
-from fairprobe.models.formats.file_checks import checked, first_line, random_rows
+from fairprobe.models.formats.base import Opened
+from fairprobe.models.formats.file_checks import (
+    Predict,
+    checked,
+    damaged,
+    first_line,
+    predicting,
+    random_rows,
+)
 from fairprobe.models.formats.graph import Draft, Unsupported
-from fairprobe.models.formats.opened import Opened
 
 KIND = "torch.export file"
-# The numbers by which the archive's JSON names these.
-NUMBERS = {
+# By the numbers that the archive's JSON has for them.
+DTYPES = {
     1: torch.uint8,
     2: torch.int8,
     3: torch.int16,
@@ -42,21 +48,7 @@ NUMBERS = {
 # Arithmetic with sizes.
 PYTHON = {
     f"_operator.{name}": getattr(operator, name)
-    for name in (
-        "add",
-        "sub",
-        "mul",
-        "floordiv",
-        "mod",
-        "neg",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "getitem",
-    )
+    for name in "add sub mul floordiv mod neg eq ne lt le gt ge getitem".split()  # noqa: SIM905
 }
 VERSION = 8
 
@@ -68,42 +60,32 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
         network, width, fixed = archive.network()
     except Unsupported as finding:
         raise ModelError(
-            f"{path.name} cannot be run without running what it brings along: {finding}. Save it as"
+            f"{path.name} cannot be run without running code of the file: {finding}. Save it as"
             " TorchScript or ONNX instead."
         ) from finding
     except ModelError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-        raise ModelError(
-            f"{path.name} is no whole {KIND} ({type(error).__name__}: {first_line(error)}); export"
-            " it anew."
-        ) from error
-
-    def run(rows: Rows) -> Any:
-        with torch.inference_mode():
-            answer = network(
-                torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(archive.number)
-            )
-        return answer.float().numpy() if answer.is_floating_point() else answer.numpy()
-
-    ask = checked(run, path.name, width)
+        said = f"{type(error).__name__}: {first_line(error)}"
+        raise damaged(path.name, KIND, said) from error
+    raw = predicting(network, dtype=archive.dtype)
+    predict = checked(raw, path.name, width)
     if fixed is not None:
-        _check_free_of_rows(run, width, fixed, path.name)
-    ask(random_rows(width)[:5])
-    return Opened(kind=KIND, name=path.name, takes="numbers", ask=ask, width=width, network=network)
+        _check_any_number_of_rows(raw, width, fixed, path.name)
+    predict(random_rows(width)[:5])
+    return Opened(
+        kind=KIND, name=path.name, takes="numbers", predict=predict, width=width, network=network
+    )
 
 
-def _check_free_of_rows(run: Any, width: int, fixed: int, name: str) -> None:
-    """A network exported for one number of rows is good for any number if it treats each row for
-    itself.
-    """
+def _check_any_number_of_rows(predict: Predict, width: int, fixed: int, name: str) -> None:
+    """Refuses a network that was exported for one number of rows and depends on it."""
     rows = np.tile(random_rows(width), (1 + fixed // 256, 1))[:fixed]
-    expected = np.asarray(run(rows))  # the number of rows it was made for
+    expected = predict(rows)
     try:
-        fewer, more = np.asarray(run(rows[:1])), np.asarray(run(np.concatenate([rows, rows])))
-        same = np.allclose(fewer, expected[:1], rtol=1e-3, atol=1e-3) and np.allclose(
-            more[fixed:], expected, rtol=1e-3, atol=1e-3
-        )
+        fewer, more = predict(rows[:1]), predict(np.concatenate([rows, rows]))[fixed:]
+        same = np.allclose(fewer, expected[:1], rtol=1e-3, atol=1e-3)
+        same = same and np.allclose(more, expected, rtol=1e-3, atol=1e-3)
     except (RuntimeError, ValueError, IndexError):
         same = False
     if not same:
@@ -120,59 +102,49 @@ class _Archive:
     def __init__(self, path: Path, file: zipfile.ZipFile) -> None:
         self.name, self._file = path.name, file
         self._folder = file.namelist()[0].partition("/")[0]
-        self.number = torch.float32
+        self.dtype = torch.float32
 
     def network(self) -> tuple[nn.Module, int, int | None]:
-        """The network, its width (all numbers of a row or an image), and the number of rows it was
-        exported for, if that is fixed.
+        """The network, its width (the numbers of a row or an image), and the number of rows it was
+        exported for if that is fixed.
         """
         document = self._document()
         graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
         tensors = {**self._tensors("weights"), **self._tensors("constants")}
         values: dict[str, Any] = {}
-        asked = []
+        inputs = []
         for spec in signature["input_specs"]:
             ((kind, content),) = spec.items()
             if kind == "user_input":
-                asked.append(content["arg"]["as_tensor"]["name"])
+                inputs.append(content["arg"]["as_tensor"]["name"])
             elif kind in {"parameter", "buffer", "tensor_constant"}:
                 values[content["arg"]["name"]] = tensors[content[f"{kind}_name"]]
             else:
                 raise Unsupported(f"it takes a {kind.replace('_', ' ')}")
-        if len(asked) != 1:
+        if len(inputs) != 1:
             raise ModelError(
-                f"{self.name} takes {len(asked)} inputs; expected one table of numbers."
+                f"{self.name} takes {len(inputs)} inputs; expected one table of numbers."
             )
-        shape, fixed = self._input(graph["tensor_values"][asked[0]])
+        shape, fixed = self._input(graph["tensor_values"][inputs[0]])
         draft = Draft(rows=fixed)
-        values[asked[0]] = (
+        values[inputs[0]] = (
             draft.input if len(shape) == 1 else draft.call(torch.reshape, draft.input, [-1, *shape])
         )
         for node in graph["nodes"]:
             self._node(draft, node, values)
-        answers = [
-            output["user_output"]["arg"]
-            for output in signature["output_specs"]
-            if "user_output" in output
-        ]
-        if len(answers) != 1:
+        specs = signature["output_specs"]
+        outputs = [spec["user_output"]["arg"] for spec in specs if "user_output" in spec]
+        if len(outputs) != 1:
             raise ModelError(
-                f"{self.name} answers {len(answers)} things; expected one tensor of class scores."
+                f"{self.name} returns {len(outputs)} values; expected one tensor of class scores."
             )
-        return draft.finish(_argument(answers[0], values)), prod(shape), fixed
+        return draft.finish(_argument(outputs[0], values)), prod(shape), fixed
 
     def _document(self) -> dict[str, Any]:
-        models = [
-            name
-            for name in self._file.namelist()
-            if name.startswith(f"{self._folder}/models/") and name.endswith(".json")
-        ]
+        models = self._names("models/", ".json")
         if len(models) != 1:
-            what = (
-                f"{len(models)} models"
-                if models
-                else "no graph (an older version of torch wrote it, or it holds compiled code)"
-            )
+            none = "no graph (an older version of torch wrote it, or it holds compiled code)"
+            what = f"{len(models)} models" if models else none
             raise ModelError(
                 f"{self.name} holds {what}; expected one network, exported with torch 2.8 or newer."
             )
@@ -181,20 +153,20 @@ class _Archive:
         if version != VERSION:
             raise ModelError(
                 f"{self.name} has version {version} of the torch.export format; version {VERSION}"
-                " can be read. Export it anew."
+                " can be read. Export it again."
             )
         return document
 
+    def _names(self, folder: str, ending: str) -> list[str]:
+        start = f"{self._folder}/{folder}"
+        names = self._file.namelist()
+        return [name for name in names if name.startswith(start) and name.endswith(ending)]
+
     def _tensors(self, kind: str) -> dict[str, Tensor]:
-        folder = f"{self._folder}/data/{kind}/"
-        configs = [
-            name
-            for name in self._file.namelist()
-            if name.startswith(folder) and name.endswith("_config.json")
-        ]
+        folder = f"data/{kind}/"
         return {
-            name: self._tensor(folder, name, payload)
-            for config in configs
+            name: self._tensor(f"{self._folder}/{folder}", name, payload)
+            for config in self._names(folder, "_config.json")
             for name, payload in json.loads(self._file.read(config))["config"].items()
         }
 
@@ -202,20 +174,19 @@ class _Archive:
         if payload["use_pickle"]:
             raise Unsupported(f"'{name}' is stored as a pickle")
         meta = payload["tensor_meta"]
-        number = NUMBERS.get(meta["dtype"])
-        if number is None:
-            raise Unsupported(f"'{name}' holds numbers of an unknown kind")
+        dtype = DTYPES.get(meta["dtype"])
+        if dtype is None:
+            raise Unsupported(f"'{name}' holds numbers of an unknown type")
         shape, strides = ([size["as_int"] for size in meta[part]] for part in ("sizes", "strides"))
         if prod(shape) == 0:
-            return torch.zeros(shape, dtype=number)
-        flat = torch.frombuffer(
-            bytearray(self._file.read(folder + payload["path_name"])), dtype=number
-        )
+            return torch.zeros(shape, dtype=dtype)
+        content = bytearray(self._file.read(folder + payload["path_name"]))
+        flat = torch.frombuffer(content, dtype=dtype)
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
     def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None]:
-        """The shape of one row, or of one image, which is given as a row; and the number of rows if
-        it is fixed.
+        """The shape of one row, or of one image (passed as a row), and the number of rows if it is
+        fixed.
         """
         sizes = meta["sizes"]
         if len(sizes) < 2 or not all("as_int" in size for size in sizes[1:]):
@@ -224,7 +195,7 @@ class _Archive:
                 " with its width known, or images (number, channels, height, width) with their"
                 " size known."
             )
-        self.number = NUMBERS.get(meta["dtype"], torch.float32)
+        self.dtype = DTYPES.get(meta["dtype"], torch.float32)
         return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int")
 
     def _node(self, draft: Draft, node: dict[str, Any], values: dict[str, Any]) -> None:
@@ -234,21 +205,15 @@ class _Archive:
             answer = draft.call(PYTHON[target], *given.values())
         elif target.startswith("torch.ops.aten.") and target.count(".") == 4:
             name, overload = target.split(".")[3:]
-            answer = translate(
-                draft,
-                name,
-                "" if overload == "default" else overload,
-                _in_order(name, overload, given),
-            )
+            args = _in_order(name, overload, given)
+            answer = translate(draft, name, "" if overload == "default" else overload, args)
         else:
-            raise Unsupported(f"its operator {target} is none that can be rebuilt here")
-        _name_answers(draft, node["outputs"], answer, values)
+            raise Unsupported(f"its operator {target} is not supported")
+        _name_results(draft, node["outputs"], answer, values)
 
 
 def _in_order(name: str, overload: str, given: dict[str, Any]) -> list[Any]:
-    """All arguments of an operator as its schema has them, those left out with their usual
-    values.
-    """
+    """All arguments of an operator in the order of its schema, with defaults for those left out."""
     found = getattr(getattr(torch.ops.aten, name, None), overload, None)
     if found is None:
         raise Unsupported(f"its operator aten::{name} is unknown to this version of torch")
@@ -258,7 +223,7 @@ def _in_order(name: str, overload: str, given: dict[str, Any]) -> list[Any]:
 
 
 def _argument(argument: dict[str, Any], values: dict[str, Any]) -> Any:
-    """A value of the archive's JSON: a number, or the name of what an operator before answered."""
+    """A value of the archive's JSON: a number, or the result of an earlier operator by name."""
     ((kind, content),) = argument.items()
     if kind in {"as_tensor", "as_optional_tensor"}:
         return values[content["name"]] if "name" in content else _argument(content, values)
@@ -275,27 +240,22 @@ def _argument(argument: dict[str, Any], values: dict[str, Any]) -> Any:
     if kind in {"as_sym_ints", "as_optional_tensors"}:
         return [_argument(entry, values) for entry in content]
     if kind == "as_scalar_type":
-        return NUMBERS[content]
+        return DTYPES[content]
     if kind in {"as_memory_format", "as_layout", "as_device"}:
-        return None  # where and how numbers lie changes none of them
-    raise Unsupported(f"an operator takes an argument of an unknown kind ({kind})")
+        return None  # the memory layout does not change any number
+    raise Unsupported(f"an operator takes an argument of an unknown type ({kind})")
 
 
-def _name_answers(
+def _name_results(
     draft: Draft, outputs: list[dict[str, Any]], answer: Any, values: dict[str, Any]
 ) -> None:
     names = []
     for output in outputs:
         ((kind, content),) = output.items()
-        names += (
-            [entry["name"] for entry in content]
-            if kind == "as_tensors"
-            else [content.get("name") or content.get("as_name")]
-        )
-    whole = len(names) == 1 and "as_tensors" not in outputs[0]
-    values.update(
-        {
-            name: answer if whole else draft.call(operator.getitem, answer, number)
-            for number, name in enumerate(names)
-        }
-    )
+        if kind == "as_tensors":
+            names += [entry["name"] for entry in content]
+        else:
+            names.append(content.get("name") or content.get("as_name"))
+    single = len(names) == 1 and "as_tensors" not in outputs[0]
+    for number, name in enumerate(names):
+        values[name] = answer if single else draft.call(operator.getitem, answer, number)

@@ -1,5 +1,5 @@
-"""What the readers of model files share: is there a file, what do its answers look like, and does a
-network answer the same.
+"""What the readers of model files share: checks of the file, of what its model returns, and of a
+network that was rebuilt from it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models.torch_model import Outputs
 
-Ask = Callable[[Rows], Any]
+Predict = Callable[[Rows], Any]
 
-# how far a network rebuilt in torch may be from the file's own program; more is another network
+# The greatest difference between a rebuilt network and the file's own program.
 TOLERANCE = 1e-4
 SCALES = (0.1, 1.0, 10.0, 100.0)
 TRIED = 64  # random rows at each scale
 WIDEST = 512  # columns tried where a model does not say how many it takes
+PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it is not opened"
+ZIP_ERRORS = (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, RuntimeError)
+
+
+# -- files -----------------------------------------------------------------------------------------
 
 
 def check_exists(path: Path, kind: str) -> None:
-    """Refuses what is no file, or an empty one."""
+    """Refuses a folder, a missing, unreadable or empty file."""
     if path.is_dir():
         raise StorageError(f"{path} is a folder; name the {kind} itself.")
     try:
@@ -38,39 +45,51 @@ def check_exists(path: Path, kind: str) -> None:
             f"Cannot read {path}: {error.strerror}. Check the path of the {kind}."
         ) from error
     if size == 0:
-        raise StorageError(f"{path} is empty; write the {kind} anew.")
+        raise StorageError(f"{path} is empty; write the {kind} again.")
 
 
 @contextmanager
 def archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
-    """The zip archive that a file is; whatever is broken about it is said in a sentence."""
+    """The zip archive that a file is; any damage to it is reported in a sentence."""
     try:
         with zipfile.ZipFile(path) as file:
             yield file
     except FairprobeError:
         raise
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        OSError,
-        EOFError,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except ZIP_ERRORS as error:
+        raise damaged(path.name, kind, error) from error
+
+
+def check_archive(path: Path, file: zipfile.ZipFile) -> None:
+    """Refuses an archive of which a part differs from its checksum."""
+    if (broken := file.testzip()) is not None:
         raise ModelError(
-            f"{path.name} is no whole {kind} ({first_line(error)}); write it anew."
-        ) from error
+            f"{path.name} is damaged (the checksum of {broken} differs); write it again."
+        )
+
+
+def damaged(name: str, kind: str, error: BaseException | str) -> ModelError:
+    """The error about a file that is incomplete or not of its kind."""
+    return ModelError(f"{name} is not a complete {kind} ({first_line(error)}); write it again.")
 
 
 def first_line(error: BaseException | str) -> str:
-    """What a library says about its failure, without its stack."""
+    """The first line of a library's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
 
 
+def within(numbers: Any, end: int) -> bool:
+    """Whether all of these are from 0 to below `end`, as positions in a file must be."""
+    values = np.asarray(numbers)
+    return bool(((values >= 0) & (values < end)).all())
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
 def random_rows(width: int, *, whole: bool = False) -> Rows:
-    """Rows to try a model with, small and large; always the same ones. `whole`: no fractions."""
+    """Rows to try a model with, small and large, always the same. `whole`: no fractions."""
     rng = np.random.default_rng(20)
     rows = np.concatenate(
         [rng.normal(scale=scale, size=(TRIED, width)) for scale in SCALES]
@@ -78,8 +97,28 @@ def random_rows(width: int, *, whole: bool = False) -> Rows:
     return np.rint(rows) if whole else rows
 
 
-def checked(ask: Ask, name: str, width: int | None) -> Ask:
-    """The same function, with its rows and its answer looked at."""
+def predicting(
+    module: nn.Module, *, dtype: torch.dtype = torch.float32, device: torch.device | None = None
+) -> Predict:
+    """A network as a function from rows to scores."""
+
+    def predict(rows: Rows) -> Any:
+        # A copy: a network that changes its input in place must not change the caller's rows.
+        given = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
+        with torch.no_grad():
+            answer = module(given.to(device, dtype))
+        if not isinstance(answer, Tensor):
+            raise ModelError(
+                "The network must return one tensor of class scores; it returned"
+                f" {type(answer).__name__}."
+            )
+        return (answer.float() if answer.is_floating_point() else answer).cpu().numpy()
+
+    return predict
+
+
+def checked(predict: Predict, name: str, width: int | None) -> Predict:
+    """The same function, with checks of its rows and of what it returns."""
 
     def careful(rows: Rows) -> Rows:
         given = np.asarray(rows, dtype=np.float32)
@@ -90,7 +129,7 @@ def checked(ask: Ask, name: str, width: int | None) -> Ask:
                 f" given {shown}."
             )
         try:
-            answer = ask(given)
+            answer = predict(given)
         except FairprobeError:
             raise
         except Exception as error:  # whatever the library raises inside the user's model
@@ -104,23 +143,23 @@ def checked(ask: Ask, name: str, width: int | None) -> Ask:
 
 
 def scores(answer: Any, rows: int, name: str) -> Rows:
-    """(rows, C) or (rows,) class scores, or an error that says what came instead."""
+    """(rows, C) or (rows,) class scores, or an error that says what was returned instead."""
     values = np.asarray(answer)
     if values.dtype.kind not in "f":
         raise ModelError(
-            f"{name} answers labels ({values.dtype}), no class scores; save it so that it answers"
+            f"{name} returns labels ({values.dtype}), not class scores; save it so that it returns"
             " probabilities or logits."
         )
     if values.ndim not in (1, 2) or len(values) != rows or 0 in values.shape[1:]:
         raise ModelError(
-            f"{name} answers shape {values.shape} to {rows} rows; expected ({rows}, classes) or"
+            f"{name} returns shape {values.shape} for {rows} rows; expected ({rows}, classes) or"
             f" ({rows},)."
         )
     return values.astype(np.float32, copy=False)
 
 
 def kind_of_scores(values: Rows) -> Outputs:
-    """Whether a black box answers "probabilities" or "logits", judged by its answers to random
+    """Whether a black box returns "probabilities" or "logits", judged by its scores of random
     rows.
     """
     within = bool(((values >= -1e-6) & (values <= 1 + 1e-6)).all())
@@ -129,40 +168,37 @@ def kind_of_scores(values: Rows) -> Outputs:
     return "probabilities" if within else "logits"
 
 
-def difference(ask: Ask, network: Ask, rows: Rows) -> float:
-    """The greatest difference of two models' answers, absolute for small numbers and relative for
-    large ones.
+def difference(predict: Predict, network: Predict, rows: Rows) -> float:
+    """The greatest difference between two models' scores, absolute for small numbers and relative
+    for large ones.
     """
     worst = 0.0
     for start in range(0, len(rows), TRIED):
         ours, theirs = (
-            np.squeeze(np.asarray(asked(rows[start : start + TRIED]), dtype=np.float64))
-            for asked in (network, ask)
+            np.squeeze(np.asarray(each(rows[start : start + TRIED]), dtype=np.float64))
+            for each in (network, predict)
         )
         if ours.shape != theirs.shape or not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
             return float("inf")
         finite = np.isfinite(theirs)
         if finite.any():
-            worst = max(
-                worst,
-                float(np.abs(ours - theirs)[finite].max() / max(1.0, np.abs(theirs[finite]).max())),
-            )
+            apart = np.abs(ours - theirs)[finite].max() / max(1.0, np.abs(theirs[finite]).max())
+            worst = max(worst, float(apart))
     return worst
 
 
-def find_widths(ask: Ask, likely: set[int]) -> list[int]:
-    """The numbers of columns that a model takes, by trying these and all small ones."""
+def find_widths(predict: Predict, likely: set[int]) -> list[int]:
+    """The numbers of columns that a model takes, found by trying these and all small ones."""
     tried = sorted({size for size in likely if 0 < size <= 1 << 16} | set(range(1, WIDEST + 1)))
-    taken = [width for width in tried if _takes(ask, width)]
-    return [
-        width for width in taken if width > 1
-    ] or taken  # one column is often spread over as many as are wanted
+    taken = [width for width in tried if _takes(predict, width)]
+    # A single column is often broadcast to as many as needed.
+    return [width for width in taken if width > 1] or taken
 
 
-def _takes(ask: Ask, width: int) -> bool:
+def _takes(predict: Predict, width: int) -> bool:
     try:
-        ask(np.zeros((2, width), dtype=np.float32))
-    except FairprobeError:  # it takes them, but what it answers is no good
+        predict(np.zeros((2, width), dtype=np.float32))
+    except FairprobeError:  # it takes them, but returns something useless
         raise
     except (RuntimeError, ValueError, IndexError):
         return False

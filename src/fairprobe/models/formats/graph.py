@@ -1,10 +1,9 @@
-"""Networks out of graphs: what the readers of ONNX, TorchScript and torch.export files build, in
-one common form.
+"""Networks from graphs: what the readers of ONNX, TorchScript and torch.export files build.
 
 A reader goes through its file's operators and calls the torch function of each on a `Draft`. What
-depends on constants alone is computed at once; the rest becomes a `torch.fx` graph. A graph that is
-no more than linear layers and activations in a row becomes the plain `nn.Sequential` of these: then
-the same network computes the same from every kind of file, bit for bit.
+depends on constants alone is computed immediately; the rest becomes a `torch.fx` graph. A graph
+that is a chain of linear layers and activations becomes a plain `nn.Sequential`: then the same
+network computes the same from every kind of file, bit for bit.
 """
 
 from __future__ import annotations
@@ -17,19 +16,17 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
-# The tensors given to these are weights: parameters of the network. All others are constants.
+# The tensors passed to these are parameters of the network. All others are constants.
 WEIGHTED = frozenset({F.linear, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
 
 
 class Unsupported(Exception):  # noqa: N818  (a finding, not a failure: the model is a black box then)
-    """Something in a file that cannot become a torch network; the message says what, in a
-    sentence.
-    """
+    """Part of a file cannot become a torch network; the message says which."""
 
 
 class Draft:
-    """A network that is being written down, operator by operator. `rows`: the one number of rows
-    that its file was made for, if so.
+    """A network that is built operator by operator. `rows` is the fixed number of rows that its
+    file was made for, if any.
     """
 
     def __init__(self, *, rows: int | None = None) -> None:
@@ -40,8 +37,8 @@ class Draft:
         self.input = self._graph.placeholder("x")
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What a function answers: its value where everything it is given is known, else a node of
-        the graph.
+        """The result of a function: its value if all arguments are known, otherwise a node of the
+        graph.
         """
         if not any(isinstance(value, fx.Node) for value in _leaves([args, options])):
             with torch.no_grad():
@@ -53,37 +50,27 @@ class Draft:
 
     def dense(self, x: Any, matrix: Any, bias: Any = None) -> Any:
         """x · matrix (+ bias); a linear layer where the matrix (inputs, outputs) is known."""
-        if (
-            isinstance(x, fx.Node)
-            and isinstance(matrix, Tensor)
-            and matrix.ndim == 2
-            and (bias is None or _is_row(bias, matrix.shape[1]))
-        ):
-            return self.call(
-                F.linear, x, matrix.T.contiguous(), None if bias is None else bias.reshape(-1)
-            )
+        known = isinstance(x, fx.Node) and isinstance(matrix, Tensor) and matrix.ndim == 2
+        if known and (bias is None or _is_row(bias, matrix.shape[1])):
+            shift = None if bias is None else bias.reshape(-1)
+            return self.call(F.linear, x, matrix.T.contiguous(), shift)
         product = self.call(torch.matmul, x, matrix)
         return product if bias is None else self.call(torch.add, product, bias)
 
     def reshape(self, x: Any, size: list[Any]) -> Any:
-        """x in another shape; a shape that repeats the file's one number of rows is read as "as
-        many as there are".
-        """
+        """x in another shape; the file's fixed number of rows in it means any number of rows."""
         if isinstance(x, fx.Node) and self._rows is not None and size and size[0] == self._rows:
             size = [self.call(Tensor.size, self.input, 0), *size[1:]]
         return self.call(torch.reshape, x, size)
 
     def finish(self, answer: Any) -> nn.Module:
-        """The network that answers this, as a chain where it is one."""
+        """The network that returns this, as a chain if it is one."""
         if not isinstance(answer, fx.Node):
-            raise Unsupported("its answer does not depend on its input")
+            raise Unsupported("its output does not depend on its input")
         self._graph.output(answer)
         for node in reversed(list(self._graph.nodes)):
-            if (
-                not node.users
-                and node.op in {"call_function", "get_attr"}
-                and not _acts_in_place(node)
-            ):
+            removable = node.op in {"call_function", "get_attr"} and not _acts_in_place(node)
+            if removable and not node.users:
                 self._graph.erase_node(node)
         self._graph.lint()
         network = as_chain(fx.GraphModule(self._root, self._graph))
@@ -95,11 +82,9 @@ class Draft:
             return self._hold(values, weighted)
         if isinstance(values, dict):
             return {key: self._held(value, weighted) for key, value in values.items()}
-        return (
-            type(values)(self._held(value, weighted) for value in values)
-            if isinstance(values, list | tuple)
-            else values
-        )
+        if isinstance(values, list | tuple):
+            return type(values)(self._held(value, weighted) for value in values)
+        return values
 
     def _hold(self, tensor: Tensor, weighted: bool) -> fx.Node:
         if id(tensor) not in self._constants:
@@ -113,7 +98,7 @@ class Draft:
 
 
 class Rebuilt(nn.Module):
-    """A graph that is no chain. It is called past fx's own call, which prints to the screen when an
+    """A graph that is not a chain. It bypasses fx's own call, which prints to the screen when an
     operator cannot take the rows.
     """
 
@@ -143,8 +128,8 @@ SUMS = frozenset({torch.add, operator.add})
 
 
 def as_chain(network: fx.GraphModule) -> nn.Module:
-    """The graph as an `nn.Sequential` of linear layers and activations with the same weights; where
-    it is more than that, as it is.
+    """The graph as an `nn.Sequential` of linear layers and activations with the same weights, or
+    unchanged if it is more than that.
     """
     pieces: list[nn.Module] = []
     current: fx.Node | None = None
@@ -152,29 +137,21 @@ def as_chain(network: fx.GraphModule) -> nn.Module:
         if node.op == "placeholder":
             current = node
         elif node.op == "call_function":
-            if (
-                current is None
-                or len(current.users) != 1
-                or not _append(pieces, network, node, current)
-            ):
+            if current is None or len(current.users) != 1:
+                return network
+            if not _append(pieces, network, node, current):
                 return network
             current = node
-    return (
-        chain(pieces)
-        if pieces and any(isinstance(piece, nn.Linear) for piece in pieces)
-        else network
-    )
+    return chain(pieces) if any(isinstance(piece, nn.Linear) for piece in pieces) else network
 
 
 def chain(pieces: Iterable[nn.Module]) -> nn.Sequential:
-    """A network ready to be asked."""
+    """The pieces as one network in eval mode."""
     return nn.Sequential(*pieces).eval()
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """A linear layer with these numbers: weight (out, in), bias (out,). No random number is drawn
-    for it.
-    """
+    """A linear layer with this weight (out, in) and bias (out,). Draws no random numbers."""
     layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     layer.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
     if bias is not None:
@@ -183,19 +160,15 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 def width_of(network: nn.Module | None) -> int | None:
-    """How many columns a chain takes; None where it cannot be seen."""
-    first = (
-        next((piece for piece in network if isinstance(piece, nn.Linear)), None)
-        if isinstance(network, nn.Sequential)
-        else None
-    )
-    return first.in_features if first is not None else None
+    """The number of columns that a chain takes; None for any other network."""
+    pieces = network if isinstance(network, nn.Sequential) else ()
+    return next((piece.in_features for piece in pieces if isinstance(piece, nn.Linear)), None)
 
 
 def _append(
     pieces: list[nn.Module], network: fx.GraphModule, node: fx.Node, current: fx.Node
 ) -> bool:
-    """Adds what a node does to the chain; False when that is nothing a chain can do."""
+    """Adds a node's operation to the chain; False if a chain cannot contain it."""
     others = [value for value in [*node.args, *node.kwargs.values()] if value is not current]
     tensors = [_constant(network, value) for value in others if isinstance(value, fx.Node)]
     if node.target in SUMS and pieces and not node.kwargs:
@@ -216,29 +189,25 @@ def _append(
 
 
 def _add_bias(pieces: list[nn.Module], bias: Tensor | None) -> bool:
-    """A product and a sum after it are one linear layer."""
+    """Merges a sum into the linear layer before it."""
     last = pieces[-1]
-    if (
-        not isinstance(last, nn.Linear)
-        or last.bias is not None
-        or not _is_row(bias, last.out_features)
-    ):
+    if not isinstance(last, nn.Linear) or last.bias is not None:
+        return False
+    if not _is_row(bias, last.out_features):
         return False
     pieces[-1] = linear(last.weight, bias.reshape(-1))
     return True
 
 
 def _changes_nothing(pieces: list[nn.Module], node: fx.Node, others: list[Any]) -> bool:
-    """A table made flat stays a table; and (n, 1) or (n,) scores of class 1 are the same to us."""
+    """Whether a node only changes the shape of a table, or turns (n, 1) scores into (n,)."""
     layers = [piece for piece in pieces if isinstance(piece, nn.Linear)]
     width = layers[-1].out_features if layers else None
     if node.target is torch.flatten:
         return others in ([1], [1, -1], [1, 1]) or _is_end(node, width)
     if node.target is torch.reshape:
         size = others[0]
-        return (len(size) == 2 and size[0] == -1 and size[1] == width) or (
-            list(size) == [-1] and _is_end(node, width)
-        )
+        return list(size) == [-1, width] or (list(size) == [-1] and _is_end(node, width))
     return node.target is torch.squeeze and others in ([1], [-1]) and _is_end(node, width)
 
 
@@ -256,16 +225,14 @@ def _is_row(value: Any, width: int) -> bool:
 
 
 def _acts_in_place(node: fx.Node) -> bool:
-    """Whether others could feel what a node does, though nobody takes its answer."""
+    """Whether a node may change its input, so that it matters even if its result is not used."""
     name = getattr(node.target, "__name__", "").split(".")[0]
     return name.endswith("_") and not name.endswith("__")
 
 
 def _leaves(values: Any) -> list[Any]:
-    if isinstance(values, list | tuple | dict):
-        return [
-            leaf
-            for value in (values.values() if isinstance(values, dict) else values)
-            for leaf in _leaves(value)
-        ]
+    if isinstance(values, dict):
+        values = list(values.values())
+    if isinstance(values, list | tuple):
+        return [leaf for value in values for leaf in _leaves(value)]
     return [values]

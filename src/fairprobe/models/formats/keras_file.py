@@ -1,9 +1,9 @@
 """Opening .keras files with Keras 3 on torch. Before Keras sees a file, every class that it names
-is looked up in the list below.
+is looked up in the lists below.
 
 Keras builds a model by importing what its configuration names, and some of its own layers run code
-or read other files (Lambda, wrappers of other libraries, look-up tables). So the list holds only
-what computes; `safe_mode` is on besides.
+or read other files (Lambda, wrappers of other libraries, look-up tables). So the lists hold only
+classes that compute; `safe_mode` is on as well.
 """
 
 from __future__ import annotations
@@ -12,96 +12,93 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
+from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.file_checks import (
     archive,
+    check_archive,
     check_exists,
     checked,
+    damaged,
     first_line,
+    predicting,
     random_rows,
 )
 from fairprobe.models.formats.graph import chain, linear
-from fairprobe.models.formats.opened import Opened
 
 KIND = "Keras file"
 LAYERS = frozenset(
     """Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D
-    BatchNormalization CategoryEncoding
-    Concatenate Conv1D Conv2D Cropping1D Cropping2D Dense DepthwiseConv1D DepthwiseConv2D Dot
-    Dropout ELU EinsumDense Embedding Flatten
-    GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D
-    GlobalMaxPooling2D GroupNormalization
-    Identity InputLayer LayerNormalization LeakyReLU MaxPooling1D MaxPooling2D Maximum Minimum
-    MultiHeadAttention Multiply Normalization
-    PReLU Permute ReLU RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D Softmax
-    SpatialDropout1D SpatialDropout2D Subtract
-    UnitNormalization UpSampling1D UpSampling2D ZeroPadding1D ZeroPadding2D""".split()  # noqa: SIM905  (a list that can be read)
+    BatchNormalization CategoryEncoding Concatenate Conv1D Conv2D Cropping1D Cropping2D Dense
+    DepthwiseConv1D DepthwiseConv2D Dot Dropout ELU EinsumDense Embedding Flatten GaussianDropout
+    GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D
+    GlobalMaxPooling2D GroupNormalization Identity InputLayer LayerNormalization LeakyReLU
+    MaxPooling1D MaxPooling2D Maximum Minimum MultiHeadAttention Multiply Normalization PReLU
+    Permute ReLU RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D Softmax
+    SpatialDropout1D SpatialDropout2D Subtract UnitNormalization UpSampling1D UpSampling2D
+    ZeroPadding1D ZeroPadding2D""".split()  # noqa: SIM905  (a list that can be read)
 )
 MODELS = frozenset({"Functional", "Model", "Sequential"})
-# Rooms of Keras in which everything only computes.
-ROOMS = (
-    "keras.initializers",
-    "keras.regularizers",
-    "keras.constraints",
-    "keras.dtype_policies",
-    "keras.src.ops.numpy",
-    "keras.src.ops.nn",
+# Modules of Keras in which everything only computes.
+MODULES = frozenset(
+    """keras.initializers keras.regularizers keras.constraints keras.dtype_policies
+    keras.src.ops.numpy keras.src.ops.nn""".split()  # noqa: SIM905
 )
 VALUES = frozenset(
-    {
-        "__keras_tensor__",
-        "__tensor__",
-        "__numpy__",
-        "__tuple__",
-        "__slice__",
-        "__ellipsis__",
-        "__bytes__",
-    }
+    f"__{name}__"
+    for name in ("keras_tensor", "tensor", "numpy", "tuple", "slice", "ellipsis", "bytes")
 )
-ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+ACTIVATIONS: dict[str, Callable[[], list[nn.Module]]] = {
+    "linear": list,
+    "relu": lambda: [nn.ReLU()],
+    "tanh": lambda: [nn.Tanh()],
+    "sigmoid": lambda: [nn.Sigmoid()],
+    "softmax": lambda: [nn.Softmax(dim=1)],
+}
 
 
 def open_keras(path: Path) -> Opened:
-    """A Keras classifier; plain dense ones become the same network as from every other kind of
-    file.
-    """
+    """A Keras classifier; a plain dense one becomes the same network as from any other format."""
     check_exists(path, KIND)
     with path.open("rb") as file:
         start = file.read(8)
     if start == b"\x89HDF\r\n\x1a\n" or path.suffix.lower() in {".h5", ".hdf5"}:
         raise ModelError(
-            f"{path.name} is of the old HDF5 format, which may hold programs, so it is not opened."
+            f"{path.name} has the old HDF5 format, which may hold programs, so it is not opened."
             ' Load it where it was made and save it as .keras: model.save("model.keras").'
         )
     with archive(path, KIND) as file:
-        broken = file.testzip()
-        if broken is not None:
-            raise ModelError(
-                f"{path.name} is damaged ({broken} is not what was written); write it anew."
-            )
+        check_archive(path, file)
         for part in ("config.json", "model.weights.h5"):
             if part not in file.namelist():
-                raise ModelError(
-                    f"{path.name} is no whole Keras file (it has no {part}); write it anew with"
-                    " model.save."
-                )
+                raise damaged(path.name, KIND, f"it has no {part}")
         _check(json.loads(file.read("config.json")), path.name)
     return _open(path)
 
 
+KERAS = Format(
+    name="keras",
+    title="Keras",
+    about="A network of Keras 3, written by model.save.",
+    given="file.keras",
+    endings=(".keras", ".h5", ".hdf5"),
+    white_box="yes",
+    install="fairprobe[keras]",
+    open=open_keras,
+)
+
+
 def _check(config: Any, name: str) -> None:
-    """Refuses a configuration that names anything but known classes."""
+    """Refuses a configuration that names an unknown class."""
     if isinstance(config, list):
         for entry in config:
             _check(entry, name)
@@ -113,7 +110,7 @@ def _check(config: Any, name: str) -> None:
                 _check(value, name)
 
 
-def _check_class(room: str, kind: str, name: str) -> None:
+def _check_class(module: str, kind: str, name: str) -> None:
     if kind in VALUES:
         return
     if kind in {"Lambda", "__lambda__"}:
@@ -121,41 +118,33 @@ def _check_class(room: str, kind: str, name: str) -> None:
             f"{name} has a Lambda layer, which holds a program of its own; it is not opened. Use"
             " layers of Keras instead."
         )
-    if room != "keras" and not room.startswith("keras."):
+    if module != "keras" and not module.startswith("keras."):
         raise ModelError(
-            f"{name} uses the class {kind} of '{room}', which is no part of Keras, and no code is"
+            f"{name} uses the class {kind} of '{module}', which is not part of Keras; no code is"
             " loaded for it."
         )
-    known = (
-        kind in LAYERS
-        if room == "keras.layers"
-        else kind in MODELS | {"DTypePolicy"} or room in ROOMS
-    )
-    if not known:
+    known = kind in MODELS | {"DTypePolicy"} or module in MODULES
+    if not (kind in LAYERS if module == "keras.layers" else known):
         raise ModelError(
-            f"{name} uses {room}.{kind}, which is none of the layers that are opened here; export"
-            " the model to ONNX instead."
+            f"{name} uses {module}.{kind}, which is not supported; export the model to ONNX"
+            " instead."
         )
 
 
 def import_keras(name: str) -> Any:
-    """Keras on torch: other back ends have no gradients that we can use."""
+    """Keras on torch: gradients of other back ends cannot be used."""
     before = os.environ.get("KERAS_BACKEND")
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "torch"
     try:
-        import keras
-    except ImportError as error:
-        raise ModelError(
-            f'{name} needs Keras 3 to be read. Install it: pip install "fairprobe[keras]".'
-        ) from error
+        keras = import_library("keras", name, KERAS.install)
     finally:
         if before is not None:
             os.environ["KERAS_BACKEND"] = before
     if keras.backend.backend() != "torch":
         raise ModelError(
-            f"Keras runs on {keras.backend.backend()} already; set KERAS_BACKEND=torch before it is"
-            f" imported to open {name}."
+            f"Keras already runs on {keras.backend.backend()}; to open {name}, set"
+            " KERAS_BACKEND=torch before Keras is imported."
         )
     return keras
 
@@ -165,40 +154,25 @@ def _open(path: Path) -> Opened:
     with keras_quietly():
         try:
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
-        except Exception as error:  # Keras raises what it likes
+        except Exception as error:  # Keras raises errors of any type
             raise ModelError(f"Keras cannot open {path.name}: {first_line(error)}.") from error
     network = _Network(model, path.name)
-    ask = checked(_asking(network), path.name, network.width)
-    ask(random_rows(network.width)[:5])
-    plain = _plain(keras, model)
-    inputs = model.inputs
-    columns = (
-        tuple(part.name for part in inputs)
-        if len(inputs) > 1 and all(size == [1] for size in network.sizes)
-        else None
-    )
+    predict = checked(predicting(network), path.name, network.width)
+    predict(random_rows(network.width)[:5])
+    single = len(model.inputs) > 1 and all(size == [1] for size in network.sizes)
     return Opened(
         kind=KIND,
         name=path.name,
         takes="numbers",
-        ask=ask,
+        predict=predict,
         width=network.width,
-        columns=columns,
-        network=plain or network,
+        columns=tuple(part.name for part in model.inputs) if single else None,
+        network=_plain(keras, model) or network,
     )
 
 
-def _asking(network: nn.Module) -> Any:
-    def ask(rows: Rows) -> Any:
-        with torch.no_grad():
-            answer: Tensor = network(torch.from_numpy(np.require(rows, requirements=["C", "W"])))
-        return answer.float().cpu().numpy() if answer.is_floating_point() else answer.cpu().numpy()
-
-    return ask
-
-
 class _Network(nn.Module):
-    """A Keras model on one table of numbers, each of its inputs taking its share of the columns."""
+    """A Keras model on one table of numbers, of which each of its inputs takes some columns."""
 
     def __init__(self, model: Any, name: str) -> None:
         super().__init__()
@@ -231,7 +205,7 @@ class _Network(nn.Module):
 
 
 def _plain(keras: Any, model: Any) -> nn.Module | None:
-    """The model as linear layers and activations in a row; None if it is more than that."""
+    """The model as a chain of linear layers and activations; None if it is more than that."""
     if len(model.inputs) != 1 or len(model.inputs[0].shape) != 2:
         return None
     pieces: list[nn.Module] = []
@@ -253,16 +227,10 @@ def _plain(keras: Any, model: Any) -> nn.Module | None:
 
 
 def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
-    """What a layer is in torch; None if it is nothing plain."""
+    """A layer in torch; None if it is not plain."""
     kinds = keras.layers
-    if type(layer) in {
-        kinds.Dropout,
-        kinds.Identity,
-        kinds.Flatten,
-        kinds.GaussianNoise,
-        kinds.GaussianDropout,
-        kinds.AlphaDropout,
-    }:
+    noise = {kinds.GaussianNoise, kinds.GaussianDropout, kinds.AlphaDropout}
+    if type(layer) in {kinds.Dropout, kinds.Identity, kinds.Flatten} | noise:
         return []
     if type(layer) is kinds.ReLU:
         usual = layer.max_value is None and layer.negative_slope == 0 and layer.threshold == 0
@@ -272,18 +240,10 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
     if type(layer) not in {kinds.Dense, kinds.Activation}:
         return None
     named = keras.activations.serialize(layer.activation)
-    end = (
-        []
-        if named == "linear"
-        else (
-            [nn.Softmax(dim=1)]
-            if named == "softmax"
-            else [ACTIVATIONS[named]()]
-            if named in ACTIVATIONS
-            else None
-        )
-    )
-    if type(layer) is kinds.Activation or end is None:
+    if not isinstance(named, str) or named not in ACTIVATIONS:
+        return None
+    end = ACTIVATIONS[named]()
+    if type(layer) is kinds.Activation:
         return end
     if layer.quantization_mode is not None or layer.compute_dtype != layer.variable_dtype:
         return None
@@ -293,12 +253,8 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
 
 @contextmanager
 def keras_quietly() -> Iterator[None]:
-    """Keras warns of what does not matter here: how arrays are made of its tensors, in which
-    structure inputs come.
-    """
+    """Without warnings of Keras about how it converts tensors and structures inputs."""
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="__array__ implementation", category=DeprecationWarning
-        )
-        warnings.filterwarnings("ignore", message="The structure of `inputs`", category=UserWarning)
+        warnings.filterwarnings("ignore", "__array__ implementation", DeprecationWarning)
+        warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
         yield

@@ -1,11 +1,11 @@
-"""Opening ONNX files: asked through onnxruntime, and looked into where the graph can be rebuilt in
-torch and then answers the same.
+"""Opening ONNX files. onnxruntime runs them; they are white boxes if the graph can be rebuilt in
+torch and gives the same scores.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,53 +17,38 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, StorageError
+from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.file_checks import (
     TOLERANCE,
+    Predict,
     check_exists,
     checked,
+    damaged,
     difference,
     find_widths,
     first_line,
     kind_of_scores,
+    predicting,
     random_rows,
     scores,
 )
 from fairprobe.models.formats.graph import Unsupported
 from fairprobe.models.formats.onnx_network import torch_network
-from fairprobe.models.formats.opened import Opened
 
 KIND = "ONNX file"
-# What onnxruntime brings along itself.
+# The operators that onnxruntime has itself.
 DOMAINS = frozenset(
-    {
-        "",
-        "ai.onnx",
-        "ai.onnx.ml",
-        "ai.onnx.training",
-        "ai.onnx.preview.training",
-        "com.microsoft",
-        "com.microsoft.nchwc",
-    }
-)
-TEXT = 8
-NUMBERS = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    TEXT: "object",
-}
+    """ai.onnx ai.onnx.ml ai.onnx.training ai.onnx.preview.training com.microsoft
+    com.microsoft.nchwc""".split()  # noqa: SIM905
+) | {""}
+NUMBERS = {1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 8: "object"}
+NUMBERS |= {9: "bool", 10: "float16", 11: "float64"}  # 8 is text
 PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 def open_onnx(path: Path) -> Opened:
-    """An ONNX classifier. Its operators are onnxruntime's own; a file that brings operators of its
-    own is refused.
+    """An ONNX classifier. Its operators are onnxruntime's own; a file with custom operators is
+    refused.
     """
     check_exists(path, KIND)
     model = _read(path)
@@ -74,9 +59,8 @@ def open_onnx(path: Path) -> Opened:
     program = _Program(path.name, session, inputs)
     width = program.width
     if width is None:
-        taken = find_widths(
-            program.anything, {size for entry in model.graph.initializer for size in entry.dims}
-        )
+        sizes = {size for entry in model.graph.initializer for size in entry.dims}
+        taken = find_widths(program.try_rows, sizes)
         width = taken[0] if len(taken) == 1 else None
     if width is None:
         raise ModelError(
@@ -84,50 +68,49 @@ def open_onnx(path: Path) -> Opened:
             " input."
         )
     inputs = program.with_width(width)
-    whole = any("int" in part.number for part in inputs)
-    rows = random_rows(width, whole=whole)
+    rows = random_rows(width, whole=any("int" in part.number for part in inputs))
     output, classes = program.choose(rows[:5])
-    ask = checked(lambda given: program.run(given, output), path.name, width)
-    ask(rows[:5])
-    network, why = _network(model, program, output, ask, rows)
+    predict = checked(lambda given: program.run(given, output), path.name, width)
+    predict(rows[:5])
+    network, why = _network(model, program, output, predict, rows)
+    single = len(inputs) > 1 and all(part.width == 1 for part in inputs)
     return Opened(
         kind=KIND,
         name=path.name,
         takes="numbers",
-        ask=ask,
+        predict=predict,
         width=width,
-        columns=(
-            tuple(part.name for part in inputs)
-            if len(inputs) > 1 and all(part.width == 1 for part in inputs)
-            else None
-        ),
+        columns=tuple(part.name for part in inputs) if single else None,
         classes=classes,
         network=network,
-        outputs="auto" if network is not None else kind_of_scores(ask(rows)),
+        outputs="auto" if network is not None else kind_of_scores(predict(rows)),
         why=why,
     )
+
+
+ONNX = Format(
+    name="onnx",
+    title="ONNX",
+    about="A network or pipeline in the open exchange format, run by onnxruntime.",
+    given="file.onnx",
+    endings=(".onnx",),
+    white_box="yes, if every operator is supported",
+    install="fairprobe[onnx]",
+    open=open_onnx,
+)
 
 
 # -- reading ---------------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> Any:
-    try:
-        import onnx
-        import onnxruntime  # noqa: F401  (only whether it is there)
-    except ImportError as error:
-        raise ModelError(
-            f"{path.name} needs onnx and onnxruntime to be read. Install them: pip install"
-            ' "fairprobe[onnx]".'
-        ) from error
+    onnx, _ = (import_library(name, path.name, ONNX.install) for name in ("onnx", "onnxruntime"))
     try:
         model = onnx.load(path, format="protobuf", load_external_data=False)
     except Exception as error:  # protobuf's own class, which has no types
-        raise ModelError(
-            f"{path.name} is no whole ONNX file ({first_line(error)}); write it anew."
-        ) from error
+        raise damaged(path.name, KIND, error) from error
     if not model.graph.node or not model.graph.output:
-        raise ModelError(f"{path.name} holds no ONNX graph; export the network anew.")
+        raise ModelError(f"{path.name} holds no ONNX graph; export the network again.")
     _check_places(model, path)
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
@@ -140,18 +123,17 @@ def _read(path: Path) -> Any:
 
 
 def _check_places(model: Any, path: Path) -> None:
-    """Weights may lie in files of their own, but only beside the model: no file reads elsewhere on
-    this machine.
+    """Weights may be in files of their own, but only beside the model: files elsewhere on this
+    machine are not read.
     """
     folder = path.parent.resolve()
     for tensor in _tensors(model):
         for entry in tensor.external_data:
-            if entry.key == "location" and not (folder / entry.value).resolve().is_relative_to(
-                folder
-            ):
+            place = (folder / entry.value).resolve()
+            if entry.key == "location" and not place.is_relative_to(folder):
                 raise StorageError(
-                    f"{path.name} wants weights from {entry.value}, outside its own folder; that is"
-                    " not read."
+                    f"{path.name} refers to weights in {entry.value}, outside its own folder; they"
+                    " are not read."
                 )
 
 
@@ -172,20 +154,18 @@ def _session(path: Path, model: Any) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what is wrong is said once, by us
+    options.log_severity_level = 4  # errors are reported below
     try:
         return onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-    except (
-        Exception
-    ) as error:  # onnxruntime has a class for each of its errors, with no common name
+    except Exception as error:  # the errors of onnxruntime have no common class
         own = DOMAINS | {function.domain for function in model.functions}
         for node in model.graph.node:
             if node.domain not in own:
                 raise ModelError(
-                    f"{path.name} uses the operator {node.op_type} of '{node.domain}', which is no"
-                    " part of ONNX, and no code is loaded for it; export the network without it."
+                    f"{path.name} uses the operator {node.op_type} of '{node.domain}', which is not"
+                    " part of ONNX; no code is loaded for it. Export the network without it."
                 ) from error
         raise ModelError(f"onnxruntime cannot run {path.name}: {_said(error)}.") from error
 
@@ -194,13 +174,13 @@ def _said(error: BaseException) -> str:
     return PREFIX.sub("", first_line(error))
 
 
-# -- asking ----------------------------------------------------------------------------------------
+# -- running ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Part:
-    """An input of the graph: its type, its shape without the rows (None: not said), and the one
-    number of rows it takes, if so.
+    """An input of the graph: its type, its shape without the rows (None if not known), and the
+    number of rows it takes if that is fixed.
     """
 
     name: str
@@ -220,8 +200,7 @@ def _inputs(model: Any, name: str) -> list[Part]:
         raise ModelError(f"{name} takes no input; expected a table of numbers.")
     if len(parts) > 1 and any(part.shape is None for part in parts):
         raise ModelError(
-            f"{name} takes {len(parts)} inputs and does not say how wide they are; export it with"
-            " their widths."
+            f"{name} takes {len(parts)} inputs of unknown width; export it with their widths."
         )
     return parts
 
@@ -230,11 +209,10 @@ def _part(entry: Any, name: str) -> Part:
     kind = entry.type.tensor_type
     number = NUMBERS.get(kind.elem_type)
     if number is None:
-        raise ModelError(f"The input '{entry.name}' of {name} is no tensor of numbers or text.")
+        raise ModelError(f"The input '{entry.name}' of {name} holds neither numbers nor text.")
     sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in kind.shape.dim]
-    shape = (
-        tuple(sizes[1:]) if kind.HasField("shape") and all(size > 0 for size in sizes[1:]) else None
-    )
+    known = kind.HasField("shape") and all(size > 0 for size in sizes[1:])
+    shape = tuple(sizes[1:]) if known else None
     if shape is None and len(sizes) > 2:
         raise ModelError(
             f"The input '{entry.name}' of {name} has {len(sizes)} axes of unknown size; export it"
@@ -261,32 +239,31 @@ class _Program:
         return self.inputs
 
     def run(self, rows: Rows, output: str) -> Any:
-        """What one output answers, however many rows the graph takes at a time."""
+        """The values of one output for any number of rows."""
         if self.rows is None and len(rows):
-            return _plain(self._session.run([output], self._feeds(rows))[0])[0]
+            return self._run(rows, output)[0]
         size = self.rows or 1
         count = -(-max(len(rows), 1) // size)
         filled = np.zeros((count * size, rows.shape[1]), dtype=np.float32)
         filled[: len(rows)] = rows
-        parts = [
-            _plain(self._session.run([output], self._feeds(filled[at : at + size]))[0])[0]
-            for at in range(0, len(filled), size)
-        ]
+        parts = [self._run(filled[at : at + size], output)[0] for at in range(0, len(filled), size)]
         return np.concatenate(parts)[: len(rows)]
 
-    def anything(self, rows: Rows) -> None:
+    def _run(self, rows: Rows, output: str) -> tuple[Any, tuple[str, ...] | None]:
+        return _plain(self._session.run([output], self._feeds(rows))[0])
+
+    def try_rows(self, rows: Rows) -> None:
         """Fails if the graph cannot take such rows."""
         try:
             self._session.run(None, {part.name: rows.astype(part.number) for part in self.inputs})
-        except (
-            Exception
-        ) as error:  # onnxruntime has a class for each of its errors, with no common name
+        except Exception as error:  # the errors of onnxruntime have no common class
             raise ValueError(_said(error)) from error
 
     def choose(self, rows: Rows) -> tuple[str, tuple[str, ...] | None]:
-        """The output that holds class scores, and the names of the classes if it tells them."""
+        """The output that holds class scores, and the names of the classes if it has them."""
+        some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
         try:
-            answers = {name: _plain(self._first(rows, name)) for name in self._outputs}
+            answers = {name: self._run(some, name) for name in self._outputs}
         except Exception as error:  # as above
             raise ModelError(
                 f"onnxruntime cannot run {self.name} on rows of {self.width} columns:"
@@ -294,21 +271,14 @@ class _Program:
             ) from error
         return choose_output(answers, self.name)
 
-    def _first(self, rows: Rows, output: str) -> Any:
-        size = self.rows or len(rows)
-        return self._session.run([output], self._feeds(np.resize(rows, (size, rows.shape[1]))))[0]
-
     def _feeds(self, rows: Rows) -> dict[str, Any]:
         feeds, start = {}, 0
         for part in self.inputs:
             assert part.width is not None
             assert part.shape is not None
+            share = rows[:, start : start + part.width].reshape(len(rows), *part.shape)
             with np.errstate(invalid="ignore"):
-                feeds[part.name] = (
-                    rows[:, start : start + part.width]
-                    .reshape(len(rows), *part.shape)
-                    .astype(part.number)
-                )
+                feeds[part.name] = share.astype(part.number)
             start += part.width
         return feeds
 
@@ -316,17 +286,13 @@ class _Program:
 def choose_output(
     answers: dict[str, tuple[Any, tuple[str, ...] | None]], name: str
 ) -> tuple[str, tuple[str, ...] | None]:
-    """The one answer of class scores among labels and others: called a probability, or the only
-    one, or the only one that is one.
+    """The output of class scores among labels and others: the one called a probability, the only
+    one of numbers, or the only one that holds probabilities.
     """
-    real = {
-        key: (values, classes)
-        for key, (values, classes) in answers.items()
-        if values.dtype.kind == "f"
-    }
+    real = {key: found for key, found in answers.items() if found[0].dtype.kind == "f"}
     if not real:
         raise ModelError(
-            f"{name} answers labels only ({', '.join(answers)}); export it with its probabilities"
+            f"{name} returns labels only ({', '.join(answers)}); export it with its probabilities"
             " or logits."
         )
     named = [key for key in real if "prob" in key.lower()]
@@ -335,21 +301,20 @@ def choose_output(
         if len(candidates) == 1:
             return candidates[0], real[candidates[0]][1]
     raise ModelError(
-        f"{name} has several outputs ({', '.join(answers)}), and which one holds the class scores"
-        " cannot be told; keep only that."
+        f"{name} has several outputs ({', '.join(answers)}), and it is not clear which one holds"
+        " the class scores; keep only that one."
     )
 
 
 def _plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """An answer as an array; scikit-learn's converters answer a dictionary for each row, by
+    """An output as an array; scikit-learn's converters return a dictionary for each row, by
     class.
     """
-    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
-        classes = list(answer[0])
-        return np.array([[row[key] for key in classes] for row in answer], dtype=np.float32), tuple(
-            map(str, classes)
-        )
-    return np.asarray(answer), None
+    if not (isinstance(answer, list) and answer and isinstance(answer[0], dict)):
+        return np.asarray(answer), None
+    classes = list(answer[0])
+    table = np.array([[row[key] for key in classes] for row in answer], dtype=np.float32)
+    return table, tuple(map(str, classes))
 
 
 def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
@@ -369,11 +334,11 @@ def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
             " probabilities."
         )
 
-    def ask(table: pd.DataFrame) -> Rows:
+    def predict(table: pd.DataFrame) -> Rows:
         missing = [part.name for part in inputs if part.name not in table]
         if missing:
             raise ModelError(
-                f"{name} wants the columns {', '.join(missing[:8])}, which the table does not have."
+                f"{name} needs the columns {', '.join(missing[:8])}, which the table does not have."
             )
         feeds = {part.name: _column(table[part.name], part) for part in inputs}
         try:
@@ -384,26 +349,21 @@ def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
             ) from error
         return scores(_plain(answer)[0], len(table), name)
 
-    why = "it takes text, which a torch network cannot"
-    columns = tuple(part.name for part in inputs)
     return Opened(
         kind=KIND,
         name=name,
         takes="words",
-        ask=ask,
-        columns=columns,
+        predict=predict,
+        columns=tuple(part.name for part in inputs),
         outputs="probabilities",
-        why=why,
+        why="it takes text, which a torch network cannot",
     )
 
 
 def _column(column: pd.Series[Any], part: Part) -> Any:
+    is_text = part.number == "object"
     try:
-        values = (
-            column.astype(str).to_numpy(dtype=object)
-            if part.number == "object"
-            else column.to_numpy(dtype=part.number)
-        )
+        values = (column.astype(str) if is_text else column).to_numpy(dtype=part.number)
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"The model takes numbers for '{part.name}': {first_line(error)}."
@@ -411,37 +371,25 @@ def _column(column: pd.Series[Any], part: Part) -> Any:
     return values.reshape(len(column), *(part.shape or ()))
 
 
-# -- looking inside --------------------------------------------------------------------------------
+# -- the network -----------------------------------------------------------------------------------
 
 
 def _network(
-    model: Any, program: _Program, output: str, ask: Callable[[Rows], Rows], rows: Rows
+    model: Any, program: _Program, output: str, predict: Predict, rows: Rows
 ) -> tuple[nn.Module | None, str]:
-    """The graph in torch, or why there is none. It is only used where it answers what onnxruntime
-    answers.
+    """The graph in torch, or the reason why there is none. It is used only if it gives the scores
+    of onnxruntime.
     """
     parts = {part.name: part.shape or () for part in program.inputs}
-    number = (
-        torch.float64 if any(part.number == "float64" for part in program.inputs) else torch.float32
-    )
+    double = any(part.number == "float64" for part in program.inputs)
+    number = torch.float64 if double else torch.float32
     try:
         network = torch_network(model, parts, output, number=number, rows=program.rows)
-
-        def run(given: Rows) -> Any:
-            with torch.inference_mode():
-                return network(torch.from_numpy(given)).float().numpy()
-
-        apart = difference(ask, run, rows)
+        apart = difference(predict, predicting(network), rows)
     except Unsupported as finding:
         return None, str(finding)
-    except (
-        RuntimeError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        LookupError,
-    ) as error:  # torch, of a graph it cannot run
+    except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
         return None, f"its graph cannot be rebuilt in torch ({first_line(error)})"
     if apart > TOLERANCE:
-        return None, f"the network rebuilt from it in torch answers differently, by {apart:.2g}"
+        return None, f"the network rebuilt from it in torch gives other scores, by {apart:.2g}"
     return network, ""

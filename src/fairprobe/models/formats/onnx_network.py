@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +14,11 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
 from fairprobe.models.formats.graph import Draft, Unsupported, flat_softmax
-from fairprobe.models.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator, padded_same
+from fairprobe.models.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator_of, padded_same
 from fairprobe.models.formats.onnx_shapes import ints, padded
 
-NOTHING = frozenset(
-    {"Dropout", "Identity", "ai.onnx.ml.ZipMap"}
-)  # what a ZipMap names are the same numbers
+# Operators that do not change the numbers; a ZipMap only names them.
+NOTHING = frozenset({"Dropout", "Identity", "ai.onnx.ml.ZipMap"})
 MISSING = object()
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -33,19 +33,17 @@ def torch_network(
 ) -> nn.Module:
     """The network that computes `output`.
 
-    `parts` are the graph's inputs with their shapes without the rows: each takes its share of the
-    columns, in this order. `number` is the type that the graph computes in, `rows` the one number
-    of rows that it was made for, if so.
+    `parts` are the graph's inputs with their shapes without the rows: each takes some of the
+    columns, in this order. `number` is the type that the graph computes in, `rows` the fixed number
+    of rows that it was made for, if any.
     """
     import onnx.inliner
     from onnx import numpy_helper
 
     model = onnx.inliner.inline_local_functions(model)
     graph = model.graph
-    opset = max(
-        (entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
-        default=1,
-    )
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    opset = max(versions, default=1)
     values: dict[str, Any] = {"": None}
     values |= {entry.name: _tensor(numpy_helper.to_array(entry)) for entry in graph.initializer}
     draft = Draft(rows=rows)
@@ -73,7 +71,7 @@ def _needed(graph: Any, output: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Node:
-    """An operator with what it is given: `args` are known values, or nodes of the draft."""
+    """An operator with its arguments: known values, or nodes of the draft."""
 
     name: str
     opset: int
@@ -92,25 +90,23 @@ def _add(draft: Draft, entry: Any, values: dict[str, Any], opset: int) -> None:
         list(entry.output),
     )
     if any(given is MISSING for given in node.args):
-        raise Unsupported(f"its operator {name} takes something that is not rebuilt in torch")
-    if name in NOTHING and not (
-        len(node.args) > 2 and node.args[2] is not None
-    ):  # a third input would be the training mode
+        raise Unsupported(f"its operator {name} takes a value that cannot be rebuilt in torch")
+    training = len(node.args) > 2 and node.args[2] is not None
+    if name in NOTHING and not training:
         answer = node.args[0]
     else:
         answer = SPECIAL.get(name, _called)(draft, node)
     if name == "Split":
-        values.update(
-            {part: draft.call(_item, answer, number) for number, part in enumerate(node.outputs)}
-        )
+        for number, part in enumerate(node.outputs):
+            values[part] = draft.call(operator.getitem, answer, number)
     else:
         values[node.outputs[0]] = answer  # any others are masks and the like
 
 
 def _called(draft: Draft, node: _Node) -> Any:
-    function, attributes = operator(node.name, node.opset), node.attributes
+    function, attributes = operator_of(node.name, node.opset), node.attributes
     if function is None:
-        raise Unsupported(f"its operator {node.name} is none that can be rebuilt in torch")
+        raise Unsupported(f"its operator {node.name} is not supported")
     if node.name == "Split" and len(node.args) == 1 and "split" not in attributes:
         attributes = {**attributes, "num_outputs": len(node.outputs)}
     try:
@@ -134,17 +130,13 @@ def _attributes(node: Any, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            raise Unsupported(
-                f"its operator {name} (a branch or a loop) is none that can be rebuilt in torch"
-            )
+            raise Unsupported(f"its operator {name} (a branch or a loop) is not supported")
         value = helper.get_attribute_value(attribute)
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
-        found[attribute.name] = (
-            _tensor(numpy_helper.to_array(value))
-            if attribute.type == AttributeProto.TENSOR
-            else value
-        )
+        if attribute.type == AttributeProto.TENSOR:
+            value = _tensor(numpy_helper.to_array(value))
+        found[attribute.name] = value
     return found
 
 
@@ -153,7 +145,7 @@ def _constant(_: Draft, node: _Node) -> Any:
     if kind == "value":
         return value
     if kind not in {"value_float", "value_floats", "value_int", "value_ints"}:
-        raise Unsupported("it has constants that are no numbers")
+        raise Unsupported("it has constants that are not numbers")
     return torch.tensor(value, dtype=torch.float32 if "float" in kind else torch.int64)
 
 
@@ -162,12 +154,8 @@ def _tensor(array: Any) -> Tensor:
         return torch.from_numpy(np.array(array))  # a copy, which may be written to
     except TypeError as error:
         raise Unsupported(
-            f"it has constants of a kind that torch does not know ({array.dtype})"
+            f"it has constants of a type that torch does not know ({array.dtype})"
         ) from error
-
-
-def _item(values: Sequence[Tensor], number: int) -> Tensor:
-    return values[number]
 
 
 # -- operators that become known layers ------------------------------------------------------------
@@ -175,28 +163,21 @@ def _item(values: Sequence[Tensor], number: int) -> Tensor:
 
 def _gemm(draft: Draft, node: _Node) -> Any:
     x, matrix, *bias = node.args
-    usual = node.attributes.get("alpha", 1.0) == node.attributes.get(
-        "beta", 1.0
-    ) == 1.0 and not node.attributes.get("transA")
+    given = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | node.attributes
+    usual = given["alpha"] == given["beta"] == 1.0 and not given["transA"]
     if not usual or not isinstance(matrix, Tensor):
         return _called(draft, node)
+    matrix = matrix.T if given["transB"] else matrix
     shift = bias[0] if bias else None
     if isinstance(shift, Tensor) and shift.numel() == 1:
-        shift = (
-            shift.reshape(-1)
-            .expand(matrix.shape[0 if node.attributes.get("transB") else 1])
-            .clone()
-        )
-    return draft.dense(x, matrix.T if node.attributes.get("transB") else matrix, shift)
+        shift = shift.reshape(-1).expand(matrix.shape[1]).clone()
+    return draft.dense(x, matrix, shift)
 
 
 def _cast(draft: Draft, node: _Node) -> Any:
-    """The rows are float32 already, which is how many graphs begin."""
-    return (
-        node.args[0]
-        if node.args[0] is draft.input and node.attributes["to"] == FLOAT
-        else _called(draft, node)
-    )
+    """Many graphs begin with a cast to float32, which the rows are already."""
+    already = node.args[0] is draft.input and node.attributes["to"] == FLOAT
+    return node.args[0] if already else _called(draft, node)
 
 
 def _matmul(draft: Draft, node: _Node) -> Any:
@@ -216,9 +197,8 @@ def _flatten(draft: Draft, node: _Node) -> Any:
 
 
 def _reshape(draft: Draft, node: _Node) -> Any:
-    sizes = (
-        node.attributes.get("shape") if len(node.args) == 1 else node.args[1]
-    )  # an attribute once
+    # The shape was an attribute in older versions.
+    sizes = node.attributes.get("shape") if len(node.args) == 1 else node.args[1]
     if isinstance(sizes, fx.Node) or 0 in ints(sizes):
         return _called(draft, node)
     return draft.reshape(node.args[0], ints(sizes))
@@ -250,17 +230,8 @@ def _convolution(draft: Draft, node: _Node) -> Any:
         padding = pads[:axes]
     elif rule == "NOTSET":
         x = draft.call(padded, x, pads)
-    function = CONVOLUTIONS[axes]
-    return draft.call(
-        function,
-        x,
-        weight,
-        bias[0] if bias else None,
-        strides,
-        padding,
-        dilations,
-        node.attributes.get("group", 1),
-    )
+    shift, groups = bias[0] if bias else None, node.attributes.get("group", 1)
+    return draft.call(CONVOLUTIONS[axes], x, weight, shift, strides, padding, dilations, groups)
 
 
 SPECIAL: dict[str, Callable[[Draft, _Node], Any]] = {

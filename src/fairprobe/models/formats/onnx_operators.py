@@ -1,14 +1,15 @@
 """ONNX operators as torch functions: tensors in, tensor out, attributes as keywords by their ONNX
 names.
 
-An operator that changed over the versions (opsets) of ONNX is here in the forms that files still
-have: `axes` may be an attribute or an input, and both are taken. Activations are called as the
-functions of torch that can be watched.
+An operator that changed over the versions (opsets) of ONNX accepts all forms that files still have:
+`axes` may be an attribute or an input. Activations are called as the functions of torch that
+`models.trace` recognizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ NUMBERS = {
     11: torch.float64,
     16: torch.bfloat16,
 }
-FLAT_UNTIL = 13  # the opset before which a softmax goes over all axes from one on
+FLAT_UNTIL = 13  # the opset before which a softmax covers all axes from the given one on
 SELU = (1.6732632423543772, 1.0507009873554805)
 
 
@@ -90,8 +91,8 @@ def _softsign(x: Tensor) -> Tensor:
 def _clip(
     x: Tensor, low: Tensor | None = None, high: Tensor | None = None, **bounds: float
 ) -> Tensor:
-    """Bounds as inputs, or as attributes `min` and `max`. Those that make an activation are called
-    as one.
+    """Bounds are inputs, or the attributes `min` and `max`. Bounds that equal an activation are
+    computed by that activation.
     """
     least = bounds.get("min") if low is None else low.item()
     most = bounds.get("max") if high is None else high.item()
@@ -141,32 +142,25 @@ def _modulo(x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
 
 
 def _smallest(*values: Tensor) -> Tensor:
-    return _fold(torch.minimum, values)
+    return reduce(torch.minimum, values)
 
 
 def _greatest(*values: Tensor) -> Tensor:
-    return _fold(torch.maximum, values)
+    return reduce(torch.maximum, values)
 
 
 def _total(*values: Tensor) -> Tensor:
-    return _fold(torch.add, values)
+    return reduce(torch.add, values)
 
 
 def _average(*values: Tensor) -> Tensor:
     return _total(*values) / len(values)
 
 
-def _fold(function: Callable[[Tensor, Tensor], Tensor], values: Sequence[Tensor]) -> Tensor:
-    result = values[0]
-    for value in values[1:]:
-        result = function(result, value)
-    return result
-
-
 def _scaler(
     x: Tensor, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)
 ) -> Tensor:
-    """The scaling of ai.onnx.ml, as a pipeline of scikit-learn begins with."""
+    """The scaler of ai.onnx.ml, with which many pipelines of scikit-learn begin."""
     return (x.float() - torch.tensor(offset)) * torch.tensor(scale)
 
 
@@ -174,7 +168,7 @@ def _cast(x: Tensor, *, to: int) -> Tensor:
     return x.to(NUMBERS[to])
 
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def _batch_normalization(
@@ -216,8 +210,8 @@ def padded_same(
     lower: bool,
     value: float = 0.0,
 ) -> Tensor:
-    """As many numbers around x as make the answer as large as x, divided by the stride; an odd one
-    comes last, or first if `lower`.
+    """x with a border such that the result is as large as x divided by the stride; if its width is
+    odd, the end gets one more, or the start if `lower`.
     """
     pads: list[int] = []
     for size, width, stride, dilation in zip(x.shape[2:], kernel, strides, dilations, strict=True):
@@ -247,26 +241,16 @@ def _average_pool(
     count_include_pad: int = 0,
     **window: Any,
 ) -> Tensor:
-    strides = window.get("strides") or [1] * len(kernel_shape)
-    pool: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel_shape)]
     plain = [1] * len(kernel_shape)
-    answer: Tensor = pool(
-        _around(x, kernel_shape, strides, plain, window, 0.0),
-        kernel_shape,
-        strides,
-        0,
-        bool(ceil_mode),
-    )
-    if count_include_pad:
+    strides = window.get("strides") or plain
+    pool: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel_shape)]
+
+    def pooled(values: Tensor) -> Tensor:
+        padded_values = _around(values, kernel_shape, strides, plain, window, 0.0)
+        answer: Tensor = pool(padded_values, kernel_shape, strides, 0, bool(ceil_mode))
         return answer
-    part: Tensor = pool(
-        _around(torch.ones_like(x), kernel_shape, strides, plain, window, 0.0),
-        kernel_shape,
-        strides,
-        0,
-        bool(ceil_mode),
-    )
-    return answer / part
+
+    return pooled(x) if count_include_pad else pooled(x) / pooled(torch.ones_like(x))
 
 
 def _around(
@@ -291,7 +275,7 @@ def _global_max(x: Tensor) -> Tensor:
     return x.amax(dim=list(range(2, x.ndim)), keepdim=True)
 
 
-# Operators without attributes that torch has under a name of its own.
+# Operators without attributes that torch has under its own name.
 _PLAIN: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
     "Add": torch.add,
@@ -360,10 +344,8 @@ _WRITTEN: dict[str, Callable[..., Any]] = {
 }
 
 
-def operator(name: str, opset: int) -> Callable[..., Any] | None:
-    """The function for an operator in this version of ONNX; None for an operator that is not known
-    here.
-    """
+def operator_of(name: str, opset: int) -> Callable[..., Any] | None:
+    """The function for an operator in this version of ONNX; None for an unsupported operator."""
     if name == "LogSoftmax" and opset < FLAT_UNTIL:
         return _flat_log_softmax
     return _PLAIN.get(name) or _WRITTEN.get(name) or SHAPES.get(name)

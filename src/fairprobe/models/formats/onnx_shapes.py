@@ -1,8 +1,9 @@
-"""ONNX operators that sum along axes or change shapes, as torch functions; see `onnx_operators`."""
+"""ONNX operators that reduce axes or change shapes, as torch functions; see `onnx_operators`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import torch
@@ -14,20 +15,18 @@ Axes: TypeAlias = Tensor | Sequence[int] | None
 
 def ints(values: Axes) -> list[int]:
     """Whole numbers that may come as a tensor."""
-    return [
-        int(value)
-        for value in (values.reshape(-1).tolist() if isinstance(values, Tensor) else values or [])
-    ]
+    plain = values.reshape(-1).tolist() if isinstance(values, Tensor) else values or []
+    return [int(value) for value in plain]
 
 
 def padded(x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
-    """Numbers around x: ONNX lists what comes before on each axis, then what comes after."""
+    """x with a border: ONNX lists the width before x on each axis, then the width after it."""
     half = len(pads) // 2
     around = [pad for axis in reversed(range(half)) for pad in (pads[axis], pads[axis + half])]
     return F.pad(x, around, value=value) if any(around) else x
 
 
-# -- sums along axes -------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -48,19 +47,6 @@ def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return reduce
 
 
-def _length(x: Tensor, dim: list[int], keepdim: bool) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(x, dim=dim, keepdim=keepdim)
-    return length
-
-
-_reduce_mean, _reduce_sum, _reduce_length = (
-    _reducing(torch.mean),
-    _reducing(torch.sum),
-    _reducing(_length),
-)
-_reduce_amax, _reduce_amin = _reducing(torch.amax), _reducing(torch.amin)
-
-
 # -- shapes ----------------------------------------------------------------------------------------
 
 
@@ -69,20 +55,14 @@ def _shape(x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
 
 
 def _reshape(x: Tensor, size: Tensor, *, allowzero: int = 0) -> Tensor:
-    wanted = ints(size)
+    keep = not allowzero
     return x.reshape(
-        [
-            x.shape[axis] if length == 0 and not allowzero else length
-            for axis, length in enumerate(wanted)
-        ]
+        [x.shape[at] if keep and length == 0 else length for at, length in enumerate(ints(size))]
     )
 
 
 def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
-    rows = 1
-    for length in x.shape[:axis]:
-        rows *= length
-    return x.reshape(rows, -1)
+    return x.reshape(prod(x.shape[:axis]), -1)
 
 
 def _squeeze(x: Tensor, given: Tensor | None = None, *, axes: Axes = None) -> Tensor:
@@ -178,11 +158,11 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "Gather": _gather,
     "Pad": _pad,
     "Range": _range,
-    "ReduceL2": _reduce_length,
-    "ReduceMax": _reduce_amax,
-    "ReduceMean": _reduce_mean,
-    "ReduceMin": _reduce_amin,
-    "ReduceSum": _reduce_sum,
+    "ReduceL2": _reducing(torch.linalg.vector_norm),
+    "ReduceMax": _reducing(torch.amax),
+    "ReduceMean": _reducing(torch.mean),
+    "ReduceMin": _reducing(torch.amin),
+    "ReduceSum": _reducing(torch.sum),
     "Reshape": _reshape,
     "Shape": _shape,
     "Slice": _slice,

@@ -1,9 +1,8 @@
 """Models in the user's own code: `module:function` or `path/to/file.py:function`, and Python
-objects given directly.
+objects passed directly.
 
-What the name stands for decides: a torch module or a fitted classifier is taken as it is; what can
-be called without arguments is called, and what it returns is taken; a function of one argument is
-itself the model.
+A torch module or a fitted classifier is used as it is. A callable without arguments is called, and
+its result is used. A function of one argument is itself the model.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from safetensors import SafetensorError
@@ -29,7 +27,8 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError, suggest
-from fairprobe.models.formats.opened import Opened, Takes
+from fairprobe.models.formats.base import Format, Opened, Takes
+from fairprobe.models.formats.file_checks import predicting
 from fairprobe.models.formats.sklearn_model import dense, open_encoder_object, open_estimator
 
 EXPECTED = (
@@ -40,10 +39,10 @@ SHOWN = 6  # names of weights in a message
 
 
 def open_own(spec: str, *, weights: Path | None = None) -> Opened:
-    """The model that a name in the user's code stands for; `weights` (safetensors) are loaded into
+    """The model that a name in the user's code refers to; `weights` (safetensors) are loaded into
     a torch module.
     """
-    thing = _made(find_named(spec), spec)
+    thing = _built(find_named(spec), spec)
     if weights is not None:
         if not isinstance(thing, nn.Module):
             raise SettingError(
@@ -54,30 +53,22 @@ def open_own(spec: str, *, weights: Path | None = None) -> Opened:
     return _opened(thing, spec)
 
 
-def open_callable(thing: Any) -> Opened | None:
-    """A Python object as a model; None if it is none."""
-    if not (
-        isinstance(thing, nn.Module)
-        or hasattr(thing, "predict_proba")
-        or hasattr(thing, "predict")
-        or callable(thing)
-    ):
-        return None
+def open_callable(thing: Any) -> Opened:
+    """A Python object as a model."""
+    if not any(hasattr(thing, method) for method in ("predict_proba", "predict", "__call__")):
+        raise ModelError(f"A model is {EXPECTED}; got {type(thing).__name__}.")
     name = getattr(thing, "__name__", type(thing).__name__)
     name = "black box" if name == "<lambda>" else name
-    return _opened(_made(thing, name), name)
+    return _opened(_built(thing, name), name)
 
 
 def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
-    """The encoder that a name in the user's code stands for: a function of a DataFrame, a fitted
-    transformer, or what makes one.
+    """The encoder that a name in the user's code refers to: a function of a DataFrame, a fitted
+    transformer, or a callable that builds one.
     """
     thing = find_named(spec)
-    if (
-        (isinstance(thing, type) or not hasattr(thing, "transform"))
-        and callable(thing)
-        and required_arguments(thing) == 0
-    ):
+    fitted = not isinstance(thing, type) and hasattr(thing, "transform")
+    if not fitted and callable(thing) and required_arguments(thing) == 0:
         thing = _call(thing, spec)
     if not isinstance(thing, type) and hasattr(thing, "transform"):
         return open_encoder_object(thing)
@@ -99,25 +90,17 @@ def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
 
 
 def find_named(spec: str) -> Any:
-    """What module:function or file.py:function names."""
+    """The object that module:function or file.py:function names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise SettingError(
             f"Own code is named as module:function or path/to/file.py:function; got '{spec}'."
         )
-    module = (
-        _from_file(Path(place))
-        if place.endswith(".py") or "/" in place or "\\" in place
-        else _from_module(place)
-    )
-    thing: Any = module
+    is_file = place.endswith(".py") or "/" in place or "\\" in place
+    thing: Any = _from_file(Path(place)) if is_file else _from_module(place)
     for part in name.split("."):
         if not hasattr(thing, part):
-            known = (
-                [known for known in vars(thing) if not known.startswith("_")]
-                if hasattr(thing, "__dict__")
-                else []
-            )
+            known = [each for each in getattr(thing, "__dict__", ()) if not each.startswith("_")]
             raise SettingError(f"There is no '{part}' in {place}.{suggest(part, known)}")
         thing = getattr(thing, part)
     return thing
@@ -126,14 +109,13 @@ def find_named(spec: str) -> Any:
 def _from_file(path: Path) -> ModuleType:
     if path.suffix != ".py":
         raise SettingError(
-            f"{path} is no Python file: name one that ends in .py, then a colon and the function."
+            f"{path} is not a Python file: name one that ends in .py, then a colon and the"
+            " function."
         )
     if not path.is_file():
-        neighbours = (
-            sorted(other.name for other in path.parent.glob("*.py")) if path.parent.is_dir() else []
-        )
+        others = sorted(other.name for other in path.parent.glob("*.py"))
         raise StorageError(
-            f"There is no file {path}.{suggest(path.name, neighbours) if neighbours else ''}"
+            f"There is no file {path}.{suggest(path.name, others) if others else ''}"
         )
     name = f"own_code_{path.stem}"
     about = importlib.util.spec_from_file_location(name, path)
@@ -154,7 +136,7 @@ def _from_file(path: Path) -> ModuleType:
 def _from_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise SettingError(
-            f"'{name}' is no name of a module. Own code is named as module:function or"
+            f"'{name}' is not the name of a module. Own code is named as module:function or"
             " path/to/file.py:function."
         )
     _make_importable(Path.cwd())
@@ -164,26 +146,20 @@ def _from_module(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModelError as error:
         cause = error.__cause__
-        if (
-            isinstance(cause, ModuleNotFoundError)
-            and cause.name
-            and f"{name}.".startswith(f"{cause.name}.")
-        ):
-            here = sorted(path.stem for path in Path.cwd().glob("*.py"))
-            hint = (
-                suggest(name, here)
-                if here
-                else " Name a file (path/to/file.py:function) or change to its folder."
-            )
-            raise SettingError(
-                f"There is no module '{name}', neither in {Path.cwd()} nor installed.{hint}"
-            ) from cause
-        raise
+        missing = isinstance(cause, ModuleNotFoundError) and cause.name
+        if not missing or not f"{name}.".startswith(f"{missing}."):
+            raise
+        here = sorted(path.stem for path in Path.cwd().glob("*.py"))
+        hint = " Name a file (path/to/file.py:function) or change to its folder."
+        raise SettingError(
+            f"There is no module '{name}', neither in {Path.cwd()} nor"
+            f" installed.{suggest(name, here) if here else hint}"
+        ) from cause
 
 
 def _make_importable(folder: Path) -> None:
-    """As `python -m` does it. It stays so, because a function may import its neighbours only when
-    it is called.
+    """Adds a folder to the import path, as `python -m` does. It stays there, because a function may
+    import other files only when it is called.
     """
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -191,72 +167,66 @@ def _make_importable(folder: Path) -> None:
 
 @contextmanager
 def own_errors(what: str) -> Iterator[None]:
-    """Whatever the user's code raises, with the line where it did."""
+    """Reports what the user's code raises, with the line where it did."""
     try:
         yield
     except FairprobeError:
         raise
     except (Exception, SystemExit) as error:
-        told = str(error).strip().rstrip(".")
+        message = str(error).strip().rstrip(".")
         raise ModelError(
-            f"{what} ({type(error).__name__}{': ' if told else ''}{told}; {_where(error)})."
+            f"{what} ({type(error).__name__}{': ' if message else ''}{message}; {_where(error)})."
         ) from error
 
 
 def _where(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and "importlib" not in frame.filename
+    every = traceback.extract_tb(error.__traceback__)
+    outside = [
+        frame for frame in every if frame.filename != __file__ and "importlib" not in frame.filename
     ]
-    theirs = [
+    own = [
         frame
-        for frame in frames
+        for frame in outside
         if "site-packages" not in frame.filename and not frame.filename.startswith(sys.base_prefix)
     ]
-    last = (theirs or frames or traceback.extract_tb(error.__traceback__))[-1]
+    last = (own or outside or every)[-1]
     return f"{last.filename}:{last.lineno}"
 
 
-# -- making it -------------------------------------------------------------------------------------
+# -- building it -----------------------------------------------------------------------------------
 
 
-def _made(thing: Any, spec: str) -> Any:
-    """The model itself: what can be called without arguments, such as a class or a function that
-    builds it, is called once.
+def _built(thing: Any, spec: str) -> Any:
+    """The model itself: a callable without arguments, such as a class or a function that builds
+    it, is called once.
     """
-    if not isinstance(thing, type) and (
-        isinstance(thing, nn.Module) or hasattr(thing, "predict_proba")
-    ):
-        return thing
-    if not callable(thing):
+    if not callable(thing) or (not isinstance(thing, type) and _is_model(thing)):
         return thing
     required = required_arguments(thing)
     if required == 0:
-        made = _call(thing, spec)
-        if (
-            not isinstance(made, nn.Module)
-            and not hasattr(made, "predict_proba")
-            and callable(made)
-            and required_arguments(made) != 1
-        ):
+        built = _call(thing, spec)
+        if not _is_model(built) and callable(built) and required_arguments(built) != 1:
             raise ModelError(
-                f"'{spec}' returned {_kind(made)}, which is no function of one argument. It must"
-                f" return {EXPECTED}."
+                f"'{spec}' returned {_kind(built)}, which is not a function of one argument. It"
+                f" must return {EXPECTED}."
             )
-        return made
+        return built
     if isinstance(thing, type) or required > 1:
         raise ModelError(
             f"'{spec}' needs {required} argument{'s' * (required > 1)} to be called. Name a"
-            f" function without any that returns {EXPECTED}, or a function of the rows alone."
+            f" function without arguments that returns {EXPECTED}, or a function of the rows alone."
         )
     return thing
 
 
+def _is_model(thing: Any) -> bool:
+    return isinstance(thing, nn.Module) or hasattr(thing, "predict_proba")
+
+
 def required_arguments(thing: Callable[..., Any]) -> int:
-    """How many arguments must be given; one where Python cannot tell."""
+    """The number of arguments without a default; one where Python cannot tell."""
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
@@ -269,21 +239,17 @@ def required_arguments(thing: Callable[..., Any]) -> int:
 
 def _call(thing: Callable[[], Any], spec: str) -> Any:
     with own_errors(f"'{spec}' failed"):
-        made = thing()
-    if inspect.iscoroutine(made):
-        made.close()
-        raise ModelError(f"'{spec}' is an async function; it must return {EXPECTED} at once.")
-    return made
+        built = thing()
+    if inspect.iscoroutine(built):
+        built.close()
+        raise ModelError(f"'{spec}' is an async function; it must return {EXPECTED} directly.")
+    return built
 
 
 def _kind(thing: Any) -> str:
-    return (
-        f"the class {thing.__name__}"
-        if isinstance(thing, type)
-        else "None"
-        if thing is None
-        else f"of type {type(thing).__name__}"
-    )
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
+    return "None" if thing is None else f"an object of type {type(thing).__name__}"
 
 
 # -- opening it ------------------------------------------------------------------------------------
@@ -295,16 +261,16 @@ def _opened(thing: Any, name: str) -> Opened:
             kind="torch module",
             name=name,
             takes="numbers",
-            ask=_asking(thing),
+            predict=_predicting(thing),
             width=_width(thing),
             network=thing,
         )
     if hasattr(thing, "predict_proba") or (hasattr(thing, "predict") and not callable(thing)):
         return open_estimator(thing, name=name)
     if not callable(thing):
-        raise ModelError(f"'{name}' is {_kind(thing)}, which is no model. Expected {EXPECTED}.")
+        raise ModelError(f"'{name}' is {_kind(thing)}, not a model. Expected {EXPECTED}.")
 
-    def ask(x: Any) -> Any:
+    def predict(x: Any) -> Any:
         with own_errors(f"'{name}' failed on {len(x)} rows"):
             return thing(x)
 
@@ -312,10 +278,10 @@ def _opened(thing: Any, name: str) -> Opened:
         kind="Python function",
         name=name,
         takes=_takes(thing),
-        ask=ask,
+        predict=predict,
         why=(
-            "A function can be asked, but not looked into; give the torch module itself where there"
-            " is one."
+            "A function can be called, but its inside cannot be seen; pass the torch module itself"
+            " if there is one."
         ),
     )
 
@@ -328,38 +294,22 @@ def _takes(function: Callable[..., Any]) -> Takes:
         hints = typing.get_type_hints(plain)
     except (NameError, TypeError, AttributeError):  # a name that exists for type checkers only
         hints = dict(getattr(plain, "__annotations__", {}))
-    hints.pop("return", None)
-    first = next(iter(hints.values()), None)
-    return (
-        "words"
-        if first is pd.DataFrame or first in ("pd.DataFrame", "pandas.DataFrame", "DataFrame")
-        else "numbers"
-    )
+    first = next((hint for name, hint in hints.items() if name != "return"), None)
+    frames = (pd.DataFrame, "pd.DataFrame", "pandas.DataFrame", "DataFrame")
+    return "words" if first in frames else "numbers"
 
 
-def _asking(module: nn.Module) -> Callable[[Rows], Rows]:
-    def ask(x: Rows) -> Rows:
+def _predicting(module: nn.Module) -> Callable[[Rows], Any]:
+    def predict(x: Rows) -> Any:
         parameter = next(module.parameters(), torch.empty(0))
-        module.eval()
-        with torch.inference_mode():
-            answer: Rows = (
-                module(
-                    torch.from_numpy(np.array(x, dtype=np.float32)).to(
-                        parameter.device, parameter.dtype
-                    )
-                )
-                .float()
-                .cpu()
-                .numpy()
-            )
-        return answer
+        return predicting(module.eval(), dtype=parameter.dtype, device=parameter.device)(x)
 
-    return ask
+    return predict
 
 
 def _width(module: nn.Module) -> int | None:
-    """The columns of a plain chain that starts with a linear layer; any other network may begin
-    with anything.
+    """The number of columns of a plain chain that starts with a linear layer; None for any other
+    network.
     """
     while isinstance(module, nn.Sequential) and len(module):
         module = module[0]
@@ -370,7 +320,7 @@ def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
     if path.suffix != ".safetensors":
         raise ModelError(
             f"Weights are read from .safetensors only; {path} may be a pickle, and opening a pickle"
-            " runs whatever program is in it. Convert it where you trust it:"
+            " runs whatever program is in it. Convert it yourself if you trust it:"
             f" safetensors.torch.save_file(model.state_dict(), '{path.stem}.safetensors')."
         )
     if not path.is_file():
@@ -379,7 +329,7 @@ def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
         given = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ModelError(
-            f"{path} is no readable safetensors file ({str(error).rstrip('.')}). Write it again"
+            f"{path} is not a readable safetensors file ({str(error).rstrip('.')}). Write it again"
             " with save_file."
         ) from error
     wanted = module.state_dict()
@@ -389,9 +339,8 @@ def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
                 f"The weights in {path} do not fit '{spec}': {name} is {tuple(given[name].shape)}"
                 f" there and {tuple(wanted[name].shape)} in the network."
             )
-    missing, unexpected = load_model(
-        module, path, strict=False
-    )  # knows tensors that are shared, and so stored once
+    # `load_model` handles tensors that are shared, and so stored once.
+    missing, unexpected = load_model(module, path, strict=False)
     if missing or unexpected:
         parts = [
             f"{what} {', '.join(sorted(names)[:SHOWN])}"
@@ -402,3 +351,16 @@ def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
             f"The weights in {path} do not fit '{spec}': {'; '.join(parts)}. Save the state_dict of"
             " the same network."
         )
+
+
+OWN_CODE = Format(
+    name="code",
+    title="Your own code",
+    about=(
+        "A function that builds a torch module or a fitted classifier, or a function from rows to"
+        " probabilities."
+    ),
+    given="module:function, file.py:function",
+    white_box="a torch module: yes; a classifier: as in its file; a function: no",
+    open=open_own,
+)

@@ -1,7 +1,7 @@
 """Fitted scikit-learn classifiers, and everything that behaves like one: XGBoost, LightGBM,
 ensembles, whole pipelines.
 
-An `MLPClassifier` is a neural network, so its weights are copied into torch and can be looked into.
+An `MLPClassifier` is a neural network, so its weights are copied into torch: a white box.
 Everything else is a black box.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,10 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
-from fairprobe.models.formats.opened import Opened
+from fairprobe.models.formats.base import Format, Opened
+from fairprobe.models.formats.boosters import AS_CLASSIFIER, categories_of
+from fairprobe.models.formats.graph import linear
+from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.models.scale import Scale
 
 if TYPE_CHECKING:
@@ -34,15 +36,11 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "lo
 
 def open_skops(path: Path) -> Opened:
     """A classifier from a file written by `skops.io.dump`."""
-    from fairprobe.models.formats.skops_file import load_skops
-
     return open_estimator(load_skops(path), name=path.name)
 
 
 def open_encoder_skops(path: Path) -> Callable[[pd.DataFrame], Rows]:
     """A fitted preprocessor from a file written by `skops.io.dump`."""
-    from fairprobe.models.formats.skops_file import load_skops
-
     return open_encoder_object(load_skops(path))
 
 
@@ -50,7 +48,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
     """A fitted classifier with `predict_proba`.
 
     A pipeline that was fitted on a DataFrame takes words; so does any other classifier that was
-    fitted on columns of words, or has steps of its own for them. The rest take numbers.
+    fitted on columns of words or has steps for them. The rest take numbers.
     """
     from sklearn.pipeline import Pipeline
 
@@ -70,7 +68,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         kind=f"Pipeline with {kind}" if isinstance(model, Pipeline) else kind,
         name=name or type(estimator).__name__,
         takes="words" if takes_words else "numbers",
-        ask=_asking_words(model, names) if takes_words else _asking_numbers(model, names),
+        predict=_of_words(model, names) if takes_words else _of_numbers(model, names),
         width=_width(model),
         columns=names,
         classes=classes,
@@ -82,40 +80,35 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
 
 
 def open_encoder_object(thing: Any) -> Callable[[pd.DataFrame], Rows]:
-    """A fitted preprocessor as a function from a DataFrame to the float32 table that it makes."""
+    """A fitted preprocessor as a function from a DataFrame to a float32 table."""
     kind = type(thing).__name__
     if not callable(getattr(thing, "transform", None)):
-        told = (
-            "It is a classifier: give it as the model."
-            if hasattr(thing, "predict_proba")
-            else "Give a fitted ColumnTransformer or Pipeline."
-        )
-        raise ModelError(f"An encoder needs a method 'transform'; {kind} has none. {told}")
+        advice = "Pass a fitted ColumnTransformer or Pipeline."
+        if hasattr(thing, "predict_proba"):
+            advice = "It is a classifier: pass it as the model."
+        raise ModelError(f"An encoder needs a method 'transform'; {kind} has none. {advice}")
     _check_fitted(thing, kind)
     return _encoding([thing], _feature_names(thing))
 
 
 def dense(answer: Any, rows: int, what: str) -> Rows:
-    """What an encoder answered as a float32 array (rows, width), or an error that says what is
+    """The result of an encoder as a float32 array (rows, width), or an error that says what is
     wrong with it.
     """
-    plain = (
-        answer.toarray()
-        if hasattr(answer, "toarray")
-        else answer.detach().cpu()
-        if isinstance(answer, Tensor)
-        else answer
-    )
+    if isinstance(answer, Tensor):
+        answer = answer.detach().cpu()
+    elif hasattr(answer, "toarray"):
+        answer = answer.toarray()
     try:
-        table = np.asarray(plain, dtype=np.float32)
+        table = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise ModelError(
-            f"{what} must make numbers of every column: {str(error).rstrip('.')}. Encode words as"
+            f"{what} must turn every column into numbers: {str(error).rstrip('.')}. Encode words as"
             " numbers, too."
         ) from error
     if table.ndim != 2 or len(table) != rows:
         raise ModelError(
-            f"{what} made shape {table.shape} of {rows} rows; expected a table ({rows}, columns)."
+            f"{what} returned shape {table.shape} for {rows} rows; expected ({rows}, columns)."
         )
     return table
 
@@ -124,11 +117,12 @@ def dense(answer: Any, rows: int, what: str) -> Rows:
 
 
 def _check_usable(estimator: Any) -> None:
-    kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
     if isinstance(estimator, type):
         raise ModelError(
-            f"{kind} is a class, not a fitted classifier. Make one, fit it, and give that."
+            f"{estimator.__name__} is a class, not a fitted classifier. Create an object, fit it,"
+            " and pass that."
         )
+    kind = type(estimator).__name__
     _check_fitted(estimator, kind)
     if not callable(getattr(estimator, "predict_proba", None)):
         raise ModelError(
@@ -139,12 +133,9 @@ def _check_usable(estimator: Any) -> None:
 
 def _instead(estimator: Any) -> str:
     if not hasattr(estimator, "predict"):
-        return "If it prepares the data for a model, give it as the encoder."
+        return "If it prepares the data for a model, pass it as the encoder."
     if not hasattr(estimator, "classes_"):
-        return (
-            "Only classifiers can be audited; a regressor needs a function that turns its score"
-            " into a probability."
-        )
+        return AS_CLASSIFIER
     return (
         "Fit it with probability=True where it has that option, or wrap it in a"
         " CalibratedClassifierCV."
@@ -156,14 +147,13 @@ def _check_fitted(thing: Any, kind: str) -> None:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    # An object from elsewhere may keep what it learnt under names of its own, so only
-    # scikit-learn's kind is asked.
+    # Only scikit-learn's own objects, because others may keep what they learned under other names.
     if isinstance(thing, BaseEstimator):
         try:
             check_is_fitted(thing)
         except NotFittedError as error:
             raise ModelError(
-                f"This {kind} has not been fitted yet. Call its fit(X, y) first, and give the"
+                f"This {kind} has not been fitted yet. Call its fit(X, y) first, and pass the"
                 " fitted object."
             ) from error
 
@@ -173,25 +163,22 @@ def _classes(estimator: Any) -> tuple[str, ...] | None:
     if classes is None:
         return None
     kind = type(estimator).__name__
-    if np.ndim(classes[0]) or getattr(
-        getattr(estimator, "_label_binarizer", None), "y_type_", ""
-    ).startswith("multilabel"):
+    labels = getattr(getattr(estimator, "_label_binarizer", None), "y_type_", "")
+    if np.ndim(classes[0]) or labels.startswith("multilabel"):
         raise ModelError(
-            f"{kind} answers several questions at once (multi-label or multi-output). Give a"
+            f"{kind} predicts several labels at once (multi-label or multi-output). Pass a"
             " classifier for one of them."
         )
     if len(classes) < 2:
         raise ModelError(
-            f"{kind} was fitted on a single class ({classes[0]}), so it treats everybody alike. Fit"
-            " it on two or more."
+            f"{kind} was fitted on a single class ({classes[0]}), so it treats everybody alike."
+            " Fit it on two or more."
         )
     return tuple(str(one) for one in classes)
 
 
 def _unwrapped(estimator: Any) -> Any:
-    """A search over settings or a frozen classifier does nothing but pass on what the classifier
-    inside answers.
-    """
+    """The classifier inside a search over settings or a frozen classifier."""
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection._search import BaseSearchCV
 
@@ -200,12 +187,12 @@ def _unwrapped(estimator: Any) -> Any:
     return _unwrapped(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
 
 
-# -- asking ----------------------------------------------------------------------------------------
+# -- predicting ------------------------------------------------------------------------------------
 
 
 def _feature_names(model: Any) -> tuple[str, ...] | None:
-    """The columns that it needs: those of the fit, without those that a ColumnTransformer drops (an
-    id, or even the label).
+    """The columns that it needs: those it was fitted on, without those that a ColumnTransformer
+    drops (an id, or even the label).
     """
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -217,11 +204,8 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
     while isinstance(first, Pipeline):
         first = first.steps[0][1]
     if isinstance(first, ColumnTransformer):
-        dropped = {
-            name
-            for name, step, _ in first.transformers_
-            if isinstance(step, str) and step == "drop"
-        }
+        steps = {name: step for name, step, _ in first.transformers_}
+        dropped = {name for name in steps if isinstance(steps[name], str) and steps[name] == "drop"}
         kept = {
             place
             for name, places in first._transformer_to_input_indices.items()
@@ -237,33 +221,30 @@ def _width(model: Any) -> int | None:
     return None if width is None else int(width)
 
 
-def _asking_numbers(model: Any, names: tuple[str, ...] | None) -> Callable[[Rows], Any]:
-    def ask(x: Rows) -> Any:
+def _of_numbers(model: Any, names: tuple[str, ...] | None) -> Callable[[Rows], Any]:
+    def predict(x: Rows) -> Any:
         return model.predict_proba(x if names is None else pd.DataFrame(x, columns=list(names)))
 
-    return ask
+    return predict
 
 
-def _asking_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Any]:
-    from fairprobe.models.formats.boosters import categories_of
-
+def _of_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Any]:
     categories = categories_of(model)
 
-    def ask(frame: pd.DataFrame) -> Any:
+    def predict(frame: pd.DataFrame) -> Any:
         table = _select(frame, names, type(model).__name__)
         for name, known in categories.items():
             table = table.assign(**{name: pd.Categorical(table[name], categories=known)})
         return model.predict_proba(table)
 
-    return ask
+    return predict
 
 
 def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Rows]:
-    """The steps one after the other, as a pipeline does it."""
+    """The steps one after the other, as in a pipeline."""
     what = type(steps[0]).__name__ if len(steps) == 1 else "The pipeline"
-    plain = (
-        bool(steps) and names is None and _width(steps[0]) is not None
-    )  # fitted on an array, so it is given one
+    # A step that was fitted on an array gets an array.
+    plain = bool(steps) and names is None and _width(steps[0]) is not None
 
     def encode(frame: pd.DataFrame) -> Rows:
         table: Any = frame.to_numpy() if plain else _select(frame, names, what)
@@ -281,7 +262,7 @@ def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[pd.D
 
 
 def _select(frame: pd.DataFrame, names: tuple[str, ...] | None, what: str) -> pd.DataFrame:
-    """The columns in the order of the fit; scikit-learn insists on it."""
+    """The columns in the order of the fit, which scikit-learn requires."""
     if names is None:
         return frame
     if missing := [name for name in names if name not in frame.columns]:
@@ -293,12 +274,10 @@ def _select(frame: pd.DataFrame, names: tuple[str, ...] | None, what: str) -> pd
 
 
 def _was_given_words(model: Any) -> bool:
-    """Whether a classifier that was fitted on a DataFrame takes categories itself, or holds steps
+    """Whether a classifier that was fitted on a DataFrame takes categories itself, or has steps
     that may turn them into numbers.
     """
     from sklearn.base import BaseEstimator
-
-    from fairprobe.models.formats.boosters import categories_of
 
     if np.any(getattr(model, "is_categorical_", None)) or categories_of(model):
         return True
@@ -306,85 +285,56 @@ def _was_given_words(model: Any) -> bool:
     return any(hasattr(part, "transform") and not hasattr(part, "predict") for part in parts)
 
 
-# -- looking into it -------------------------------------------------------------------------------
+# -- the network inside ----------------------------------------------------------------------------
 
 
 def _steps(model: Any) -> tuple[list[Any], Any]:
-    """The transformers of a pipeline in order and the classifier at its end, whatever is nested in
-    what.
+    """The transformers of a pipeline in order and the classifier at its end, also of nested
+    pipelines.
     """
     from sklearn.pipeline import Pipeline
 
     model = _unwrapped(model)
     if not isinstance(model, Pipeline):
         return [], model
-    steps = [
-        step for _, step in model.steps[:-1] if hasattr(step, "transform")
-    ]  # 'passthrough', and samplers, do nothing here
+    # 'passthrough' and samplers do nothing in prediction.
+    steps = [step for _, step in model.steps[:-1] if hasattr(step, "transform")]
     inner, last = _steps(model.steps[-1][1])
     return steps + inner, last
 
 
 def _network(model: Any, steps: list[Any]) -> tuple[nn.Module | None, str]:
-    """The classifier in torch, behind steps that scale numbers; or why that cannot be."""
+    """The classifier in torch, after steps that scale numbers; or the reason why there is none."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 
     kind = type(model).__name__
-    if isinstance(model, LogisticRegression) or (
-        isinstance(model, MLPClassifier) and len(model.coefs_) == 1
-    ):
-        return (
-            None,
-            f"This {kind} is a network without a hidden layer, so there are no neurons to look at.",
-        )
-    if not isinstance(model, MLPClassifier):
-        return None, f"A {kind} is no neural network: it can be asked, but not looked into."
-    scales = [_scale(step) for step in _flat(steps)]
-    for step, scale in zip(_flat(steps), scales, strict=True):
-        if scale is None:
-            return (
-                None,
-                (
-                    f"The step {type(step).__name__} before the {kind} is more than a scaling of"
-                    " each column."
-                ),
-            )
-    network = nn.Sequential(
-        OrderedDict(
-            [
-                *(
-                    (f"scale{number}", scale)
-                    for number, scale in enumerate(scales, start=1)
-                    if scale is not None
-                ),
-                *_pieces(model),
-            ]
-        )
-    ).eval()
+    is_network = isinstance(model, MLPClassifier)
+    if isinstance(model, LogisticRegression) or (is_network and len(model.coefs_) == 1):
+        return None, f"This {kind} is a network without a hidden layer, so it has no neurons."
+    if not is_network:
+        return None, f"A {kind} is not a neural network: it can be queried, but has no neurons."
+    pieces: list[tuple[str, nn.Module]] = []
+    for number, step in enumerate(_flat(steps), start=1):
+        if (scale := _scale(step)) is None:
+            what = f"The step {type(step).__name__} before the {kind}"
+            return None, f"{what} is more than a scaling of each column."
+        pieces.append((f"scale{number}", scale))
+    network = nn.Sequential(OrderedDict([*pieces, *_pieces(model)])).eval()
     gap = _gap(network, model, _flat(steps))
-    if not gap <= SAME:  # a gap of NaN is one, too
-        return (
-            None,
-            f"Its copy in torch answers differently from the {kind} itself, by up to {gap:.2g}.",
-        )
+    if not gap <= SAME:  # also if the gap is NaN
+        return None, f"Its copy in torch differs from the {kind} itself, by up to {gap:.2g}."
     return network, ""
 
 
 def _pieces(model: MLPClassifier) -> list[tuple[str, nn.Module]]:
-    widths = [len(model.coefs_[0]), *(len(b) for b in model.intercepts_)]
     pieces: list[tuple[str, nn.Module]] = []
-    for number, (before, after) in enumerate(pairwise(widths), start=1):
-        linear = nn.Linear(before, after, device="meta").to_empty(
-            device="cpu"
-        )  # draws no random weights
-        with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy(np.ascontiguousarray(model.coefs_[number - 1].T)))
-            linear.bias.copy_(torch.from_numpy(np.asarray(model.intercepts_[number - 1])))
+    for number, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True), 1):
+        layer = linear(_float32(weight.T), _float32(bias))
         if number == len(model.coefs_):
-            last = nn.Sigmoid() if after == 1 else nn.Softmax(dim=1)
-            return [*pieces, ("output", linear), ("probability", last)]
-        pieces.append((f"linear{number}", linear))
+            last = nn.Sigmoid() if len(bias) == 1 else nn.Softmax(dim=1)
+            return [*pieces, ("output", layer), ("probability", last)]
+        pieces.append((f"linear{number}", layer))
         if model.activation in ACTIVATIONS:
             pieces.append((f"hidden{number}", ACTIVATIONS[model.activation]()))
     return pieces
@@ -392,23 +342,21 @@ def _pieces(model: MLPClassifier) -> list[tuple[str, nn.Module]]:
 
 def _gap(network: nn.Module, model: MLPClassifier, steps: list[Any]) -> float:
     """The greatest difference in probability on random rows, which are scaled back so that the
-    classifier sees plain ones.
+    classifier gets ordinary ones.
     """
     rows = np.random.default_rng(0).normal(size=(TRIED, len(model.coefs_[0]))).astype(np.float32)
-    theirs = _asking_numbers(model, _feature_names(model))(rows)
+    theirs = _of_numbers(model, _feature_names(model))(rows)
     for step in reversed(steps):
         rows = step.inverse_transform(rows)
     with torch.no_grad():
         ours = network(torch.from_numpy(rows.astype(np.float32))).numpy()
-    return float(
-        np.abs(ours[:, -1] - theirs[:, -1]).max()
-        if ours.shape[1] == 1
-        else np.abs(ours - theirs).max()
-    )
+    if ours.shape[1] == 1:
+        theirs = theirs[:, -1:]
+    return float(np.abs(ours - theirs).max())
 
 
 def _flat(steps: list[Any]) -> list[Any]:
-    """Pipelines among the steps taken apart."""
+    """The steps with those of nested pipelines in their place."""
     from sklearn.pipeline import Pipeline
 
     flat: list[Any] = []
@@ -424,9 +372,8 @@ def _scale(step: Any) -> Scale | None:
     """A scaler as `(z − middle) · factor`, or None if it is anything else."""
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-    if type(step) not in (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler) or getattr(
-        step, "clip", False
-    ):
+    scalers = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
+    if type(step) not in scalers or getattr(step, "clip", False):
         return None
     middle, factor = np.zeros(step.n_features_in_), np.ones(step.n_features_in_)
     if isinstance(step, MinMaxScaler):
@@ -437,6 +384,20 @@ def _scale(step: Any) -> Scale | None:
         middle = step.mean_
     elif isinstance(step, RobustScaler) and step.with_centering:
         middle = step.center_
-    return Scale(
-        torch.from_numpy(middle.astype(np.float32)), torch.from_numpy(factor.astype(np.float32))
-    )
+    return Scale(_float32(middle), _float32(factor))
+
+
+def _float32(values: Any) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
+
+
+SKOPS = Format(
+    name="skops",
+    title="scikit-learn",
+    about="A fitted classifier or pipeline, written by skops.io.dump.",
+    given="file.skops",
+    endings=(".skops",),
+    white_box="yes, if it ends in an MLPClassifier with hidden layers",
+    install="fairprobe[sklearn]",
+    open=open_skops,
+)

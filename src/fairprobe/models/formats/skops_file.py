@@ -1,8 +1,8 @@
-"""Reading .skops files: objects of known kinds only, and nothing of the file's own is run.
+"""Reading .skops files: objects of known types only, and no code of the file is run.
 
 skops rebuilds an object from a list of types and arrays. It trusts the public estimators of
-scikit-learn and the arrays of numpy and scipy; `ALSO_TRUSTED` is what fitted classifiers hold
-besides. A type on neither list is refused by name.
+scikit-learn and the arrays of numpy and scipy; `ALSO_TRUSTED` lists what else fitted classifiers
+hold. A type on neither list is refused by name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from fairprobe.errors import ModelError, StorageError
+from fairprobe.models.formats.base import import_library
+from fairprobe.models.formats.file_checks import PICKLE, first_line, within
 
 # Each of these only holds numbers, text and other listed types; loading or calling it opens no file
 # and starts no program.
@@ -53,26 +55,21 @@ ALSO_TRUSTED = frozenset(
         "xgboost.core.Booster",
     }
 )
-OWN_CODE = "name your own code that makes it (--model my_code.py:function)"
+OWN_CODE = "name your own code that builds it (--model my_code.py:function)"
 CATEGORIES = 256  # a bitset of HistGradientBoosting has room for so many
 
 
 def load_skops(path: Path) -> Any:
     """The object in a file written by `skops.io.dump`."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ModelError(
-            f'{path} needs skops to be read. Install it: pip install "fairprobe[sklearn]".'
-        ) from error
-    _look_at(path)
-    with warnings.catch_warnings(record=True) as told:
+    skops = import_library("skops.io", path.name, "fairprobe[sklearn]")
+    _check_archive(path)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            unknown = sorted(set(skops.io.get_untrusted_types(file=path)) - ALSO_TRUSTED)
+            unknown = sorted(set(skops.get_untrusted_types(file=path)) - ALSO_TRUSTED)
         except Exception as error:
             raise ModelError(
-                f"{path} is no readable .skops file ({_words(error)}). Write it again with"
+                f"{path} is not a readable .skops file ({_words(error)}). Write it again with"
                 " skops.io.dump."
             ) from error
         if unknown:
@@ -83,19 +80,19 @@ def load_skops(path: Path) -> Any:
                 f" it is yours, {OWN_CODE}."
             )
         try:
-            thing = skops.io.load(path, trusted=sorted(ALSO_TRUSTED))
+            thing = skops.load(path, trusted=sorted(ALSO_TRUSTED))
             _check_trees(thing)
         except ModelError:
             raise
         except Exception as error:
             raise ModelError(
-                f"The object in {path} cannot be rebuilt ({_words(error)}).{_versions(told)} Write"
-                " it again with skops.io.dump."
+                f"The object in {path} cannot be rebuilt ({_words(error)}).{_versions(caught)}"
+                " Write it again with skops.io.dump."
             ) from error
     return thing
 
 
-def _look_at(path: Path) -> None:
+def _check_archive(path: Path) -> None:
     if path.is_dir():
         raise StorageError(f"{path} is a folder. Name the .skops file in it.")
     if not path.exists():
@@ -108,11 +105,7 @@ def _look_at(path: Path) -> None:
     except BadZipFile as error:
         with path.open("rb") as file:
             is_pickle = file.read(1) == b"\x80"
-        what = (
-            "a pickle, and opening a pickle runs whatever program is in it"
-            if is_pickle
-            else "no .skops file, or one that is cut short"
-        )
+        what = PICKLE if is_pickle else "not a .skops file, or truncated"
         raise ModelError(
             f"{path} is {what}. Write the model with skops.io.dump, or {OWN_CODE}."
         ) from error
@@ -120,24 +113,24 @@ def _look_at(path: Path) -> None:
         raise StorageError(f"Cannot read {path}: {error.strerror or error}.") from error
     if "schema.json" not in names:
         raise ModelError(
-            f"{path} is an archive, but none that skops wrote: it has no schema.json. Write it with"
+            f"{path} is an archive that skops did not write: it has no schema.json. Write it with"
             " skops.io.dump."
         )
 
 
 def _words(error: BaseException) -> str:
-    """The kind and first line of what a library complains about."""
-    first = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {first.rstrip('.')}" if first else type(error).__name__
+    """The type and first line of a library's error."""
+    kind, first = type(error).__name__, first_line(error)
+    return kind if first == kind else f"{kind}: {first}"
 
 
-def _versions(told: list[warnings.WarningMessage]) -> str:
+def _versions(caught: list[warnings.WarningMessage]) -> str:
     from sklearn.exceptions import InconsistentVersionWarning
 
-    for one in told:
+    for one in caught:
         if isinstance(one.message, InconsistentVersionWarning):
             old, now = one.message.original_sklearn_version, one.message.current_sklearn_version
-            return f" It was saved with scikit-learn {old}, and this is {now}."
+            return f" It was saved with scikit-learn {old}; version {now} is installed."
     return ""
 
 
@@ -145,8 +138,8 @@ def _versions(told: list[warnings.WarningMessage]) -> str:
 
 
 def _check_trees(thing: Any) -> None:
-    """Refuses decision trees whose nodes point outside of the tree, or to a column that is not
-    there.
+    """Refuses decision trees whose nodes point outside the tree or to a column that does not
+    exist.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.ensemble._forest import BaseForest
@@ -156,22 +149,15 @@ def _check_trees(thing: Any) -> None:
     for part in _parts(thing, set()):
         if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
             tree = part.tree_
-            inner = np.flatnonzero(tree.children_left != -1)
-            _check_nodes(
-                inner, tree.children_left[inner], tree.children_right[inner], tree.node_count
-            )
-            _expect(
-                tree.n_features == part.n_features_in_
-                and _within(tree.feature[inner], tree.n_features)
-            )
+            left, right = tree.children_left, tree.children_right
+            inner = np.flatnonzero(left != -1)
+            _check_nodes(inner, left[inner], right[inner], tree.node_count)
+            _expect(tree.n_features == part.n_features_in_)
+            _expect(within(tree.feature[inner], tree.n_features))
         elif isinstance(part, BaseForest | BaseGradientBoosting) and hasattr(part, "estimators_"):
             grown = np.asarray(part.estimators_, dtype=object)
-            _expect(
-                all(
-                    member.tree_.n_features == part.n_features_in_ == member.n_features_in_
-                    for member in grown.flat
-                )
-            )
+            for member in grown.flat:
+                _expect(member.tree_.n_features == part.n_features_in_ == member.n_features_in_)
             if isinstance(part, BaseGradientBoosting):
                 _expect(grown.ndim == 2 and grown.shape[1] == part.n_trees_per_iteration_)
         elif isinstance(part, HistGradientBoostingClassifier) and hasattr(part, "_predictors"):
@@ -182,39 +168,25 @@ def _check_hist(model: Any) -> None:
     mapper = model._bin_mapper
     categorical = np.asarray(mapper.is_categorical_, dtype=bool)
     _expect(categorical.shape == (model.n_features_in_,) and not getattr(model, "_in_fit", False))
-    _expect(
-        all(
-            _within(mapper.bin_thresholds_[column], CATEGORIES)
-            for column in np.flatnonzero(categorical)
-        )
-    )
+    for column in np.flatnonzero(categorical):
+        _expect(within(mapper.bin_thresholds_[column], CATEGORIES))
     for predictor in (one for round_ in model._predictors for one in round_):
         nodes = predictor.nodes
         inner = np.flatnonzero(nodes["is_leaf"] == 0)
-        splits = nodes[inner]
-        _check_nodes(
-            inner, splits["left"].astype(np.int64), splits["right"].astype(np.int64), len(nodes)
-        )
-        _expect(_within(splits["feature_idx"], model.n_features_in_))
+        splits, bitsets = nodes[inner], predictor.raw_left_cat_bitsets
+        left, right = (splits[side].astype(np.int64) for side in ("left", "right"))
+        _check_nodes(inner, left, right, len(nodes))
+        _expect(within(splits["feature_idx"], model.n_features_in_))
         by_category = splits[splits["is_categorical"] != 0]
         _expect(bool(categorical[by_category["feature_idx"]].all()))
-        _expect(
-            _within(by_category["bitset_idx"], len(predictor.raw_left_cat_bitsets))
-            and predictor.raw_left_cat_bitsets.shape[1:] == (8,)
-        )
+        _expect(within(by_category["bitset_idx"], len(bitsets)) and bitsets.shape[1:] == (8,))
 
 
 def _check_nodes(inner: Any, left: Any, right: Any, count: int) -> None:
     """Children come after their parent, so that a walk down always ends."""
-    _expect(
-        count > 0
-        and all(bool((inner < child).all()) and _within(child, count) for child in (left, right))
-    )
-
-
-def _within(numbers: Any, end: int) -> bool:
-    values = np.asarray(numbers)
-    return bool(((values >= 0) & (values < end)).all())
+    _expect(count > 0)
+    for child in (left, right):
+        _expect(bool((inner < child).all()) and within(child, count))
 
 
 def _expect(holds: bool) -> None:
@@ -231,13 +203,12 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(thing))
     yield thing
-    held: list[Any] = []
+    held = list(vars(thing).values()) if hasattr(thing, "__dict__") else []
     if isinstance(thing, dict):
         held += thing.values()
-    elif isinstance(thing, list | tuple | set) or (
-        isinstance(thing, np.ndarray) and thing.dtype == object
-    ):
-        held += thing.flat if isinstance(thing, np.ndarray) else thing
-    held += vars(thing).values() if hasattr(thing, "__dict__") else []
+    elif isinstance(thing, list | tuple | set):
+        held += thing
+    elif isinstance(thing, np.ndarray) and thing.dtype == object:
+        held += thing.flat
     for part in held:
         yield from _parts(part, seen)

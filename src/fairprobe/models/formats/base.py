@@ -1,0 +1,75 @@
+"""`Format`: a kind of model that can be loaded, described beside its code. `Opened`: a model that
+was opened and is not yet joined with a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import pandas as pd
+from torch import nn
+
+from fairprobe.errors import ModelError
+from fairprobe.models.torch_model import Outputs
+
+Takes = Literal["numbers", "words"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A user's own model: what it takes, how it predicts, and its network where that is accessible.
+
+    It takes *numbers*, a float32 array (n, width) of the columns that it was trained on, or
+    *words*, a pandas DataFrame of the table's own columns and values. `predict` is the user's own
+    program, unchanged: it returns (n, C) or (n,) scores of kind `outputs`. `network` is the same as
+    a torch module on numbers, and `encode` turns words into these numbers if the model takes words
+    (a pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
+    and `classes` are None where the model does not say.
+    """
+
+    kind: str
+    name: str
+    takes: Takes
+    predict: Callable[[Any], Any]
+    width: int | None = None
+    columns: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    network: nn.Module | None = None
+    encode: Callable[[pd.DataFrame], Any] | None = None
+    outputs: Outputs = "auto"
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A kind of model that can be loaded.
+
+    - `name`, `title`, `about`: for lists; `about` is one sentence
+    - `given`: what to pass as the model, such as "file.onnx"
+    - `endings`: of its files, in lower case; none if it is not a file
+    - `white_box`: whether the network inside is accessible, and on what condition
+    - `install`: the package to install first, if any
+    - `open`: reads it
+    """
+
+    name: str
+    title: str
+    about: str
+    given: str
+    white_box: str
+    open: Callable[..., Opened]
+    endings: tuple[str, ...] = ()
+    install: str = ""
+
+
+def import_library(module: str, what: str, install: str) -> Any:
+    """A library that a format needs, or an error that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ModelError(
+            f'Reading {what} needs {module}. Install it: pip install "{install}".'
+        ) from error

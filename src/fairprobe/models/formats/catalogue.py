@@ -1,0 +1,36 @@
+"""The formats of models that can be loaded. Each describes itself beside its code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairprobe.models.formats.base import Format
+from fairprobe.models.formats.boosters import LIGHTGBM, XGBOOST
+from fairprobe.models.formats.endpoint import ENDPOINT
+from fairprobe.models.formats.keras_file import KERAS
+from fairprobe.models.formats.onnx_file import ONNX
+from fairprobe.models.formats.own_code import OWN_CODE
+from fairprobe.models.formats.sklearn_model import SKOPS
+from fairprobe.models.formats.torch_file import TORCH_EXPORT, TORCHSCRIPT
+
+FORMATS: tuple[Format, ...] = (
+    ONNX,
+    KERAS,
+    TORCHSCRIPT,
+    TORCH_EXPORT,
+    SKOPS,
+    XGBOOST,
+    LIGHTGBM,
+    OWN_CODE,
+    ENDPOINT,
+)
+
+
+def format_of(path: Path) -> Format | None:
+    """The format of a file, by its ending."""
+    return next((each for each in FORMATS if path.suffix.lower() in each.endings), None)
+
+
+def supported() -> str:
+    """The end of a message about a model that cannot be loaded."""
+    return f"Supported are {', '.join(each.given for each in FORMATS)}."
