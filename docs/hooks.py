@@ -169,6 +169,15 @@ def option_row(parameter: Any) -> list[str]:
 # -- catalogues ------------------------------------------------------------------------------------
 
 
+def listing(command: str) -> str:
+    """What `fairprobe COMMAND --format markdown` prints, parts of other packages included."""
+    from typer.testing import CliRunner
+
+    from fairprobe.cli import app
+
+    return CliRunner().invoke(app, [command, "--format", "markdown"]).stdout
+
+
 def sections(kind: str) -> str:
     """A section for each method or repair, those of other packages included."""
     texts = []

@@ -333,5 +333,5 @@ def test_an_encoder_that_fails_or_answers_words_is_told() -> None:
         fp.load_model(network, GERMAN, encoder=lambda frame: 1 / 0)
     with pytest.raises(ModelError, match="must return a table of numbers"):
         fp.load_model(network, GERMAN, encoder=lambda frame: frame.astype(str))
-    with pytest.raises(ModelError, match="takes 20 columns; the encoder .* into 2"):
+    with pytest.raises(ModelError, match=r"takes 20 columns; the encoder .* into 2"):
         fp.load_model(network, GERMAN, encoder=lambda frame: np.zeros((len(frame), 2)))

@@ -37,7 +37,7 @@ from fairprobe.papers.neuronfair import (
 )
 from fairprobe.papers.neuronfair_work import Task
 from fairprobe.papers.tables import Cell, compare_with
-from fairprobe.repairs.base import ATTEMPTS, begun, learn
+from fairprobe.repairs.base import ATTEMPTS, initial_network, learn
 from fairprobe.repairs.points import random_points
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.statistics.ranks import spearman
@@ -184,7 +184,7 @@ def _retrained(task: Task, more: Examples | None) -> RepairedNetwork:
     for attempt in range(ATTEMPTS):
         model = learn(
             Retrain(),
-            begun(given, "scratch", first + 1000 * attempt),
+            initial_network(given, "scratch", first + 1000 * attempt),
             given,
             data,
             seed=seed,
