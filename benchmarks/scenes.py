@@ -1,4 +1,4 @@
-"""How fast scenes are mutated, without reading, writing and the recogniser.
+"""How fast scenes are mutated, without reading, writing and the recognizer.
 
     python -m benchmarks.scenes                drawn streets, 480 × 360
     python -m benchmarks.scenes --camvid       the street photographs of FAIRPROBE_ASSETS, 480 × 360
@@ -17,14 +17,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from fairprobe.papers.distrofair.drawn import DrawnScenes
 from fairprobe.scenes.cutouts import Cutouts, cutouts_of
 from fairprobe.scenes.deletion import delete
-from fairprobe.scenes.drawn import DrawnScenes
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.insertion import insert
-from fairprobe.scenes.mutant import Mutant, Skipped
 from fairprobe.scenes.rotation import rotate
-from fairprobe.scenes.scene import Scene, Scenes
+from fairprobe.scenes.scene import Mutant, Scene, Scenes, Skipped
 
 OPERATORS = ("insert", "delete", "rotate")
 LABELS = ("person", "car")

@@ -128,6 +128,7 @@ def command_line() -> str:
 
 
 def describe(command: Any) -> Iterable[str]:
+    getattr(command, "complete_help", lambda: None)()  # from catalogs that only `--help` imports
     about, examples = split_examples(command.help or "")
     yield markup(about)
     if examples:
@@ -213,6 +214,16 @@ def measures() -> str:
     return table(["measure", "what it is", "good is"], rows)
 
 
+def layouts() -> str:
+    from fairprobe.scenes import LAYOUTS
+
+    rows = [
+        [each.title, escape(each.shapes), escape(each.about), f"{each.threshold:g}"]
+        for each in LAYOUTS.values()
+    ]
+    return table(["layout", "inputs and outputs", "what it is", "least score"], rows)
+
+
 def datasets() -> str:
     from fairprobe.datasets import catalogue
 
@@ -236,6 +247,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
     "formats": partial(listing, "formats"),
+    "layouts": layouts,
     "measures": measures,
     "methods": partial(sections, "methods"),
     "methods in short": partial(in_short, "methods"),

@@ -1,4 +1,4 @@
-"""A toy world for scenes: objects are boxes of one colour on a grey road, so that a recogniser can
+"""A toy world for scenes: objects are boxes of one color on a gray road, so that a recognizer can
 be perfect, or unfair on purpose.
 """
 
@@ -10,17 +10,17 @@ import numpy as np
 from scipy import ndimage
 
 from fairprobe.arrays import Mask
-from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.scene import GivenScenes, Instance, Picture, Scene
 
 HEIGHT, WIDTH, HORIZON = 240, 320, 70
-COLOURS = {"person": (220, 20, 20), "car": (20, 20, 220), "bicycle": (20, 200, 20)}
+COLORS = {"person": (220, 20, 20), "car": (20, 20, 220), "bicycle": (20, 200, 20)}
 SHAPES = {
     "person": (1.0, 0.4),
     "car": (1.0, 1.5),
     "bicycle": (0.5, 1.2),
 }  # height beside a person's, width beside its own height
-DEEPEST = 40  # pixels of one colour that are still an object
+DEEPEST = 40  # pixels of one color that are still an object
 
 
 def height_at(row: int) -> float:
@@ -39,7 +39,7 @@ def toy_scene(name: str, counts: dict[str, int], rng: np.random.Generator) -> Sc
         for _ in range(count):
             mask = _free_place(label, taken, rng)
             taken |= ndimage.binary_dilation(mask, iterations=4)
-            image[mask] = COLOURS[label]
+            image[mask] = COLORS[label]
             instances.append(Instance.of(label, mask))
     return Scene(name, image, tuple(instances), stuff, ("unknown", "road", "sky"))
 
@@ -73,11 +73,11 @@ def toy_scenes(count: int, seed: int = 0) -> GivenScenes:
 
 
 def fair(image: Picture) -> list[Detection]:
-    """Finds every box by its colour."""
+    """Finds every box by its color."""
     found = []
     pixels = image.astype(np.int64)
-    for label, colour in COLOURS.items():
-        strongest = int(np.argmax(colour))
+    for label, color in COLORS.items():
+        strongest = int(np.argmax(color))
         others = np.delete(pixels, strongest, axis=2).max(axis=2)
         pieces, _ = ndimage.label(pixels[..., strongest] > others + 60)
         for at, place in enumerate(ndimage.find_objects(pieces), start=1):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         search,
     )
     from fairprobe.audits import Audit, audit, repair, save
+    from fairprobe.audits.scenes import audit_scenes
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -71,6 +72,7 @@ _HOMES = {
     "TorchModel": "models",
     "Verdict": "judgement",
     "audit": "audits",
+    "audit_scenes": "audits.scenes",
     "check": "gate",
     "judge": "judgement",
     "load_model": "models",
@@ -94,6 +96,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "audit",
+    "audit_scenes",
     "check",
     "datasets",
     "errors",

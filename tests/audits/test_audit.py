@@ -28,7 +28,7 @@ from fairprobe.arrays import Rows
 from fairprobe.audits import Audit, RunFolder
 from fairprobe.audits import base as base_module
 from fairprobe.datasets import Dataset
-from fairprobe.documents import to_dict
+from fairprobe.documents import TableDocument, to_dict
 from fairprobe.errors import (
     DataError,
     DomainError,
@@ -739,6 +739,7 @@ def test_findings_streamed_into_the_folder_are_not_written_twice(
         document = staged.fill(audit, command="fairprobe audit toy")
     assert files_in(tmp_path / "run") == FILES
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert isinstance(document, TableDocument)
     assert document.generation.idis == len(
         Findings.load(tmp_path / "run" / "findings.parquet", DOMAIN)
     )

@@ -1,4 +1,4 @@
-"""The audit of recognisers on scenes, from pictures to the report: planted unfairness is named,
+"""The audit of recognizers on scenes, from pictures to the report: planted unfairness is named,
 mishaps cost nothing else.
 """
 
@@ -17,15 +17,15 @@ import pytest
 from typer.testing import CliRunner
 
 import fairprobe as fp
+from fairprobe.audits.scene_evidence import MAKING
+from fairprobe.audits.scenes import SceneAudit, audit_scenes
 from fairprobe.cli import app
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
-from fairprobe.scenes.auditing import SceneAudit
-from fairprobe.scenes.gathering import PAINTING
-from fairprobe.scenes.making import read_picture
-from fairprobe.scenes.plan import Asked, Known, Task, planned, usual
-from fairprobe.scenes.recognition import Detection
+from fairprobe.papers.distrofair.survey import evaluate_survey, write_survey
+from fairprobe.scenes.detectors.base import Detection
+from fairprobe.scenes.mutants import read_mutant
+from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
 from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
-from fairprobe.scenes.study import evaluate_survey
 from tests.toy_scenes import fair, toy_scenes, unfair
 
 pytest.importorskip("cv2")
@@ -36,7 +36,7 @@ FAST: dict[str, Any] = {"inpainting": "ns"}  # what fills the holes does not mat
 
 
 class _Known:
-    """A toy recogniser that says what it is, so that its answers are kept; how often it is asked is
+    """A toy recognizer that says what it is, so that its answers are kept; how often it is asked is
     counted.
     """
 
@@ -52,10 +52,10 @@ class _Known:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
-    """Both recognisers with every mutation."""
+    """Both recognizers with every mutation."""
     folder = tmp_path_factory.mktemp("scenes")
     both = [_Known(fair), _Known(unfair)]
-    done = fp.scenes.audit(
+    done = audit_scenes(
         SCENES,
         both,
         classes=["person", "car"],
@@ -66,13 +66,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
         **FAST,
     )
     done.save(folder)
+    write_survey(done, folder)
     return done
 
 
-def test_the_planted_class_is_named_and_a_fair_recogniser_is_not(whole: SceneAudit) -> None:
+def test_the_planted_class_is_named_and_a_fair_recognizer_is_not(whole: SceneAudit) -> None:
     assert whole.unfair["fair"] == ()
     assert whole.unfair["unfair"] == ("bicycle",)
-    assert "unfair fails bicycle more often than other classes" in whole.document["verdict"]
+    assert "unfair fails bicycle more often than other classes" in whole.document.verdict
     inserted = next(
         one
         for one in whole.analyses
@@ -82,7 +83,7 @@ def test_the_planted_class_is_named_and_a_fair_recogniser_is_not(whole: SceneAud
     assert {one.label: one.is_unfair for one in inserted.classes}["bicycle"]
 
 
-def test_the_tests_are_what_the_recogniser_says_of_the_pictures_on_disk(whole: SceneAudit) -> None:
+def test_the_tests_are_what_the_recognizer_says_of_the_pictures_on_disk(whole: SceneAudit) -> None:
     from PIL import Image
 
     for test in whole.tests[:: max(1, len(whole.tests) // 12)]:
@@ -93,16 +94,16 @@ def test_the_tests_are_what_the_recogniser_says_of_the_pictures_on_disk(whole: S
         assert Counter(one.label for one in detect(SCENES.read(test.scene).image)) == test.original
         assert (
             test.truth == SCENES.read(test.scene).counts()
-        )  # the fair recogniser is perfect, so the union adds nothing
+        )  # the fair recognizer is perfect, so the union adds nothing
 
 
-def test_a_perfect_recogniser_counts_what_was_inserted_and_deleted(whole: SceneAudit) -> None:
+def test_a_perfect_recognizer_counts_what_was_inserted_and_deleted(whole: SceneAudit) -> None:
     own = [test for test in whole.tests if test.detector == "fair"]
     inserted = [test for test in own if test.operator == "insert"]
     deleted = [test for test in own if test.operator == "delete" and test.kind == "ood"]
     assert len(inserted) >= 10
     assert len(deleted) >= 10
-    # One that stands before another of its colour is one blob with it.
+    # One that stands before another of its color is one blob with it.
     exact = [test.found[test.label] - test.original[test.label] - test.objects for test in inserted]
     assert max(exact) == 0
     assert exact.count(0) >= 0.8 * len(exact)
@@ -130,7 +131,7 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
 def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
     asked = _Known.asked.copy()
-    again = fp.scenes.audit(
+    again = audit_scenes(
         SCENES,
         [_Known(fair), _Known(unfair)],
         classes=["person", "car"],
@@ -149,7 +150,7 @@ def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: Sce
 
 
 def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
-    done = fp.scenes.audit(
+    done = audit_scenes(
         SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2, **FAST
     )
     for path in (tmp_path / "pictures").rglob("*.png"):
@@ -162,29 +163,29 @@ def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path
     assert done.tests
 
 
-def test_a_recogniser_that_fails_on_some_pictures_is_judged_on_the_others(tmp_path: Path) -> None:
+def test_a_recognizer_that_fails_on_some_pictures_is_judged_on_the_others(tmp_path: Path) -> None:
     def moody(image: Picture) -> list[Detection]:
         found = fair(image)
         if Counter(one.label for one in found)["person"] == 2:
             raise RuntimeError("two people are too many")
         return found
 
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
     )
-    (failure,) = done.document["failures"]
-    assert failure["detector"] == "moody"
-    assert "two people are too many" in failure["reason"]
+    (failure,) = done.document.failures
+    assert failure.detector == "moody"
+    assert "two people are too many" in failure.reason
     assert done.tests
     assert all(test.original["person"] != 2 for test in done.tests)
 
 
-def test_a_recogniser_that_never_answers_is_an_error(tmp_path: Path) -> None:
+def test_a_recognizer_that_never_answers_is_an_error(tmp_path: Path) -> None:
     def broken(image: Picture) -> list[Detection]:
         raise RuntimeError("no weights")
 
     with pytest.raises(ModelError, match=r"broken answered for no picture.*no weights"):
-        fp.scenes.audit(toy_scenes(3), broken, folder=tmp_path)
+        audit_scenes(toy_scenes(3), broken, folder=tmp_path)
 
 
 class _Torn(Scenes):
@@ -201,10 +202,10 @@ class _Torn(Scenes):
 
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
-    done = fp.scenes.audit(
+    done = audit_scenes(
         _Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
     )
-    assert any("torn.png cannot be read" in message for message in done.document["messages"])
+    assert any("torn.png cannot be read" in message for message in done.document.messages)
     assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
 
 
@@ -212,12 +213,12 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
     stopped: list[bool] = []
 
     def stop(stage: str, done: int, total: int, note: str) -> None:
-        if stage == PAINTING and done >= total / 2 and not stopped:
+        if stage == MAKING and done >= total / 2 and not stopped:
             stopped.append(True)
             raise KeyboardInterrupt
 
     def audit(**more: object) -> SceneAudit:
-        return fp.scenes.audit(
+        return audit_scenes(
             SCENES,
             fair,
             classes=["person"],
@@ -228,35 +229,35 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
         )
 
     first = audit(progress=stop)
-    assert first.document["partial"]
+    assert first.document.partial
     assert any(
-        "fair will be asked about all pictures again" in message
-        for message in first.document["messages"]
+        "fair will be queried for all pictures again" in message
+        for message in first.document.messages
     )
     assert first.save(tmp_path).exists()
-    assert not audit().document["partial"]
+    assert not audit().document.partial
 
 
-def test_classes_that_no_recogniser_names_are_left_out_and_said(tmp_path: Path) -> None:
+def test_classes_that_no_recognizer_names_are_left_out_and_said(tmp_path: Path) -> None:
     def only_people(image: Picture) -> list[Detection]:
         return [one for one in fair(image) if one.label == "person"]
 
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
     )
-    assert any("bicycle, car" in message for message in done.document["messages"])
+    assert any("bicycle, car" in message for message in done.document.messages)
     assert all(set(test.truth) == {"person"} for test in done.tests)
 
 
 def test_what_can_only_be_wrong_is_said_before_the_work() -> None:
-    with pytest.raises(SettingError, match=r"no mutation 'insrt'\. Did you mean 'insert'"):
-        fp.scenes.audit(SCENES, fair, mutations=["insrt"])  # type: ignore[list-item]
-    with pytest.raises(SettingError, match="There is no recogniser"):
-        fp.scenes.audit(SCENES, [])
-    with pytest.raises(SettingError, match="1 repeat or more"):
-        fp.scenes.audit(SCENES, fair, repeats=0)
+    with pytest.raises(SettingError, match=r"Unknown mutation 'insrt'\. Did you mean 'insert'"):
+        audit_scenes(SCENES, fair, mutations=["insrt"])  # type: ignore[list-item]
+    with pytest.raises(SettingError, match="There is no recognizer"):
+        audit_scenes(SCENES, [])
+    with pytest.raises(SettingError, match="at least 1 repeat"):
+        audit_scenes(SCENES, fair, repeats=0)
     with pytest.raises(SettingError, match="in-painting"):
-        fp.scenes.audit(SCENES, fair, inpainting="magic")
+        audit_scenes(SCENES, fair, inpainting="magic")
 
 
 # -- what lies in the folder is used again only if it is still right -------------------------------
@@ -279,7 +280,7 @@ def test_a_scene_that_has_changed_under_its_name_is_painted_anew(
     after = [changed(before[0]), *before[1:]]
 
     def pictures(scenes: list[Scene], folder: Path) -> dict[str, bytes]:
-        done = fp.scenes.audit(
+        done = audit_scenes(
             GivenScenes(scenes),
             fair,
             classes=["person"],
@@ -310,18 +311,18 @@ def test_every_task_has_a_file_of_its_own() -> None:
 def test_a_picture_that_was_damaged_in_the_folder_is_named(tmp_path: Path) -> None:
     damaged = tmp_path / "picture.png"
     damaged.write_bytes(b"no picture")
-    with pytest.raises(StorageError, match=r"picture\.png cannot be read any more"):
-        read_picture(damaged)
+    with pytest.raises(StorageError, match=r"picture\.png cannot be read"):
+        read_mutant(damaged)
 
 
-# -- recognisers -----------------------------------------------------------------------------------
+# -- recognizers -----------------------------------------------------------------------------------
 
 
-def test_a_recogniser_that_never_answers_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_recognizer_that_never_answers_does_not_stop_the_others(tmp_path: Path) -> None:
     def broken(image: Picture) -> list[Detection]:
         raise RuntimeError("no weights")
 
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(3),
         [fair, broken],
         classes=["car"],
@@ -333,7 +334,7 @@ def test_a_recogniser_that_never_answers_does_not_stop_the_others(tmp_path: Path
     assert done.unfair.keys() == {"fair"}
     assert any(
         "broken answered for no picture" in message and "no weights" in message
-        for message in done.document["messages"]
+        for message in done.document.messages
     )
     assert done.save(tmp_path).exists()
 
@@ -346,7 +347,7 @@ def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: P
         return see
 
     both = [only("car"), only("person")]
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(2), both, classes=["bicycle"], mutations=["delete"], folder=tmp_path, **FAST
     )
     seen = {
@@ -356,7 +357,7 @@ def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: P
     assert seen == {"see": {"car"}, "see #2": {"person"}}
 
 
-def test_recognisers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+def test_recognizers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     class Model:
         identity = "of May"
 
@@ -365,9 +366,9 @@ def test_recognisers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> No
 
     with pytest.raises(
         SettingError,
-        match=r"Model and Model #2 cannot be told apart.*'identity' must have different ones",
+        match=r"Model and Model #2 have the same identity.*'identity' must have different ones",
     ):
-        fp.scenes.audit(SCENES, [Model(), Model()], folder=tmp_path)
+        audit_scenes(SCENES, [Model(), Model()], folder=tmp_path)
 
 
 def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path) -> None:
@@ -377,7 +378,7 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
         return [one for one in fair(image) if one.label not in blind]
 
     def bicycles() -> int:
-        done = fp.scenes.audit(
+        done = audit_scenes(
             toy_scenes(2), see, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
         )
         return sum(counts["bicycle"] for counts in done.evidence.counts("see").values())
@@ -397,7 +398,7 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
         ({"seed": 2**32}, "seed must be"),
         ({"clusters": 0}, "at least one cluster"),
         ({"timeout": float("inf")}, "time-out"),
-        ({"rate": float("nan")}, "rate of asking"),
+        ({"rate": float("nan")}, "rate of requests"),
         (
             {"classes": ["zebra"], "mutations": ["delete"]},
             "No scene has an object of these classes: zebra. There are: bicycle, car, person",
@@ -411,7 +412,7 @@ def test_a_wrong_setting_is_told_before_any_question(
         raise AssertionError
 
     with pytest.raises(SettingError, match=told):
-        fp.scenes.audit(toy_scenes(1), never, folder=tmp_path, **wrong)
+        audit_scenes(toy_scenes(1), never, folder=tmp_path, **wrong)
 
 
 def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_verdict(
@@ -422,15 +423,15 @@ def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_ver
         "mutations": ["delete", "delete"],
         "fewest": 50,
     }
-    done = fp.scenes.audit(toy_scenes(2), fair, folder=tmp_path, **asked, **FAST)
+    done = audit_scenes(toy_scenes(2), fair, folder=tmp_path, **asked, **FAST)
     assert {test.label for test in done.tests} == {"person"}
-    assert done.document["mutations"] == ["delete"]
-    assert done.document["verdict"].startswith(
+    assert done.document.mutations == ["delete"]
+    assert done.document.verdict.startswith(
         "Nothing could be judged: no class that was not mutated has 50 objects"
     )
 
 
-def test_classes_that_no_recogniser_names_do_not_lower_its_accuracy(tmp_path: Path) -> None:
+def test_classes_that_no_recognizer_names_do_not_lower_its_accuracy(tmp_path: Path) -> None:
     def lonely(image: Picture) -> list[Detection]:
         """Never sees a car, always a sign, and no bicycle where nobody is."""
         found = [one for one in fair(image) if one.label != "car"]
@@ -439,7 +440,7 @@ def test_classes_that_no_recogniser_names_do_not_lower_its_accuracy(tmp_path: Pa
             *(found if Counter(one.label for one in found)["person"] else []),
         ]
 
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(4),
         lonely,
         classes=["person"],
@@ -448,22 +449,22 @@ def test_classes_that_no_recogniser_names_do_not_lower_its_accuracy(tmp_path: Pa
         folder=tmp_path,
         **FAST,
     )
-    (row,) = done.document["comparisons"]["rq6"]
-    assert (row["images"], row["original"], row["mutated"]) == (4, 1.0, 0.0)
+    (row,) = done.document.comparisons.rq6
+    assert (row.images, row.original, row.mutated) == (4, 1.0, 0.0)
 
 
 # -- the plan --------------------------------------------------------------------------------------
 
 
 def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() -> None:
-    known = {f"s{at}": Known(Counter(car=count), {}) for at, count in enumerate((0, 1, 3))}
-    seen = {"one": {name: one.counts for name, one in known.items()}}
-    asked = Asked(mutations=("insert",), classes=("car",), repeats=2, clusters=1)
-    plan = planned(known, seen, asked, usual(known, seen, asked))["one"]
+    facts = {f"s{at}": SceneFacts(Counter(car=count), {}) for at, count in enumerate((0, 1, 3))}
+    seen = {"one": {name: one.counts for name, one in facts.items()}}
+    settings = Settings(mutations=("insert",), classes=("car",), repeats=2, clusters=1)
+    plan = plan_tasks(facts, seen, settings, find_usual(facts, seen, settings))["one"]
     unusual = {task.scene: task.objects for task in plan if task.kind == "ood"}
     assert unusual == {"s0": 4, "s1": 3, "s2": 1}  # each ends with four, one more than any
     assert all(
-        1 <= task.objects <= 3 - known[task.scene].counts["car"]
+        1 <= task.objects <= 3 - facts[task.scene].counts["car"]
         for task in plan
         if task.kind == "id"
     )
@@ -500,9 +501,8 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
             writer.writerow(
                 ("anna", one["name"], 8 if one["operator"] == "real" else 6, 9, one["vehicles"])
             )
-    body = evaluate_survey(folder, [answers])
-    total = next(row for row in body["rows"] if row["name"] == "total")
-    assert (total["realism"]["real"]["mean"], total["realism"]["mutated"]["mean"]) == (8, 6)
+    total = next(row for row in evaluate_survey(folder, [answers]).rows if row.name == "total")
+    assert (total.realism["real"].mean, total.realism["mutated"].mean) == (8, 6)
     result = CLI.invoke(app, ["survey", str(folder), str(answers)])
     assert result.exit_code == 0, result.output
     assert "1 of 1 participants" in result.output
@@ -514,9 +514,9 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "Name a recogniser to test"),
+        ([], "Name a recognizer to test"),
         (["--detector", "my.py:detect"], "give --annotations, or --segmenter"),
-        (["--detector", "nothing", "--annotations", "pictures"], "names no detector"),
+        (["--detector", "nothing", "--annotations", "pictures"], "Unknown detector"),
         (["--detector", "gone.onnx", "--annotations", "."], "gone.onnx"),
         (["--detector", "my.py:detect", "--annotations", ".", "--segmenter", "x"], "not both"),
     ],
@@ -544,7 +544,7 @@ def test_an_interrupted_run_is_gone_on_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
-    for partial, told in ((True, "Name a recogniser"), (False, "finished run")):
+    for partial, told in ((True, "Name a recognizer"), (False, "finished run")):
         (tmp_path / "run" / "audit.json").write_text(json.dumps({"partial": partial}))
         result = CLI.invoke(app, ["scenes", "pictures", "--out", "run"])
         assert told in " ".join(result.output.split())
@@ -556,3 +556,10 @@ def test_the_demo_has_no_annotations(tmp_path: Path) -> None:
     )
     assert result.exit_code == 2
     assert "draws its own scenes" in " ".join(result.output.split())
+
+
+def test_the_old_name_of_the_audit_warns_and_works() -> None:
+    with pytest.warns(DeprecationWarning, match=r"is now fairprobe\.audits\.scenes\.audit_scenes"):
+        assert fp.scenes.audit is fp.audit_scenes
+    with pytest.raises(AttributeError, match="It has: LAYOUTS, Detection"):
+        fp.scenes.nothing  # noqa: B018

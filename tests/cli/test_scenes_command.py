@@ -8,7 +8,7 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 import pytest
@@ -16,15 +16,24 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-import fairprobe as fp
+from fairprobe.audits.scenes import MEASURING, audit_scenes
 from fairprobe.cli import app
+from fairprobe.documents.scenes import (
+    AnalysisDocument,
+    ClassRate,
+    Kind,
+    Operator,
+    Oracle,
+    ScenesDocument,
+)
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.present.scenes_page import render_scenes
-from fairprobe.present.terminal import class_tables
+from fairprobe.present.scenes_terminal import class_tables
+from fairprobe.scenes import LAYOUTS
 from fairprobe.scenes.cutouts import cutouts_in
-from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.detectors import FORMS
+from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.scene import Picture
-from fairprobe.scenes.study import MEASURING
 from tests.toy_scenes import fair, toy_scenes
 
 pytest.importorskip("cv2")
@@ -48,7 +57,7 @@ def tires(image, asked=[]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two toy streets with class masks, and recognisers in a file."""
+    """Two toy streets with class masks, and recognizers in a file."""
     folder = tmp_path_factory.mktemp("toys")
     for name in ("pictures", "masks"):
         (folder / name).mkdir()
@@ -124,7 +133,7 @@ def test_a_run_that_judged_something_ends_with_exit_code_0(folder: Path, tmp_pat
     )  # it is finished
 
 
-def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_was(
+def test_a_recognizer_of_which_nothing_could_be_judged_is_named_beside_one_that_was(
     tmp_path: Path,
 ) -> None:
     asked: list[int] = []
@@ -135,7 +144,7 @@ def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_
             raise RuntimeError("tired")
         return fair(image)
 
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(3),
         [fair, tires],
         classes=["car"],
@@ -144,12 +153,17 @@ def test_a_recogniser_of_which_nothing_could_be_judged_is_named_beside_one_that_
         folder=tmp_path,
         **FAST,
     )
-    assert done.document["judged"] is True
-    assert done.document["details"][-1] == "Of tires nothing could be judged, so nothing is shown."
+    assert done.document.judged is True
+    assert done.document.details[-1] == "Nothing could be judged of tires, so nothing is shown."
     assert "Nothing could be judged, so nothing is shown." in render_scenes(done.document)
 
 
 # -- progress --------------------------------------------------------------------------------------
+
+
+def measured(document: ScenesDocument) -> int:
+    assert document.comparisons.quality is not None
+    return document.comparisons.quality.pictures
 
 
 def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_verdict(
@@ -157,14 +171,14 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
 ) -> None:
     told: list[tuple[int, int, str]] = []
 
-    def audit(*, stop: bool) -> dict[str, Any]:
+    def audit(*, stop: bool) -> ScenesDocument:
         def tell(stage: str, done: int, total: int, note: str) -> None:
-            if stage == MEASURING:
+            if stage == MEASURING and done:
                 told.append((done, total, note))
                 if stop:
                     raise KeyboardInterrupt
 
-        done = fp.scenes.audit(
+        done = audit_scenes(
             toy_scenes(3),
             fair,
             classes=["car"],
@@ -177,11 +191,11 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
         return done.document
 
     stopped = audit(stop=True)
-    assert (told, stopped["partial"], stopped["judged"]) == ([(1, 3, "1 of 3")], True, True)
-    assert stopped["comparisons"]["quality"]["pictures"] == 0
+    assert (told, stopped.partial, stopped.judged) == ([(1, 3, "1 of 3")], True, True)
+    assert measured(stopped) == 0
     assert "Image quality was not measured" in render_scenes(stopped)
     told.clear()
-    assert audit(stop=False)["comparisons"]["quality"]["pictures"] == 3
+    assert measured(audit(stop=False)) == 3
     assert told == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
 
 
@@ -233,7 +247,7 @@ def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
 ) -> None:
     (tmp_path / "cut").mkdir()
     with pytest.raises(DataError, match=told):
-        fp.scenes.audit(
+        audit_scenes(
             toy_scenes(1),
             never,
             classes=classes,
@@ -242,17 +256,17 @@ def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
         )
     (tmp_path / "cut" / "car").mkdir()
     with pytest.raises(DataError, match=r"car \(no PNG in it\)"):
-        fp.scenes.audit(
+        audit_scenes(
             toy_scenes(1), never, classes=["car"], cutouts=tmp_path / "cut", folder=tmp_path / "run"
         )
     with pytest.raises(SettingError, match=r"There is no folder .*gone"):
-        fp.scenes.audit(toy_scenes(1), never, cutouts=tmp_path / "gone", folder=tmp_path / "run")
+        audit_scenes(toy_scenes(1), never, cutouts=tmp_path / "gone", folder=tmp_path / "run")
 
 
 def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_told(
     tmp_path: Path,
 ) -> None:
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(2),
         fair,
         mutations=["insert"],
@@ -266,17 +280,17 @@ def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_n
     }
     assert {test.label for test in done.tests} == {"person"}
     assert any(
-        "named after no class that is inserted: zebra. To insert them" in message
-        for message in done.document["messages"]
+        "match no class that is inserted: zebra. To insert them" in message
+        for message in done.document.messages
     )
-    assert any("there are no cut-outs of them" in message for message in done.document["messages"])
+    assert any("since there are no cut-outs:" in message for message in done.document.messages)
 
 
 def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = given(tmp_path / "cut", "person")
-    done = fp.scenes.audit(
+    done = audit_scenes(
         toy_scenes(2),
         fair,
         mutations=["delete"],
@@ -287,7 +301,7 @@ def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
     )
     assert (
         f"The cut-outs of {cut} are not used: 'insert' is not among the mutations."
-        in done.document["messages"]
+        in done.document.messages
     )
 
     def refused(folder: Path) -> NoReturn:
@@ -305,25 +319,48 @@ def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
 def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width: int) -> None:
     names = ("coco_ssd_lite_mobilenet_v2", "path/to/[bold]my_code.py:detect")
     unfair = ["traffic light", "motorcycle", "bicycle"]
-    common: dict[str, Any] = {
-        "classes": [{}] * 80,
-        "violations": ["car"] * 39,
-        "error_rate": 1.0,
-        "tests": 123_456,
-    }
+    row = ClassRate(
+        label="car",
+        errors=1,
+        objects=2,
+        scenes=2,
+        rate=0.5,
+        low=None,
+        high=None,
+        excess=0.1,
+        excess_low=None,
+        matched=0.1,
+        matched_low=None,
+        is_above=True,
+        is_unfair=False,
+    )
     results = [
-        {
-            "detector": name,
-            "operator": operator,
-            "oracle": oracle,
-            "kind": kind,
-            "unfair": unfair if oracle == "gt" else [],
-            **common,
-        }
+        AnalysisDocument(
+            detector=name,
+            operator=operator,
+            oracle=oracle,
+            kind=kind,
+            tests=123_456,
+            scenes=40,
+            classes=[row] * 80,
+            left_out=[],
+            mean=0.4,
+            violations=["car"] * 39,
+            unfair=unfair if oracle == "gt" else [],
+            violation_rate=0.5,
+            error_inducing=123_456,
+            error_rate=1.0,
+            error_low=0.9,
+            error_high=1.0,
+            fewest=10,
+            family=12,
+            resamples=1000,
+            confidence=0.95,
+        )
         for name in names
-        for kind in ("ood", "control")
-        for operator in ("insert", "delete", "rotate", "all")
-        for oracle in ("gt", "exclusion", "inclusion")
+        for kind in get_args(Kind)[::2]
+        for operator in get_args(Operator)
+        for oracle in get_args(Oracle)
     ]
     terminal = Console(width=width, record=True, file=StringIO())
     terminal.print(class_tables(results))
@@ -331,9 +368,21 @@ def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width:
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)
     assert [line for line in lines if line in names] == list(names)
-    row = (
+    wanted = (
         r"(insert|delete|rotate|all) +(ground truth|lost|added) +80 +39 +100\.0% +123,456  (traffic"
         r" light|–)"
     )
-    assert sum(re.match(row, line) is not None for line in lines) == 2 * 4 * 3
+    assert sum(re.match(wanted, line) is not None for line in lines) == 2 * 4 * 3
     assert " ".join(lines).count("motorcycle") == " ".join(lines).count("bicycle") == 2 * 4
+
+
+# -- the help --------------------------------------------------------------------------------------
+
+
+def test_the_help_names_every_form_and_layout_of_a_detector() -> None:
+    done = CLI.invoke(app, ["scenes", "--help"], env={"COLUMNS": "200"})
+    text = " ".join(re.sub(r"[│\s]+", " ", done.output).split())
+    for form in FORMS:
+        assert form in text, form
+    for layout in LAYOUTS.values():
+        assert layout.title in text, layout

@@ -36,7 +36,7 @@ SMALLER = {
     r"^fairprobe audit-images ": "fairprobe audit-images --faces 6 --iterations 2 ",
     r"images\.audit\((.*)\)": r"images.audit(\1, faces=6, iterations=2, methods=['adf'])",
     r"^fairprobe scenes ": "fairprobe scenes --inpainting ns --fewest 1 --repeats 1 ",
-    r"scenes\.audit\((.*)\)": r"scenes.audit(\1, inpainting='ns', fewest=1, repeats=1)",
+    r"audit_scenes\((.*)\)": r"audit_scenes(\1, inpainting='ns', fewest=1, repeats=1)",
 }
 
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.drawn import HEIGHTS, LABELS, STUFF, DrawnScenes, draw_scene
-from fairprobe.scenes.drawn_detector import (
+from fairprobe.papers.distrofair.drawn import HEIGHTS, LABELS, STUFF, DrawnScenes, draw_scene
+from fairprobe.papers.distrofair.drawn_detector import (
     DetectorTraining,
     DrawnDetector,
     Network,
     _target,
     drawn_detector,
 )
+from fairprobe.papers.distrofair.sprites import DRAWERS, figure
 from fairprobe.scenes.perspective import perspective_of
-from fairprobe.scenes.sprites import DRAWERS, figure
 
 SCENES = [
     draw_scene(np.random.default_rng([5, number]), name=f"street-{number:04d}")
@@ -89,7 +89,7 @@ def test_the_perspective_found_is_the_one_it_was_drawn_with() -> None:
     assert max(far_off) < 0.1, far_off
 
 
-# -- the recogniser --------------------------------------------------------------------------------
+# -- the recognizer --------------------------------------------------------------------------------
 
 
 class Knowing(Network):
@@ -122,7 +122,7 @@ def test_what_it_learns_is_what_it_answers() -> None:
         )  # two of one class in one place of the map are seen as one
 
 
-def test_a_recogniser_is_trained_once_and_alike(tmp_path: Path) -> None:
+def test_a_recognizer_is_trained_once_and_alike(tmp_path: Path) -> None:
     little = DetectorTraining(scenes=3, epochs=1)
     told: list[tuple[int, int]] = []
     first = drawn_detector(
@@ -149,7 +149,7 @@ def test_a_recogniser_is_trained_once_and_alike(tmp_path: Path) -> None:
     assert drawn_detector(training=little, folder=tmp_path / "other").identity == first.identity
 
 
-def test_a_trained_recogniser_can_be_sent_to_another_process() -> None:
+def test_a_trained_recognizer_can_be_sent_to_another_process() -> None:
     detector = DrawnDetector(Network())
     assert pickle.loads(pickle.dumps(detector)).detect(
         SCENES[0].image[:100, :101]

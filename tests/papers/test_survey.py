@@ -4,7 +4,6 @@ worked out by hand.
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.survey import (
+from fairprobe.documents import decode, encode, to_dict
+from fairprobe.documents.survey import Rating, SurveyKey, SurveyPicture
+from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.papers.distrofair.survey import (
     REAL,
     Answer,
     Answers,
     Candidate,
-    Rating,
-    Survey,
-    SurveyPicture,
     choose,
     evaluate,
     read_answers,
@@ -52,7 +50,7 @@ def candidates(scenes: int, operators: tuple[str, ...] = OPERATORS) -> list[Cand
 def test_thirty_mutants_are_shown_with_their_originals_as_in_the_paper() -> None:
     survey = choose(candidates(40))
     real = [picture for picture in survey.pictures if picture.operator == REAL]
-    assert (len(survey.pictures), len(real), survey.messages) == (60, 30, ())
+    assert (len(survey.pictures), len(real), survey.messages) == (60, 30, [])
     for operator in OPERATORS:
         assert sum(picture.operator == operator for picture in survey.pictures) == 10
     assert sorted(picture.scene for picture in real) == sorted(
@@ -114,10 +112,10 @@ def test_too_few_pictures_are_refused(count: int) -> None:
 
 def test_a_survey_comes_back_from_its_document() -> None:
     survey = choose(candidates(6))
-    assert Survey.from_dict(json.loads(json.dumps(survey.to_dict()))) == survey
-    for wrong in ({}, {"pictures": [{"name": "p1"}]}, {"pictures": [3]}):
-        with pytest.raises(DataError, match="does not describe"):
-            Survey.from_dict(wrong)
+    assert decode(encode(survey), SurveyKey, name="survey.json") == survey
+    for wrong in (b"{}", b'{"pictures": [{"name": "p1"}]}', b'{"pictures": [3]}', b"["):
+        with pytest.raises(StorageError, match=r"survey\.json is damaged"):
+            decode(wrong, SurveyKey, name="survey.json")
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -132,19 +130,29 @@ def shown(
     is_inducing: bool = False,
 ) -> SurveyPicture:
     return SurveyPicture(
-        name, f"{name}.png", f"scene of {name}", operator, dataset, is_inducing, vehicles
+        name=name,
+        image=f"{name}.png",
+        scene=f"scene of {name}",
+        operator=operator,
+        dataset=dataset,
+        is_inducing=is_inducing,
+        vehicles=vehicles,
     )
 
 
-SURVEY = Survey(
-    (
+def rating(answers: int, mean: float | None, inducing: float | None) -> Rating:
+    return Rating(answers=answers, mean=mean, inducing=inducing)
+
+
+SURVEY = SurveyKey(
+    pictures=[
         shown("p1", REAL),
         shown("p2", "insert", is_inducing=True),
         shown("p3", REAL),
         shown("p4", "delete"),
         shown("p5", REAL, dataset="coco"),
         shown("p6", "insert", vehicles=30, dataset="coco"),
-    )
+    ]
 )
 
 
@@ -276,29 +284,29 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
     )
     assert (found.participants, found.valid, found.counted) == (
         3,
-        ("ann", "bob"),
-        ("p1", "p2", "p3", "p4", "p5"),
+        ["ann", "bob"],
+        ["p1", "p2", "p3", "p4", "p5"],
     )
     camvid, coco, total, ratio = found.rows
     assert (camvid.name, coco.name, total.name, ratio.name) == ("camvid", "coco", "total", "ratio")
-    realism = camvid.ratings["realism"]
-    assert realism[REAL] == Rating(4, (8 + 9 + 6 + 8) / 4, None)
-    assert realism["mutated"] == Rating(4, (4 + 7 + 6 + 9) / 4, (4 + 6) / 2)
-    assert realism["insert"] == Rating(2, 5.0, 5.0)
-    assert realism["delete"] == Rating(2, 8.0, None)
-    assert coco.ratings["likelihood"] == {
-        REAL: Rating(2, 9.0, None),
-        "mutated": Rating(2, 2.0, None),
-        "delete": Rating(0, None, None),
-        "insert": Rating(2, 2.0, None),
+    realism = camvid.realism
+    assert realism[REAL] == rating(4, (8 + 9 + 6 + 8) / 4, None)
+    assert realism["mutated"] == rating(4, (4 + 7 + 6 + 9) / 4, (4 + 6) / 2)
+    assert realism["insert"] == rating(2, 5.0, 5.0)
+    assert realism["delete"] == rating(2, 8.0, None)
+    assert coco.likelihood == {
+        REAL: rating(2, 9.0, None),
+        "mutated": rating(2, 2.0, None),
+        "delete": rating(0, None, None),
+        "insert": rating(2, 2.0, None),
     }
     real, mutated = [8, 9, 10, 6, 8, 8], [4, 7, 2, 6, 9, 0]
-    assert total.ratings["realism"]["mutated"].mean == pytest.approx(sum(mutated) / 6)
-    assert ratio.ratings["realism"]["mutated"].mean == pytest.approx(100 * sum(mutated) / sum(real))
-    assert ratio.ratings["realism"]["insert"].inducing == pytest.approx(100 * 5 / (sum(real) / 6))
-    assert REAL not in ratio.ratings["realism"]
+    assert total.realism["mutated"].mean == pytest.approx(sum(mutated) / 6)
+    assert ratio.realism["mutated"].mean == pytest.approx(100 * sum(mutated) / sum(real))
+    assert ratio.realism["insert"].inducing == pytest.approx(100 * 5 / (sum(real) / 6))
+    assert REAL not in ratio.realism
     assert found.tests["realism"].p_value == pytest.approx(stats.mannwhitneyu(real, mutated).pvalue)
-    assert json.loads(json.dumps(found.to_dict()))["rows"][2]["realism"]["mutated"]["answers"] == 6
+    assert to_dict(found)["rows"][2]["realism"]["mutated"]["answers"] == 6
 
 
 def test_three_right_of_five_are_enough_and_two_are_not(tmp_path: Path) -> None:
@@ -310,26 +318,24 @@ def test_three_right_of_five_are_enough_and_two_are_not(tmp_path: Path) -> None:
             tmp_path, a=good, b=good, c=good, d=good, e=good, f=good, g=good, three=three, two=two
         ),
     )
-    assert found.valid == (*"abcdefg", "three")
-    assert found.messages == ()  # seven and eight of nine agree on every picture
+    assert found.valid == [*"abcdefg", "three"]
+    assert found.messages == []  # seven and eight of nine agree on every picture
 
 
 def test_where_few_agree_the_pictures_with_most_agreement_count(tmp_path: Path) -> None:
     found = evaluate(SURVEY, answered(tmp_path, a="5/5/2 5/5/2 5/5/2", b="5/5/3 5/5/3 5/5/2 5/5/2"))
-    assert found.counted == ("p1", "p2", "p3", "p4", "p5")
-    assert found.valid == ("a",)
-    assert found.messages == (
-        (
-            "More than 75% of the participants agree on the vehicles of 1 pictures, not of 5; the 5"
-            " with most agreement validate them."
-        ),
-    )
+    assert found.counted == ["p1", "p2", "p3", "p4", "p5"]
+    assert found.valid == ["a"]
+    assert found.messages == [
+        "More than 75% of the participants agree on the vehicles of 1 pictures, not of 5; the 5"
+        " with most agreement validate them."
+    ]
 
 
 def test_the_five_are_drawn_among_all_that_are_agreed_on() -> None:
-    survey = Survey(tuple(shown(f"p{at}", REAL if at % 2 else "insert") for at in range(9)))
+    survey = SurveyKey(pictures=[shown(f"p{at}", REAL if at % 2 else "insert") for at in range(9)])
     answers = Answers(tuple(_answer(f"p{at}") for at in range(9)), ())
-    drawn = {evaluate(survey, answers, seed=seed).counted for seed in range(8)}
+    drawn = {tuple(evaluate(survey, answers, seed=seed).counted) for seed in range(8)}
     assert all(len(set(one)) == 5 for one in drawn)
     assert len(drawn) > 1
     assert evaluate(survey, answers, seed=3) == evaluate(survey, answers, seed=3)
@@ -340,21 +346,21 @@ def _answer(picture: str) -> Answer:
 
 
 def test_without_pictures_to_count_everybody_is_valid(tmp_path: Path) -> None:
-    survey = Survey((shown("p1", REAL, None), shown("p2", "rotate", 0)))
+    survey = SurveyKey(pictures=[shown("p1", REAL, None), shown("p2", "rotate", 0)])
     found = evaluate(
         survey, read_answers([written(tmp_path, "a.csv", "ann,p1,5,6,", "ann,p2,4,3,1")], survey)
     )
-    assert (found.valid, found.counted) == (("ann",), ())
+    assert (found.valid, found.counted) == (["ann"], [])
     assert "could not be validated" in found.messages[0]
     assert [row.name for row in found.rows] == ["total", "ratio"]  # one data set is the total
-    assert found.rows[1].ratings["likelihood"]["rotate"].mean == pytest.approx(50)
+    assert found.rows[1].likelihood["rotate"].mean == pytest.approx(50)
 
 
 def test_nobody_valid_leaves_an_empty_table_and_no_answers_are_refused(tmp_path: Path) -> None:
     found = evaluate(SURVEY, answered(tmp_path, eve="5/5/9 5/5/9"))
-    assert found.valid == ()
-    assert found.rows[-2].ratings["realism"]["mutated"] == Rating(0, None, None)
-    assert found.rows[-1].ratings["realism"]["mutated"].mean is None
+    assert found.valid == []
+    assert found.rows[-2].realism["mutated"] == rating(0, None, None)
+    assert found.rows[-1].realism["mutated"].mean is None
     assert found.tests["realism"].p_value is None
-    with pytest.raises(DataError, match=r"no answer that can be used\. a\.csv: line 2"):
+    with pytest.raises(DataError, match=r"no usable answer\. a\.csv: line 2"):
         evaluate(SURVEY, read_answers([written(tmp_path, "a.csv", "ann,p9,1,1,1")], SURVEY))

@@ -19,11 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from fairprobe.documents import from_dict
+from fairprobe.documents.scenes import Example, ScenesDocument
+from fairprobe.errors import StorageError
 from fairprobe.present.images_page import render_images
 from fairprobe.present.scene_comparisons import p_value, rate
 from fairprobe.present.scenes_page import render_scenes
-from fairprobe.present.shots import shots, source
-from fairprobe.present.survey_page import render_survey
+from fairprobe.present.shots import Shot, shots, source
+from fairprobe.present.survey_page import PagePicture, render_survey
 from tests.present.test_report import EVIL, Page
 
 Document = dict[str, Any]
@@ -45,6 +48,7 @@ FIXED = {
     "method",
     "key",
     "by",
+    "mutations",
     "name_of",
 }
 
@@ -112,6 +116,7 @@ def result(operator: str, oracle: str, kind: str = "ood", detector: str = "Argus
         "error_low": 0.21,
         "error_high": 0.47,
         "fewest": 10,
+        "family": 12,
         "resamples": 1000,
         "confidence": 0.95,
     }
@@ -134,6 +139,7 @@ def telling() -> Document:
         "mutated_label": "car",
         "oracle": "exclusion",
         "scene": "street 7",
+        "image": "pictures/7.png",
         "sentence": "With every car taken away, one bicycle is lost.",
         "original": {
             "src": SRC,
@@ -233,12 +239,13 @@ def compared() -> Document:
 def scenes() -> Document:
     results = [result(operator, oracle) for operator in ("all", "delete") for oracle in ORACLES]
     return {
-        "format": 1,
+        "format": 2,
         "kind": "scenes",
         "created": "2026-11-16T11:30:00+00:00",
         "title": "Streets of Bath",
         "command": "fairprobe scenes streets --detector argus.onnx",
         "partial": False,
+        "judged": True,
         "verdict": "Argus fails bicycle more often than other classes.",
         "details": ["By the plain rule 2 classes lie above the mean."],
         "data": {"name": "Bath", "scenes": 39, "clusters": 3, "objects": {"car": 12}},
@@ -449,14 +456,27 @@ def survey() -> Document:
     return {"title": "How real are these streets?", "study": "bath-1", "pictures": pictures}
 
 
+def scenes_page(body: Document) -> str:
+    return render_scenes(from_dict(body, ScenesDocument))
+
+
+def survey_page(body: Document) -> str:
+    pictures = [PagePicture(**picture) for picture in body["pictures"]]
+    return render_survey(body["title"], body["study"], pictures)
+
+
+def shots_of(body: Document) -> tuple[Shot, Shot]:
+    return shots(from_dict(body, Example))
+
+
 def changed(make: Callable[[], Document], **parts: Any) -> Document:
     return {**make(), **parts}
 
 
 RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
-    scenes: render_scenes,
+    scenes: scenes_page,
     images: render_images,
-    survey: render_survey,
+    survey: survey_page,
 }
 KINDS = list(RENDER)
 
@@ -555,7 +575,11 @@ def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
     body = scenes()
     body["telling"][0]["original"]["src"] = text
     body["results"] = []
-    page = Page(render_scenes(body))
+    if not isinstance(text, str):
+        with pytest.raises(StorageError, match=r"\$\.telling\[0\]\.original\.src"):
+            scenes_page(body)
+        return
+    page = Page(scenes_page(body))
     assert page.tags.count("img") == 1
     assert "holds no picture here" in page.text
 
@@ -585,7 +609,7 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
         "Argus 2 no answer within 10 s",
         "a.png has no annotation.",
         "7 min 11 s",
-        "argus.onnx 1f3a, asked over the network",
+        "argus.onnx 1f3a, queried over the network",
         "fairprobe scenes streets --detector argus.onnx",
         "yes",
     ):
@@ -593,17 +617,17 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
 
 
 def test_lost_new_and_expected_detections_are_told_apart() -> None:
-    before, after = shots(telling())
+    before, after = shots_of(telling())
     assert [re.findall(r'class="box ([a-z ]+)"', one.overlay) for one in (before, after)] == [
         ["mutated", "same", "lost"],
         ["same", "new", "lost ghost"],
     ]
     assert "bicycle 0.62" in before.overlay
     assert "bicycle: lost" in after.overlay
-    assert before.said.replace("\xa0", " ") == "Recognised: 2 × bicycle and 1 × car."
+    assert before.said.replace("\xa0", " ") == "Recognized: 2 × bicycle and 1 × car."
     assert (
         after.alt.replace("\xa0", " ")
-        == "Mutated picture of street 7. Recognised: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
+        == "Mutated picture of street 7. Recognized: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
     )
 
 
@@ -613,14 +637,14 @@ def test_boxes_are_the_same_object_if_half_of_their_union_is_shared(shift: int, 
     body = telling()
     body["original"]["detections"] = [detection("bicycle", [0, 0, 100, 50])]
     body["mutated"]["detections"] = [detection("bicycle", [shift, 0, 100 + shift, 50])]
-    assert ('class="box same"' in shots(body)[0].overlay) is same
+    assert ('class="box same"' in shots_of(body)[0].overlay) is same
 
 
-def test_a_recogniser_without_boxes_is_told_in_words_only() -> None:
+def test_a_recognizer_without_boxes_is_told_in_words_only() -> None:
     body = telling()
     body["original"]["detections"] = [detection("bicycle", None), detection("bicycle", None)]
     body["mutated"]["detections"] = [detection("bicycle", None)]
-    before, after = shots(body)
+    before, after = shots_of(body)
     assert "<rect" not in before.overlay + after.overlay
     assert "Lost: 1\xa0×\xa0bicycle" in after.said
 
@@ -638,7 +662,7 @@ def test_words_stay_inside_the_picture(found: list[tuple[float, float, float, fl
     places = re.findall(
         r'<g class="word lost"><rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)"'
         r' height="([\d.]+)"',
-        shots(body)[0].overlay,
+        shots_of(body)[0].overlay,
     )
     for x, y, wide, high in (map(float, place) for place in places):
         assert x >= 0
@@ -694,7 +718,7 @@ def one_mutation() -> Document:
 def test_scenes_documents_with_less_in_them_are_shown_too(
     make: Callable[[], Document], told: str
 ) -> None:
-    page = Page(render_scenes(make()))
+    page = Page(scenes_page(make()))
     assert told in page.text
     assert page.open == []
 
@@ -873,6 +897,6 @@ def test_the_survey_asks_the_papers_questions_of_each_picture() -> None:
 def test_a_survey_picture_that_cannot_be_shown_says_so() -> None:
     body = copy.deepcopy(survey())
     body["pictures"][1]["src"] = "pictures/2.png"
-    page = Page(render_survey(body))
+    page = Page(survey_page(body))
     assert page.tags.count("img") == 2
     assert "This picture cannot be shown." in page.text

@@ -1,28 +1,30 @@
 """DistroFair's oracles, analysis and comparisons: the paper's own examples, numbers worked out by
-hand, and planted recognisers.
+hand, and planted recognizers.
 """
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fairprobe.documents import to_dict
+from fairprobe.documents.scenes import AnalysisDocument, Kind, Oracle
 from fairprobe.errors import SettingError
-from fairprobe.scenes.analysis import BOUNDS, analyse, analyses, totals
+from fairprobe.scenes.analysis import BOUNDS, analyses, analyze, totals
 from fairprobe.scenes.comparisons import (
+    AccuracyPair,
     Original,
-    against_control,
+    Overlap,
     against_original,
     against_real,
     against_usual,
@@ -30,22 +32,14 @@ from fairprobe.scenes.comparisons import (
     gain,
     original_accuracy,
     original_violations,
-    overlap,
     picture_error_rate,
     times,
     unmodified_accuracy,
     violations,
 )
-from fairprobe.scenes.evidence import Cells, drawn, rates_of, share, spread, statistics
-from fairprobe.scenes.oracles import (
-    ORACLES,
-    Kind,
-    Oracle,
-    Test,
-    errors,
-    reference,
-    reference_counts,
-)
+from fairprobe.scenes.controls import against_control
+from fairprobe.scenes.oracles import ORACLES, Test, errors, reference, reference_counts
+from fairprobe.scenes.resampling import Cells, rates_of, resample, share, spread, statistics
 from fairprobe.statistics.ranks import rank_test
 
 Counts = Mapping[str, int]
@@ -132,8 +126,8 @@ def test_the_oracles_say_what_the_paper_s_examples_say(
 
 def test_the_rates_of_the_paper_s_examples() -> None:
     """Car 1/3 for the cat; traffic light 50 % and bus 100 % for the deleted persons."""
-    cat = {one.label: one.rate for one in analyse([CAT], "exclusion", fewest=1).classes}
-    gone = {one.label: one.rate for one in analyse([GONE], "inclusion", fewest=1).classes}
+    cat = {one.label: one.rate for one in analyze([CAT], "exclusion", fewest=1).classes}
+    gone = {one.label: one.rate for one in analyze([GONE], "inclusion", fewest=1).classes}
     assert cat == {"car": near(1 / 3), "person": 0, "taxi": 0, "traffic light": 0}
     assert gone == {"bus": 1.0, "traffic light": 0.5, "car": 0}
 
@@ -149,7 +143,7 @@ counters = st.dictionaries(st.sampled_from("abcde"), st.integers(0, 5)).map(Coun
 
 
 @given(counters, st.lists(counters, max_size=3), counters)
-def test_another_recogniser_never_lowers_the_union(
+def test_another_recognizer_never_lowers_the_union(
     annotation: Counter[str], found: list[Counter[str]], more: Counter[str]
 ) -> None:
     before, after = (
@@ -196,7 +190,7 @@ def test_rates_and_the_plain_rule_by_hand() -> None:
     """Exclusion. Car: 1 + 2 of 4 + 4 + 2 + 2 + 2 = 14 (not where it was mutated). Bus: 2 of 3. Dog:
     0 of 2. Mean (3/14 + 2/3 + 0) / 3.
     """
-    found = analyse(SIX, "exclusion", fewest=1)
+    found = analyze(SIX, "exclusion", fewest=1)
     assert [(one.label, one.errors, one.objects, one.scenes) for one in found.classes] == [
         ("bus", 2, 3, 1),
         ("car", 3, 14, 2),
@@ -224,19 +218,19 @@ def test_ground_truth_errors_add_up_with_their_signs_over_the_union() -> None:
         one_test({"car": 3}, {"car": seen}, {"car": 5}, label="cat", repeat=at)
         for at, seen in enumerate((4, 1, 3))
     ]
-    (car,) = analyse(tests, "gt", fewest=1).classes
+    (car,) = analyze(tests, "gt", fewest=1).classes
     assert (car.errors, car.objects, car.rate) == (1, 15, near(1 / 15))
     assert not car.is_above  # alone it is the mean
 
 
 def test_rare_classes_are_left_out_of_the_mean() -> None:
-    found = analyse(SIX, "exclusion", fewest=3)
+    found = analyze(SIX, "exclusion", fewest=3)
     assert found.left_out == ("dog",)
     assert [one.label for one in found.classes] == ["bus", "car"]
     assert found.mean == near((3 / 14 + 2 / 3) / 2)
-    assert analyse(SIX, "exclusion").left_out == ("bus", "dog")
+    assert analyze(SIX, "exclusion").left_out == ("bus", "dog")
     assert [
-        one.label for one in analyse(SIX, "exclusion", labels=["car", "dog"], fewest=1).classes
+        one.label for one in analyze(SIX, "exclusion", labels=["car", "dog"], fewest=1).classes
     ] == ["car", "dog"]
 
 
@@ -244,7 +238,7 @@ def test_equal_rates_are_no_violation() -> None:
     tests = [
         one_test(dict.fromkeys("abc", 3), dict.fromkeys("abc", 2), scene=str(at)) for at in range(7)
     ]
-    found = analyse(tests, "exclusion")
+    found = analyze(tests, "exclusion")
     assert (found.violations, found.unfair, found.inducing) == ((), (), ())
 
 
@@ -253,25 +247,18 @@ def test_examples_show_the_worst_of_every_scene_first() -> None:
         one_test({"a": 9, "b": 9}, {"a": 9 - missed, "b": 9}, scene=scene, repeat=at)
         for at, (scene, missed) in enumerate(WORSE)
     ]
-    found = analyse(tests, "exclusion")
+    found = analyze(tests, "exclusion")
     assert [(test.scene, 9 - test.found["a"]) for test in found.examples["a"]] == [
         ("s", 5),
         ("t", 2),
         ("s", 4),
     ]
-    shown = json.loads(json.dumps(found.to_dict()))["examples"]["a"][0]
-    assert (shown["errors"], shown["original"], shown["found"], shown["mutated"]) == (
-        5,
-        9,
-        4,
-        "person",
-    )
 
 
 WORSE = (("s", 4), ("s", 5), ("t", 2), ("t", 0))
 
 
-def test_every_setting_is_analysed_and_totals_add_up() -> None:
+def test_every_setting_is_analyzed_and_totals_add_up() -> None:
     tests = (
         SIX
         + [replace(test, operator="delete") for test in SIX]
@@ -282,7 +269,7 @@ def test_every_setting_is_analysed_and_totals_add_up() -> None:
         ("d", operator, oracle) for operator in ("delete", "insert") for oracle in ORACLES
     ]
     (total,) = totals([one for one in found if one.oracle == "exclusion"], lambda one: one.detector)
-    assert total.to_dict() == {
+    assert to_dict(total) == {
         "name": "d",
         "classes": 6,
         "violations": 2,
@@ -296,11 +283,11 @@ def test_every_setting_is_analysed_and_totals_add_up() -> None:
 
 
 def test_mixed_tests_and_too_few_resamples_are_refused_and_no_tests_are_no_error() -> None:
-    with pytest.raises(SettingError, match="one recogniser, operator and kind"):
-        analyse([CAT, GONE], "gt")
+    with pytest.raises(SettingError, match="one recognizer, operator and kind"):
+        analyze([CAT, GONE], "gt")
     with pytest.raises(SettingError, match="100 resamples"):
-        analyse(SIX, "gt", resamples=10)
-    nothing = analyse([], "gt")
+        analyze(SIX, "gt", resamples=10)
+    nothing = analyze([], "gt")
     assert (
         nothing.classes,
         nothing.violation_rate,
@@ -331,7 +318,7 @@ def several_tests(draw: st.DrawFn) -> list[Test]:
 def test_rates_keep_their_bounds_and_the_order_of_tests_does_not_matter(
     tests: list[Test], oracle: Oracle, random: Random
 ) -> None:
-    found = analyse(tests, oracle, fewest=1, resamples=100)
+    found = analyze(tests, oracle, fewest=1, resamples=100)
     least, most = BOUNDS[oracle]
     for one in found.classes:
         assert least <= one.rate <= most
@@ -344,10 +331,10 @@ def test_rates_keep_their_bounds_and_the_order_of_tests_does_not_matter(
     assert len(found.violations) < max(len(found.classes), 1) or not found.classes
     shuffled = tests.copy()
     random.shuffle(shuffled)
-    again = analyse(shuffled, oracle, fewest=1, resamples=100)
+    again = analyze(shuffled, oracle, fewest=1, resamples=100)
     assert again.classes == found.classes
     assert again.examples == found.examples
-    json.dumps(found.to_dict(), allow_nan=False)
+    assert msgspec.convert(to_dict(found.document()), AnalysisDocument) == found.document()
 
 
 # -- the evidence ----------------------------------------------------------------------------------
@@ -383,10 +370,10 @@ def test_resampled_rates_are_those_of_the_repeated_tests() -> None:
     )
     rates, _ = statistics(np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]), *parts)
     twice_s = {
-        one.label: one.rate for one in analyse([*SIX[:3], *SIX[:3]], "exclusion", fewest=1).classes
+        one.label: one.rate for one in analyze([*SIX[:3], *SIX[:3]], "exclusion", fewest=1).classes
     }
     twice_t = {
-        one.label: one.rate for one in analyse([*SIX[3:], *SIX[3:]], "exclusion", fewest=1).classes
+        one.label: one.rate for one in analyze([*SIX[3:], *SIX[3:]], "exclusion", fewest=1).classes
     }
     bus, car, dog = (cells.labels.index(label) for label in ("bus", "car", "dog"))
     assert rates[0, [bus, car]].tolist() == near([twice_s["bus"], twice_s["car"]])
@@ -395,7 +382,7 @@ def test_resampled_rates_are_those_of_the_repeated_tests() -> None:
 
 
 def test_every_resample_holds_as_many_scenes_and_each_equally_often() -> None:
-    weights = drawn(20, 2000, np.random.default_rng(0))
+    weights = resample(20, 2000, np.random.default_rng(0))
     assert (weights.sum(axis=1) == 20).all()
     assert weights.mean(axis=0) == near(np.ones(20), abs=0.1)
     assert weights.var() == near(1 - 1 / 20, abs=0.02)  # multinomial
@@ -422,7 +409,7 @@ def test_rates_of_nothing_keep_what_is_given() -> None:
 
 
 def test_a_share_without_any_hit_has_the_exact_interval_of_its_scenes() -> None:
-    weights = drawn(4, 200, np.random.default_rng(0))
+    weights = resample(4, 200, np.random.default_rng(0))
     scene = np.array([0, 0, 1, 2, 3, 3])
     low, high = share(np.zeros(6, dtype=bool), scene, weights, 0.95)
     assert (low, high) == (0.0, near(1 - 0.025 ** (1 / 4)))
@@ -439,7 +426,7 @@ INSERTED = ("person", "car", "motorcycle", "truck", "bird", "cat", "dog")
 def shown_to(
     seed: int, *, blind_to: str | None = None, missed: float = 0.05, scenes: int = 60
 ) -> list[Test]:
-    """Three objects of each class inserted into street scenes, and a recogniser that misses every
+    """Three objects of each class inserted into street scenes, and a recognizer that misses every
     object equally often.
 
     With `blind_to`, it also misses that whole class whenever more than two persons are in the
@@ -474,7 +461,7 @@ def shown_to(
     return tests
 
 
-def test_a_planted_unfair_recogniser_is_named_and_a_fair_one_is_not_over_ten_seeds() -> None:
+def test_a_planted_unfair_recognizer_is_named_and_a_fair_one_is_not_over_ten_seeds() -> None:
     for seed in range(10):
         unfair = analyses(shown_to(seed, blind_to="truck"), seed=seed)
         fair = analyses(shown_to(100 + seed), seed=seed)
@@ -488,14 +475,14 @@ def test_a_planted_unfair_recogniser_is_named_and_a_fair_one_is_not_over_ten_see
 
 def test_more_analyses_need_stronger_evidence() -> None:
     tests = shown_to(0, blind_to="truck")
-    alone, among = (analyse(tests, "exclusion", family=family).classes[0] for family in (1, 12))
+    alone, among = (analyze(tests, "exclusion", family=family).classes[0] for family in (1, 12))
     assert alone.rate == among.rate
     assert alone.excess_low is not None
     assert among.excess_low is not None
     assert alone.excess_low > among.excess_low
 
 
-def test_crowds_do_not_make_a_fair_recogniser_unfair() -> None:
+def test_crowds_do_not_make_a_fair_recognizer_unfair() -> None:
     """Random misses cancel in counts: one that stands alone has a higher rate than one in a crowd,
     and matching tells them apart.
     """
@@ -511,24 +498,10 @@ def test_crowds_do_not_make_a_fair_recogniser_unfair() -> None:
             one_test(original, found, crowd, scene=str(scene), repeat=at)
             for at, found in enumerate(later)
         ]
-    found = analyse(tests, "exclusion")
+    found = analyze(tests, "exclusion")
     alone = [one for one in found.classes if one.label.startswith("alone")]
     assert all(one.excess_low is not None and one.excess_low > 0 for one in alone)
     assert found.unfair == ()
-
-
-def test_a_thousand_resamples_of_300_scenes_and_80_classes_are_quick() -> None:
-    rng = np.random.default_rng(0)
-    objects = rng.poisson(2, size=(300, 80)).astype(np.float64)
-    found_errors, pictures = (
-        rng.poisson(mean, size=(300, 80, 8)).astype(np.float64) for mean in (0.1, 1)
-    )
-    taken = []
-    for _ in range(3):
-        begun = time.process_time()
-        statistics(drawn(300, 1000, rng), objects, found_errors, pictures)
-        taken.append(time.process_time() - begun)
-    assert min(taken) < 0.2
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -596,7 +569,7 @@ def test_unusual_insertions_are_compared_with_usual_ones() -> None:
     assert inclusion.error_gain is None
     assert (ranks.first, ranks.second) == (2, 3)
     assert against_usual(tests[:4])[0] == ()
-    assert json.loads(json.dumps(exclusion.to_dict()))["usual"]["tests"] == 3
+    assert to_dict(exclusion)["usual"]["tests"] == 3
 
 
 def test_gains_are_the_paper_s() -> None:
@@ -614,21 +587,16 @@ def test_overlaps_are_the_paper_s() -> None:
     truth, metamorphic = (
         {("d", str(number)) for number in numbers} for numbers in (range(76), range(7, 103))
     )
-    both = overlap(metamorphic, truth)
+    both = Overlap.of(metamorphic, truth)
     assert (len(both.both), both.covered) == (69, near(69 / 76))
     mutants, plain = (
         {("d", str(number)) for number in numbers} for numbers in (range(103), range(51, 130))
     )
-    found = overlap(mutants, plain)
+    found = Overlap.of(mutants, plain)
     assert (len(found.both), len(found.only_second)) == (52, 27)
     assert (found.alone, found.covered) == (near(51 / 130), near(52 / 79))
-    assert overlap([], []).to_dict() == {
-        "both": [],
-        "only_first": [],
-        "only_second": [],
-        "covered": None,
-        "alone": None,
-    }
+    nothing = Overlap.of([], [])
+    assert (nothing.covered, nothing.alone) == (None, None)
 
 
 def test_violations_of_originals_are_accuracies_below_the_mean() -> None:
@@ -665,16 +633,9 @@ def test_insertions_are_paired_with_real_pictures_of_equal_counts() -> None:
     mutant = one_test({"car": 2}, {"car": 4}, scene="s", label="car", objects=1)
     alone = one_test({"car": 2}, {"car": 2}, scene="s", label="cat", objects=9)
     (found,) = against_real([mutant, alone], originals, ("car", "person", "cat"))
-    assert found.to_dict() == {
-        "detector": "d",
-        "pairs": 1,
-        "objects": 3,
-        "mutated": 1.0,
-        "other": near(2 / 3),
-        "relative": near(150),
-    }
+    assert found == AccuracyPair("d", pairs=1, objects=3, mutated=1.0, other=near(2 / 3))
     (nothing,) = against_real([alone], originals, ("car", "cat"))
-    assert (nothing.pairs, nothing.mutated, nothing.relative) == (0, None, None)
+    assert (nothing.pairs, nothing.mutated, nothing.other) == (0, None, None)
 
 
 def test_the_real_picture_is_drawn_by_the_seed() -> None:
@@ -701,7 +662,7 @@ def test_accuracy_of_unmodified_classes_on_error_inducing_pictures() -> None:
     more = one_test({"car": 4, "bus": 0}, {"car": 9}, repeat=1)
     annotations = {"s": Counter(bus=1, car=4, person=2)}
     (found,) = unmodified_accuracy([test], annotations)
-    assert (found.other, found.mutated, found.relative) == (near(4 / 5), near(2 / 5), near(50))
+    assert (found.other, found.mutated) == (near(4 / 5), near(2 / 5))
     (both,) = unmodified_accuracy([test, more], annotations)
     assert (both.pairs, both.objects, both.other, both.mutated) == (
         2,
@@ -731,7 +692,7 @@ def test_the_control_tells_what_the_in_painting_explains() -> None:
     tests = painted({"a": 0.5, "b": 0.3, "c": 0.0}, "ood", 0)
     controls = painted({"a": 0.05, "b": 0.3, "c": 0.0}, "control", 1)
     found = against_control(tests, controls, "exclusion", ("a", "b", "c", "never seen"))
-    a, b, c = found.classes
+    a, b, c = found
     assert (a.cause, b.cause, c.cause) == ("mutation", "in-painting", "no errors")
     assert a.rate == near(sum(2 - test.found["a"] for test in tests) / 160)
     assert a.control == near(sum(2 - test.found["a"] for test in controls) / 160)
@@ -739,7 +700,7 @@ def test_the_control_tells_what_the_in_painting_explains() -> None:
     assert a.low is not None
     assert a.high is not None
     assert a.low < a.difference < a.high
-    assert json.loads(json.dumps(found.to_dict()))["classes"][0]["label"] == "a"
+    assert (a.detector, a.operator, a.oracle, a.label) == ("d", "delete", "exclusion", "a")
 
 
 def test_the_control_counts_only_scenes_that_have_both() -> None:
@@ -747,11 +708,11 @@ def test_the_control_counts_only_scenes_that_have_both() -> None:
         painted({"a": 0.5}, "ood", 0, scenes=9),
         painted({"a": 0.0}, "control", 1, scenes=5),
     )
-    (a,) = against_control(tests, controls, "exclusion", ("a",)).classes
+    (a,) = against_control(tests, controls, "exclusion", ("a",))
     assert a.rate == near(sum(2 - test.found["a"] for test in tests[:5]) / 10)
-    assert against_control(tests, [], "exclusion", ("a",)).classes == ()
-    assert against_control([], [], "exclusion", ("a",)).classes == ()
-    with pytest.raises(SettingError, match="two recognisers"):
+    assert against_control(tests, [], "exclusion", ("a",)) == ()
+    assert against_control([], [], "exclusion", ("a",)) == ()
+    with pytest.raises(SettingError, match="two recognizers"):
         against_control(
             tests, [replace(test, detector="e") for test in controls], "exclusion", ("a",)
         )
@@ -766,23 +727,13 @@ def test_a_few_scenes_do_not_tell_mutation_from_in_painting() -> None:
         one_test({"a": 1}, {"a": 1}, scene=str(at), operator="delete", kind="control")
         for at in range(3)
     ]
-    (a,) = against_control(tests, controls, "exclusion", ("a",)).classes
+    (a,) = against_control(tests, controls, "exclusion", ("a",))
     assert (a.difference, a.cause) == (near(1 / 3), "not distinguishable")
 
 
 def test_seconds_by_operator_and_together() -> None:
     rows = {row.operator: row for row in times([("insert", 2.0), ("delete", 6.0), ("insert", 4.0)])}
-    assert (
-        rows["insert"].images,
-        rows["insert"].each,
-        rows["total"].seconds,
-        rows["total"].an_hour,
-    ) == (2, 3.0, 12.0, 900.0)
+    assert (rows["insert"].images, rows["insert"].seconds) == (2, 3.0)
+    assert (rows["total"].images, rows["total"].seconds) == (3, 4.0)
     (nothing,) = times([])
-    assert nothing.to_dict() == {
-        "operator": "total",
-        "images": 0,
-        "seconds": 0.0,
-        "each": None,
-        "an_hour": None,
-    }
+    assert to_dict(nothing) == {"operator": "total", "images": 0, "seconds": None}

@@ -1,4 +1,4 @@
-"""Recognisers in files and functions, and asking them: layouts by hand, suppression against brute
+"""Recognizers in files and functions, and asking them: layouts by hand, suppression against brute
 force, real detectors on photographs.
 """
 
@@ -27,23 +27,30 @@ from PIL import Image
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError, SettingError, StorageError
-from fairprobe.scenes.asking import IN_VAIN, Failure, ask
-from fairprobe.scenes.detectors import coco, open_detector
+from fairprobe.scenes.detectors import open_detector
+from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError, count_labels
 from fairprobe.scenes.detectors.detr import DetrDetector
 from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
-from fairprobe.scenes.detectors.layouts import DecodedYolox, FastestDet, Ssd, Yolox
+from fairprobe.scenes.detectors.layouts import (
+    IDS,
+    NAMES,
+    DecodedYolox,
+    FastestDet,
+    Ssd,
+    Yolox,
+    overlaps,
+    suppress,
+)
 from fairprobe.scenes.detectors.onnx import OnnxDetector
-from fairprobe.scenes.detectors.suppression import keep_best, overlaps
-from fairprobe.scenes.detectors.trouble import TryAgainError
-from fairprobe.scenes.recognition import Detection, Detector, counted
+from fairprobe.scenes.queries import IN_VAIN, Failure, query
 from fairprobe.scenes.scene import Picture
 from tests.helpers import assets
 
-CAR = coco.NAMES.index("car")
+CAR = NAMES.index("car")
 
 
-def plain(height: int = 40, width: int = 60, colour: tuple[int, int, int] = (0, 0, 0)) -> Picture:
-    return np.full((height, width, 3), colour, dtype=np.uint8)
+def plain(height: int = 40, width: int = 60, color: tuple[int, int, int] = (0, 0, 0)) -> Picture:
+    return np.full((height, width, 3), color, dtype=np.uint8)
 
 
 # -- suppression -----------------------------------------------------------------------------------
@@ -71,14 +78,14 @@ def test_suppression_worked_out_by_hand() -> None:
         [[0, 0, 10, 10], [0, 0, 10, 5], [0, 3, 10, 5], [0, 0, 10, 10]], dtype=np.float64
     )
     scores, classes = np.array([0.9, 0.8, 0.7, 0.95]), np.array([1, 1, 1, 2])
-    assert keep_best(boxes, scores, classes, 0.4).tolist() == [3, 0, 2]
-    assert keep_best(boxes, scores, classes, 0.5).tolist() == [
+    assert suppress(boxes, scores, classes, 0.4).tolist() == [3, 0, 2]
+    assert suppress(boxes, scores, classes, 0.5).tolist() == [
         3,
         0,
         1,
         2,
     ]  # exactly as much is allowed
-    assert keep_best(boxes[:0], scores[:0], classes[:0], 0.4).tolist() == []
+    assert suppress(boxes[:0], scores[:0], classes[:0], 0.4).tolist() == []
 
 
 def brute_force(boxes: Floats, scores: Floats, classes: list[int], limit: float) -> list[int]:
@@ -113,7 +120,7 @@ def test_suppression_agrees_with_counting_pixels(rows: list[tuple[int, ...]], li
         -1, 4
     )
     scores, classes = np.array([row[4] / 4 for row in rows]), [row[5] for row in rows]
-    assert keep_best(
+    assert suppress(
         boxes, scores, np.array(classes, dtype=np.int64), limit
     ).tolist() == brute_force(boxes, scores, classes, limit)
 
@@ -122,8 +129,8 @@ def test_suppression_agrees_with_counting_pixels(rows: list[tuple[int, ...]], li
 
 
 def test_the_classes_of_coco_and_their_ids() -> None:
-    assert len(coco.NAMES) == len(set(coco.NAMES)) == len(coco.IDS) == 80
-    by_id = dict(zip(coco.IDS, coco.NAMES, strict=True))
+    assert len(NAMES) == len(set(NAMES)) == len(IDS) == 80
+    by_id = dict(zip(IDS, NAMES, strict=True))
     assert [by_id[number] for number in (1, 3, 10, 11, 13, 27, 44, 67, 90)] == [
         *(
             "person",
@@ -139,21 +146,21 @@ def test_the_classes_of_coco_and_their_ids() -> None:
     ]
 
 
-def test_each_layout_gets_its_colours_scale_and_frame() -> None:
+def test_each_layout_gets_its_colors_scale_and_frame() -> None:
     red = plain(16, 32, (255, 0, 0))
-    planes = FastestDet(32, 32).prepared(red)[0]
+    planes = FastestDet(32, 32).prepare(red)[0]
     assert planes.shape == (3, 32, 32)
     assert [plane.mean() for plane in planes] == [0, 0, 1]  # blue, green, red
-    framed = Yolox(64, 64).prepared(red)[0]
+    framed = Yolox(64, 64).prepare(red)[0]
     assert [plane[:32].mean() for plane in framed] == [0, 0, 255]  # twice as large, at the top
     assert (framed[:, 32:] == 114).all()
-    whole = Ssd(30, 30).prepared(red)
+    whole = Ssd(30, 30).prepare(red)
     assert whole.shape == (1, 30, 30, 3)
     assert whole[0, 0, 0].tolist() == [255, 0, 0]
 
 
 def yolox_answer(height: int, width: int) -> Any:
-    """One car in the cell of row 1 and column 2 of stride 16, its centre half a cell further, 32×16
+    """One car in the cell of row 1 and column 2 of stride 16, its center half a cell further, 32×16
     pixels large.
     """
     cells = [(height // stride) * (width // stride) for stride in (8, 16, 32)]
@@ -173,7 +180,7 @@ def ssd_answer() -> tuple[Any, Any]:
 
 
 def fastestdet_answer() -> Any:
-    """One car in the cell of row 1 and column 2 of a grid of 4×4, its centre half a cell further,
+    """One car in the cell of row 1 and column 2 of a grid of 4×4, its center half a cell further,
     half as wide as the picture.
     """
     grid = np.zeros((1, 85, 4, 4), dtype=np.float32)
@@ -205,7 +212,7 @@ def network(
     return path
 
 
-def test_a_yolox_file_is_recognised_and_its_box_put_back_into_the_picture(tmp_path: Path) -> None:
+def test_a_yolox_file_is_recognized_and_its_box_put_back_into_the_picture(tmp_path: Path) -> None:
     detector = OnnxDetector(
         network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)})
     )
@@ -243,9 +250,9 @@ def with_decoded_boxes(path: Path, height: int, width: int, to: Path) -> Path:
         [
             *(
                 helper.make_node("Slice", [raw, f"at {start}", f"at {stop}", "last axis"], [part])
-                for part, start, stop in (("centre", 0, 2), ("size", 2, 4), ("scores", 4, 85))
+                for part, start, stop in (("center", 0, 2), ("size", 2, 4), ("scores", 4, 85))
             ),
-            helper.make_node("Add", ["centre", "cells"], ["in cells"]),
+            helper.make_node("Add", ["center", "cells"], ["in cells"]),
             helper.make_node("Mul", ["in cells", "strides"], ["in pixels"]),
             helper.make_node("Exp", ["size"], ["size in cells"]),
             helper.make_node("Mul", ["size in cells", "strides"], ["size in pixels"]),
@@ -278,7 +285,7 @@ def test_a_yolox_file_whose_boxes_are_decoded_already_gives_the_same_boxes(tmp_p
     st.floats(0.1, 1.2),
     st.floats(-1, 3),
 )
-def test_raw_and_decoded_boxes_are_told_apart_by_their_values(
+def test_raw_and_decoded_boxes_are_identify_boxes_by_their_values(
     seed: int, size: tuple[int, int], spread: float, larger: float
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -290,8 +297,8 @@ def test_raw_and_decoded_boxes_are_told_apart_by_their_values(
     decoded[..., :2] = (raw[..., :2] + cells) * strides
     decoded[..., 2:4] = np.exp(raw[..., 2:4]) * strides
     layout = Yolox(*size)
-    assert layout.told_apart([raw]) == layout
-    assert layout.told_apart([decoded]) == DecodedYolox(*size)
+    assert layout.identify_boxes([raw]) == layout
+    assert layout.identify_boxes([decoded]) == DecodedYolox(*size)
     np.testing.assert_allclose(
         layout.read([raw], size)[0],
         DecodedYolox(*size).read([decoded], size)[0],
@@ -310,7 +317,7 @@ def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(
         with pytest.raises(
             ModelError,
             match=(
-                r"raw .* or decoded \(pixels\) cannot be seen.*raw:.*x\.onnx or decoded:.*x\.onnx"
+                r"do not show .* raw .* or decoded \(pixels\).*raw:.*x\.onnx or decoded:.*x\.onnx"
             ),
         ):
             OnnxDetector(path)
@@ -327,7 +334,7 @@ def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(
         OnnxDetector(path, boxes="pixels")  # type: ignore[arg-type]
 
 
-def test_an_ssd_file_is_recognised_in_either_order_of_its_outputs(tmp_path: Path) -> None:
+def test_an_ssd_file_is_recognized_in_either_order_of_its_outputs(tmp_path: Path) -> None:
     scores, boxes = ssd_answer()
     for outputs in ({"a": scores, "b": boxes}, {"a": boxes, "b": scores}):
         (car,) = OnnxDetector(network(tmp_path / "s.onnx", [1, 30, 30, 3], outputs)).detect(
@@ -338,7 +345,7 @@ def test_an_ssd_file_is_recognised_in_either_order_of_its_outputs(tmp_path: Path
         assert car.box == pytest.approx((30, 10, 60, 30))
 
 
-def test_a_fastestdet_file_is_recognised_and_its_box_cut_at_the_edge(tmp_path: Path) -> None:
+def test_a_fastestdet_file_is_recognized_and_its_box_cut_at_the_edge(tmp_path: Path) -> None:
     detector = OnnxDetector(
         network(tmp_path / "f.onnx", ["batch", 3, 64, 64], {"out": fastestdet_answer()})
     )
@@ -381,13 +388,15 @@ def test_a_file_that_is_no_detector_is_told_with_what_it_has_and_what_is_known(
     with pytest.raises(
         ModelError,
         match=(
-            r"picture 1×3×64×64 and the outputs cls 1×9×2\. Known are YOLOX .*SSD .*FastestDet"
+            r"picture 1×3×64×64 and the outputs cls 1×9×2\. Supported are YOLOX .*SSD .*FastestDet"
             r" .*module:function"
         ),
     ):
         OnnxDetector(path)
     (tmp_path / "broken.onnx").write_bytes(b"no network")
-    with pytest.raises(ModelError, match=r"broken\.onnx is no ONNX file that onnxruntime can run"):
+    with pytest.raises(
+        ModelError, match=r"broken\.onnx is not an ONNX file that onnxruntime can run"
+    ):
         OnnxDetector(tmp_path / "broken.onnx")
     with pytest.raises(StorageError, match=r"Cannot read .*none\.onnx"):
         open_detector(str(tmp_path / "none.onnx"))
@@ -401,7 +410,7 @@ def test_scores_that_are_no_numbers_are_told(tmp_path: Path) -> None:
             {"out": np.full((1, 85, 4, 4), np.nan, dtype=np.float32)},
         )
     )
-    with pytest.raises(ModelError, match="scores that are no numbers"):
+    with pytest.raises(ModelError, match="scores that are not finite numbers"):
         detector.detect(plain())
 
 
@@ -426,7 +435,7 @@ def test_another_process_opens_the_file_again_and_notices_another_one(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["FastestDet", "yolox_nano", "coco_ssd_lite_mobilenet_v2"])
-def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colours(name: str) -> None:
+def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colors(name: str) -> None:
     folder = assets() / "vision"
     detector = open_detector(str(folder / f"{name}.onnx"))
     bus, street = (
@@ -434,12 +443,13 @@ def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colours
         for file in ("bus.jpg", "mmdet_demo.jpg")
     )
     found = detector.detect(bus)
-    assert counted(found)["person"] >= 2
-    assert counted(found)["bus"] == 1
+    assert count_labels(found)["person"] >= 2
+    assert count_labels(found)["bus"] == 1
     (place,) = [one.box for one in found if one.label == "bus"]
     assert place == pytest.approx((17, 230, 805, 750), abs=90)
     cars = [
-        counted(detector.detect(picture))["car"] for picture in (street, street[:, :, ::-1].copy())
+        count_labels(detector.detect(picture))["car"]
+        for picture in (street, street[:, :, ::-1].copy())
     ]
     assert cars[0] >= 5
     assert cars[1] < cars[0]  # a car is less of a car with red and blue exchanged
@@ -462,7 +472,7 @@ def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> No
 
 
 def test_a_real_detector_of_another_kind_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"yunet.* cls_8 1×6400×1, .* and 8 more\. Known are"):
+    with pytest.raises(ModelError, match=r"yunet.* cls_8 1×6400×1, .* and 8 more\. Supported are"):
         OnnxDetector(assets() / "vision" / "yunet_n_640_640.onnx")
 
 
@@ -524,7 +534,7 @@ HEADS = {"detr": "class_labels_classifier", "yolos": "class_labels_classifier.la
 
 
 def expected(folder: Path, image: Picture) -> list[tuple[str, float, list[float]]]:
-    """From the network's raw answer: the likeliest class but the last ("nothing"), and centre and
+    """From the network's raw answer: the likeliest class but the last ("nothing"), and center and
     size as shares of the picture.
     """
     tf: Any = pytest.importorskip("transformers")
@@ -568,7 +578,7 @@ def test_a_transformers_folder_that_is_no_trained_detector_is_told(
 
     with pytest.raises(
         ModelError,
-        match=r"transformers cannot open the detector .*Expected a folder with config\.json",
+        match=r"cannot be loaded as a detector: .*Expected config\.json",
     ):
         DetrDetector(str(tmp_path))
     for path in folders["detr"].glob("*.json"):
@@ -609,12 +619,12 @@ def two(image, more):
 def test_a_function_in_a_file_is_a_detector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "my_recogniser.py"
+    path = tmp_path / "my_recognizer.py"
     path.write_text(CODE)
-    image = plain(colour=(255, 255, 255))
+    image = plain(color=(255, 255, 255))
     for name in ("brightness", "made"):
         detector = open_detector(f"{path}:{name}")
-        seen = dict(ask(detector, [("white", image)]))["white"]
+        seen = dict(query(detector, [("white", image)]))["white"]
         assert seen == (
             Detection("person", 1.0),
             Detection("motor bike", 0.5, (0.0, 0.0, 10.5, 20.0)),
@@ -622,13 +632,13 @@ def test_a_function_in_a_file_is_a_detector(
         )
         assert pickle.loads(pickle.dumps(detector)).detect(image) == detector.detect(image)
     monkeypatch.chdir(tmp_path)
-    assert isinstance(open_detector("my_recogniser:brightness"), OwnDetector)
+    assert isinstance(open_detector("my_recognizer:brightness"), OwnDetector)
 
 
 def test_answers_of_a_function_are_kept_only_under_an_identity_that_the_user_gives(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "my_recogniser.py"
+    path = tmp_path / "my_recognizer.py"
     known = {}
     for version, code in enumerate(
         (
@@ -688,7 +698,8 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
 
     def scores() -> list[float]:
         answers = [
-            dict(ask(one, [(0, plain(4, 4, (200, 0, 0)))], cache=tmp_path))[0] for one in detectors
+            dict(query(one, [(0, plain(4, 4, (200, 0, 0)))], cache=tmp_path))[0]
+            for one in detectors
         ]
         return [answer[0].score for answer in answers if not isinstance(answer, Failure)]
 
@@ -704,18 +715,18 @@ def test_a_changed_network_does_not_get_the_answers_of_the_one_before(tmp_path: 
 
 
 def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "my_recogniser.py"
+    path = tmp_path / "my_recognizer.py"
     path.write_text(CODE)
     with (
         np.errstate(divide="raise"),
         pytest.raises(
-            ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recogniser\.py:10"
+            ModelError, match=r"fails' failed on a picture of 60×40 pixels .*recognizer\.py:10"
         ),
     ):
         open_detector(f"{path}:fails").detect(plain())
-    with pytest.raises(ModelError, match="answered a str; expected a list of"):
+    with pytest.raises(ModelError, match="returned a str; expected a list of"):
         open_detector(f"{path}:nonsense").detect(plain())
-    with pytest.raises(ModelError, match="two' is no function of one picture"):
+    with pytest.raises(ModelError, match="two' is neither a function of one picture"):
         open_detector(f"{path}:two")
     with pytest.raises(SettingError, match=r"There is no 'brigtness' .*Did you mean 'brightness'"):
         open_detector(f"{path}:brigtness")
@@ -723,7 +734,7 @@ def test_a_function_that_fails_or_answers_nonsense_is_told(tmp_path: Path) -> No
 
 def test_what_names_no_detector_is_told() -> None:
     with pytest.raises(
-        SettingError, match=r"'gogle' names no detector\. Did you mean 'google'\? Known: file\.onnx"
+        SettingError, match=r"Unknown detector 'gogle'\. Did you mean 'google'\? Known: file\.onnx"
     ):
         open_detector("gogle")
     with pytest.raises(ModelError, match="function of a picture; got one of type int"):
@@ -761,7 +772,7 @@ def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_k
     detector = Scripted(
         Scripted.CAT, ZeroDivisionError("by nothing\nat all"), SystemExit(3), ModelError("Broken.")
     )
-    answers = list(ask(detector, pictures(5), progress=lambda *step: told.append(step)))
+    answers = list(query(detector, pictures(5), progress=lambda *step: told.append(step)))
     assert answers == [
         (0, Scripted.CAT),
         (1, Failure("scripted failed: ZeroDivisionError: by nothing.")),
@@ -775,8 +786,8 @@ def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_k
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (None, "answered None where a list"),
-        (("cat",), "answered 'cat' where a detection"),
+        (None, "returned None; expected a list"),
+        (("cat",), "returned 'cat'; expected a detection"),
         ((Detection("", 0.5),), "the label ''"),
         ((Detection(7, 0.5),), "the label 7"),  # type: ignore[arg-type]
         ((Detection("cat", 50.0),), "the score 50.0 for 'cat'; expected a number from 0 to 1"),
@@ -789,7 +800,7 @@ def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_k
 )
 def test_an_answer_that_makes_no_sense_is_a_failure(answer: Any, told: str, tmp_path: Path) -> None:
     detector = Scripted(answer)
-    first, second = (found for _, found in ask(detector, pictures(2), cache=tmp_path))
+    first, second = (found for _, found in query(detector, pictures(2), cache=tmp_path))
     assert isinstance(first, Failure)
     assert re.search(told, first.reason)
     assert second == Scripted.CAT
@@ -798,7 +809,7 @@ def test_an_answer_that_makes_no_sense_is_a_failure(answer: Any, told: str, tmp_
 
 def test_numbers_of_numpy_become_plain_ones() -> None:
     odd: Any = Detection("cat", np.float32(0.5), np.array([0, 1, 2, 3]))  # type: ignore[arg-type]
-    assert dict(ask(Scripted((odd,)), pictures(1))) == {0: Scripted.CAT}
+    assert dict(query(Scripted((odd,)), pictures(1))) == {0: Scripted.CAT}
 
 
 def test_waiting_doubles_with_a_chance_by_seed_and_heeds_what_is_asked_for(
@@ -812,20 +823,20 @@ def test_waiting_doubles_with_a_chance_by_seed_and_heeds_what_is_asked_for(
         TryAgainError("busy", 5),
         TryAgainError("busy", 3600),
     )
-    assert dict(ask(detector, pictures(1), pause=0.1, seed=3)) == {0: Scripted.CAT}
+    assert dict(query(detector, pictures(1), pause=0.1, seed=3)) == {0: Scripted.CAT}
     chances = np.random.default_rng(3).uniform(0.5, 1.0, 2)
     assert slept == pytest.approx([0.1 * chances[0], 0.2 * chances[1], 5, 60])
 
 
 def test_requests_keep_to_the_rate() -> None:
     started = time.monotonic()
-    list(ask(Scripted(TryAgainError("busy")), pictures(3), rate=20, pause=0))
+    list(query(Scripted(TryAgainError("busy")), pictures(3), rate=20, pause=0))
     assert time.monotonic() - started >= 3 / 20
 
 
 def test_a_detector_that_hangs_is_given_up_and_the_rest_goes_on() -> None:
     for_ever = threading.Event()
-    answers = ask(Scripted(for_ever.wait), pictures(2), timeout=0.5)
+    answers = query(Scripted(for_ever.wait), pictures(2), timeout=0.5)
     assert [found for _, found in answers] == [
         Failure("scripted did not answer within 0.5 seconds."),
         Scripted.CAT,
@@ -834,18 +845,18 @@ def test_a_detector_that_hangs_is_given_up_and_the_rest_goes_on() -> None:
 
 
 def test_one_that_never_answers_is_not_asked_for_ever(tmp_path: Path) -> None:
-    list(ask(Scripted(), [(0, plain())], cache=tmp_path))
+    list(query(Scripted(), [(0, plain())], cache=tmp_path))
     detector = Scripted(*[TryAgainError("busy")] * 100)
     found = [
         answer
-        for _, answer in ask(
+        for _, answer in query(
             detector, [*pictures(IN_VAIN + 2), (99, plain())], retries=1, pause=0.0, cache=tmp_path
         )
     ]
     assert len(detector.asked_at) == 2 * IN_VAIN
-    assert found[IN_VAIN - 1] == Failure("scripted gave no answer, asked 2 times: busy.")
+    assert found[IN_VAIN - 1] == Failure("scripted gave no answer in 2 tries: busy.")
     assert found[IN_VAIN] == Failure(
-        f"scripted was not asked, since the {IN_VAIN} pictures before got no answer from it either."
+        f"scripted was not tried, since it gave no answer to the {IN_VAIN} pictures before."
     )
     assert found[-1] == Scripted.CAT  # known from before
 
@@ -854,25 +865,25 @@ def test_kept_answers_are_not_asked_for_and_belong_to_one_identity_and_picture(
     tmp_path: Path,
 ) -> None:
     first = Scripted()
-    list(ask(first, pictures(3), cache=tmp_path / "new" / "cache"))
+    list(query(first, pictures(3), cache=tmp_path / "new" / "cache"))
     second = Scripted()
-    assert dict(ask(second, pictures(4), cache=tmp_path / "new" / "cache")) == dict.fromkeys(
+    assert dict(query(second, pictures(4), cache=tmp_path / "new" / "cache")) == dict.fromkeys(
         range(4), Scripted.CAT
     )
     assert (len(first.asked_at), len(second.asked_at)) == (3, 1)
     other = Scripted()
     other.identity = "scripted 2"
-    list(ask(other, [(0, plain(4, 4)), (1, plain(2, 8))], cache=tmp_path / "new" / "cache"))
+    list(query(other, [(0, plain(4, 4)), (1, plain(2, 8))], cache=tmp_path / "new" / "cache"))
     assert len(other.asked_at) == 2
 
 
 def test_a_kept_answer_that_is_broken_is_asked_for_again(tmp_path: Path) -> None:
     for content in ("{", "[]", '{"detections": [["cat", 7, null]]}', '{"detections": [["cat"]]}'):
-        list(ask(Scripted(), pictures(1), cache=tmp_path))
+        list(query(Scripted(), pictures(1), cache=tmp_path))
         (path,) = tmp_path.rglob("*.json")
         path.write_text(content)
         detector = Scripted()
-        assert dict(ask(detector, pictures(1), cache=tmp_path)) == {0: Scripted.CAT}
+        assert dict(query(detector, pictures(1), cache=tmp_path)) == {0: Scripted.CAT}
         assert len(detector.asked_at) == 1
         assert json.loads(path.read_text())["identity"] == "scripted 1"
 
@@ -883,26 +894,26 @@ def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(ask(Scripted(), pictures(5), cache=tmp_path, progress=stop))
+        list(query(Scripted(), pictures(5), cache=tmp_path, progress=stop))
     detector = Scripted()
-    list(ask(detector, pictures(5), cache=tmp_path))
+    list(query(detector, pictures(5), cache=tmp_path))
     assert len(detector.asked_at) == 3
 
 
 def test_a_folder_that_cannot_keep_answers_stops_the_asking(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     detector = Scripted()
-    with pytest.raises(StorageError, match="Answers cannot be kept in"):
-        ask(detector, pictures(1), cache=tmp_path / "file" / "cache")
+    with pytest.raises(StorageError, match="Answers cannot be stored in"):
+        query(detector, pictures(1), cache=tmp_path / "file" / "cache")
     cache = tmp_path / "cache"
-    questions = ask(detector, pictures(3), cache=cache)
+    questions = query(detector, pictures(3), cache=cache)
     next(questions)
     for path in cache.iterdir():
         (path / next(path.iterdir()).name).unlink()
         path.rmdir()
     cache.rmdir()
     cache.write_text("in the way")
-    with pytest.raises(StorageError, match="Answers cannot be kept in"):
+    with pytest.raises(StorageError, match="Answers cannot be stored in"):
         next(questions)
     assert len(detector.asked_at) == 2
 
@@ -914,11 +925,11 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
 
     scribbles.identity = "1"  # type: ignore[attr-defined]
     image = plain()
-    list(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path))
+    list(query(FunctionDetector(scribbles), [(0, image)], cache=tmp_path))
     assert not image.any()
     (kept,) = tmp_path.rglob("*.json")
     kept.write_text(kept.read_text().replace("cat", "dog"))
-    assert dict(ask(FunctionDetector(scribbles), [(0, image)], cache=tmp_path)) == {
+    assert dict(query(FunctionDetector(scribbles), [(0, image)], cache=tmp_path)) == {
         0: (Detection("dog", 0.5),)
     }
 
@@ -937,4 +948,4 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
 )
 def test_settings_that_mean_nothing_are_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=r"greater than 0|not be negative"):
-        ask(Scripted(), pictures(1), **wrong)
+        query(Scripted(), pictures(1), **wrong)

@@ -115,7 +115,7 @@ def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> 
         "is a group",
         "'dragon'",
         "fewer than 3 points",
-        "no list of points",
+        "not a list of points",
         "has no label",
     ):
         assert said(scenes, words), words
@@ -124,9 +124,9 @@ def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"objects": [', "not whole JSON"),
-        ("[]", "no Cityscapes annotation"),
-        ('{"objects": []}', "how large its picture is"),
+        ('{"objects": [', "not complete JSON"),
+        ("[]", "not a Cityscapes annotation"),
+        ('{"objects": []}', "the size of its picture"),
         ('{"objects": [], "imgHeight": 2, "imgWidth": 2}', "another size"),
     ],
 )
@@ -219,11 +219,11 @@ def test_a_bad_names_file_is_refused_in_words(tmp_path: Path, names: object, wor
 
 
 def test_masks_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Path) -> None:
-    for name in ("alone", "small", "broken", "coloured", "cut"):
+    for name in ("alone", "small", "broken", "colored", "cut"):
         save(tmp_path / "images" / f"{name}.png")
     masks = tmp_path / "masks"
     save(masks / "small.png", blocks()[:9])
-    save(masks / "coloured.png", np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8))
+    save(masks / "colored.png", np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8))
     save(masks / "unpaired.png", blocks())
     (masks / "broken.png").write_bytes(b"nothing")
     cut = save(
@@ -236,7 +236,7 @@ def test_masks_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Path)
         "alone.png has no mask",
         "small.png is a mask of another size",
         "broken.png cannot be read as a mask",
-        "coloured.png has colours",
+        "colored.png has colors",
         "cut.png cannot be read",
         "unpaired.png is a mask, but there is no such picture",
     ):
@@ -306,7 +306,7 @@ def test_what_is_not_there_or_not_known_is_refused_in_words(tmp_path: Path) -> N
     empty.mkdir()
     with pytest.raises(StorageError, match="There are no annotations at"):
         open_scenes(tmp_path / "images", tmp_path / "nowhere")
-    with pytest.raises(DataError, match="no annotations that are known"):
+    with pytest.raises(DataError, match="no annotations in a known format"):
         open_scenes(tmp_path / "images", empty)
     with pytest.raises(SettingError, match="Did you mean 'masks'"):
         open_scenes(tmp_path / "images", empty, kind="mask")  # type: ignore[arg-type]

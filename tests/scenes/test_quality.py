@@ -4,7 +4,6 @@ where they cannot be taken.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +14,9 @@ import torch
 from scipy import ndimage, stats
 from torch import Tensor, nn
 
+from fairprobe.documents import to_dict
 from fairprobe.errors import DataError
-from fairprobe.scenes.quality import Mutation, blur, clip_iqa, image_quality, similarity
+from fairprobe.scenes.quality import MutantPair, blur, clip_iqa, image_quality, similarity
 from fairprobe.scenes.scene import Picture
 
 
@@ -62,9 +62,9 @@ def test_quality_is_the_mean_by_operator_and_originals_count_once() -> None:
     soft = blurred(a, 2)
     found = image_quality(
         [
-            Mutation("a", "insert", a, soft),
-            Mutation("a", "delete", a, a),
-            Mutation("b", "delete", b, b),
+            MutantPair("a", "insert", a, soft),
+            MutantPair("a", "delete", a, a),
+            MutantPair("b", "delete", b, b),
         ],
         with_clip=False,
     )
@@ -83,16 +83,16 @@ def test_quality_is_the_mean_by_operator_and_originals_count_once() -> None:
     assert (softness.test.first, softness.test.second) == (2, 3)
     expected = stats.mannwhitneyu([blur(a), blur(b)], [blur(soft), blur(a), blur(b)])
     assert softness.test.p_value == pytest.approx(expected.pvalue)
-    assert json.loads(json.dumps(found.to_dict()))["pictures"] == 3
+    assert to_dict(found)["pictures"] == 3
 
 
 def test_a_pair_that_cannot_be_measured_is_named_and_the_rest_goes_on() -> None:
     image, tiny = picture(4), picture(4)[:5, :5]
     found = image_quality(
         [
-            Mutation("odd", "insert", image, image[:20]),
-            Mutation("tiny", "delete", tiny, tiny),
-            Mutation("good", "rotate", image, image),
+            MutantPair("odd", "insert", image, image[:20]),
+            MutantPair("tiny", "delete", tiny, tiny),
+            MutantPair("good", "rotate", image, image),
         ],
         with_clip=False,
     )
@@ -107,17 +107,17 @@ def test_a_pair_that_cannot_be_measured_is_named_and_the_rest_goes_on() -> None:
 
 def test_nothing_to_measure_is_no_error() -> None:
     found = image_quality([], with_clip=False)
-    assert found.to_dict() == {"pictures": 0, "measures": [], "messages": []}
+    assert to_dict(found) == {"pictures": 0, "measures": [], "messages": []}
 
 
 def test_without_piq_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "piq", None)
     image = picture(5)
-    found = image_quality([Mutation("a", "insert", image, image)])
+    found = image_quality([MutantPair("a", "insert", image, image)])
     assert [measure.name for measure in found.measures] == ["similarity", "blur"]
-    assert found.messages == (
-        "CLIP-IQA was left out, since piq is not installed. Install it: pip install piq.",
-    )
+    assert found.messages == [
+        "CLIP-IQA was left out, since piq is not installed. Install it: pip install piq."
+    ]
 
 
 class Brightness(nn.Module):
@@ -148,12 +148,12 @@ def test_clip_iqa_asks_for_its_weights_and_takes_pictures_channels_first(
     (folder / "RN50.pt").touch()
     reason = clip_iqa()
     assert isinstance(reason, str)
-    assert "not at hand: clipiqa_tokens.pt in" in reason
+    assert "weights are missing: clipiqa_tokens.pt in" in reason
     (folder / "clipiqa_tokens.pt").touch()
     score = clip_iqa()
     assert not isinstance(score, str)
     assert score(np.full((8, 9, 3), 51, dtype=np.uint8)) == pytest.approx(0.2)
     image = picture(6)
-    found = image_quality([Mutation("a", "insert", image, image // 2 * 2)])
+    found = image_quality([MutantPair("a", "insert", image, image // 2 * 2)])
     assert [measure.name for measure in found.measures] == ["similarity", "blur", "clip_iqa"]
-    assert found.messages == ()
+    assert found.messages == []

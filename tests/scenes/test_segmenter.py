@@ -18,7 +18,7 @@ from PIL import Image
 from fairprobe.errors import DataError, ModelError, StorageError
 from fairprobe.models import one_thread
 from fairprobe.scenes.scene import Picture
-from fairprobe.scenes.segmenter import Segmented
+from fairprobe.scenes.sources.segmenter import SegmentedScenes
 
 transformers: Any = import_module("transformers")  # its own annotations do not fit its own examples
 
@@ -29,7 +29,7 @@ STAGES = ["stage1", "stage2", "stage3", "stage4"]
 
 
 def picture(seed: int) -> Picture:
-    """Large spots of colour, on which random networks differ from place to place."""
+    """Large spots of color, on which random networks differ from place to place."""
     small = np.random.default_rng(seed).integers(0, 255, (3, 4, 3), dtype=np.uint8)
     return np.asarray(Image.fromarray(small).resize((WIDTH, HEIGHT)))
 
@@ -141,7 +141,7 @@ def found_by_hand(folder: Path, image: Picture) -> list[tuple[str, Any]]:
 def test_a_scene_holds_what_the_model_finds(
     models: dict[str, Path], images: Path, kind: str
 ) -> None:
-    scenes = Segmented(images, models[kind])
+    scenes = SegmentedScenes(images, models[kind])
     assert scenes.names == ("0", "1", "2")
     objects, ground = 0, 0
     for at, scene in enumerate(scenes):
@@ -168,7 +168,7 @@ def test_what_was_found_is_kept_and_a_damaged_file_is_found_anew(
     models: dict[str, Path], images: Path, tmp_path: Path
 ) -> None:
     cache = tmp_path / "kept" / "here"
-    scenes = Segmented(images, models["mask2former"], cache=cache)
+    scenes = SegmentedScenes(images, models["mask2former"], cache=cache)
     first = scenes.read("1")
     (kept,) = cache.iterdir()
     written = kept.read_bytes()
@@ -189,7 +189,7 @@ def test_another_model_does_not_take_what_the_first_found(
 ) -> None:
     other = mask2former(tmp_path / "other", seed=4)
     for folder in (models["mask2former"], other):
-        Segmented(images, folder, cache=tmp_path / "kept").read("0")
+        SegmentedScenes(images, folder, cache=tmp_path / "kept").read("0")
     assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
@@ -198,19 +198,19 @@ def test_a_picture_is_turned_as_the_camera_held_it(models: dict[str, Path], tmp_
     exif = turned.getexif()
     exif[0x0112] = 6  # to be turned a quarter clockwise
     turned.save(tmp_path / "a.png", exif=exif)
-    assert np.array_equal(Segmented(tmp_path, models["detr"]).read("a").image, picture(0))
+    assert np.array_equal(SegmentedScenes(tmp_path, models["detr"]).read("a").image, picture(0))
 
 
 def test_pictures_that_cannot_be_read_are_told(
     models: dict[str, Path], images: Path, tmp_path: Path
 ) -> None:
     (images / "broken.jpg").write_bytes(b"nothing")
-    assert Segmented(images, models["detr"]).messages == (
+    assert SegmentedScenes(images, models["detr"]).messages == (
         "broken.jpg cannot be read as a picture and is left out.",
     )
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataError, match=r"no picture in .* that can be read"):
-        Segmented(tmp_path / "none", models["detr"])
+    with pytest.raises(DataError, match=r"no readable picture in"):
+        SegmentedScenes(tmp_path / "none", models["detr"])
 
 
 def test_a_model_that_cannot_be_loaded_is_named(
@@ -219,19 +219,19 @@ def test_a_model_that_cannot_be_loaded_is_named(
     folder = tmp_path / "model"
     folder.mkdir()
     with pytest.raises(ModelError, match="cannot be loaded as a panoptic segmenter"):
-        Segmented(images, folder)
+        SegmentedScenes(images, folder)
     config = json.loads((models["detr"] / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(
         ModelError,
         match=r"of the kind 'bert'. Expected a panoptic segmenter: mask2former, maskformer, detr",
     ):
-        Segmented(images, folder)
+        SegmentedScenes(images, folder)
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(
         ModelError, match=r"Expected config.json, preprocessor_config.json and model.safetensors"
     ):
-        Segmented(images, folder)
+        SegmentedScenes(images, folder)
     (folder / "preprocessor_config.json").write_bytes(
         (models["detr"] / "preprocessor_config.json").read_bytes()
     )
@@ -239,7 +239,7 @@ def test_a_model_that_cannot_be_loaded_is_named(
         (models["detr"] / "model.safetensors").read_bytes()[:1000]
     )
     with pytest.raises(ModelError, match="cannot be loaded"):
-        Segmented(images, folder)
+        SegmentedScenes(images, folder)
 
 
 def test_weights_in_a_pickle_are_never_loaded(
@@ -254,7 +254,7 @@ def test_weights_in_a_pickle_are_never_loaded(
     ).state_dict()
     torch.save(weights, folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match=r"model\.safetensors"):
-        Segmented(images, folder)
+        SegmentedScenes(images, folder)
 
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "not a name"])
@@ -266,11 +266,11 @@ def test_a_hub_that_is_away_is_said_at_once(
         StorageError,
         match=f"There is no folder {name}, and the Hugging Face hub gave no model of that name",
     ):
-        Segmented(images, name)
+        SegmentedScenes(images, name)
 
 
 def test_a_folder_for_what_is_kept_that_cannot_be_made_is_named(
     models: dict[str, Path], images: Path
 ) -> None:
     with pytest.raises(StorageError, match=r"Cannot make the folder .*0\.png"):
-        Segmented(images, models["detr"], cache=images / "0.png" / "kept")
+        SegmentedScenes(images, models["detr"], cache=images / "0.png" / "kept")

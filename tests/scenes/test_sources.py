@@ -26,7 +26,7 @@ from fairprobe.scenes.geometry import angular_distance, components, orientation
 from fairprobe.scenes.labels import GROUND, NAMES, common, is_stuff
 from fairprobe.scenes.scene import Scene, Scenes
 from fairprobe.scenes.sources import open_scenes
-from fairprobe.scenes.sources.outlines import DamagedError, counts_of, mask_of, polygon, unpacked
+from fairprobe.scenes.sources.coco_masks import DamagedError, mask_of, polygon, run_lengths, unpack
 from tests.helpers import assets
 
 HEIGHT, WIDTH = 12, 16
@@ -191,7 +191,7 @@ def test_a_common_name_stays_as_it_is() -> None:
 # -- masks in JSON ---------------------------------------------------------------------------------
 
 
-def test_an_outline_covers_the_pixels_whose_centre_is_inside() -> None:
+def test_an_outline_covers_the_pixels_whose_center_is_inside() -> None:
     wanted = np.zeros((HEIGHT, WIDTH), dtype=bool)
     wanted[3:9, 2:6] = True
     assert np.array_equal(mask_of(SQUARE, (HEIGHT, WIDTH)), wanted)
@@ -200,11 +200,11 @@ def test_an_outline_covers_the_pixels_whose_centre_is_inside() -> None:
     )  # columns 3, 4; rows 4 … 7
     assert not mask_of(
         [[2.1, 2.1, 2.2, 2.1, 2.2, 2.2]], (HEIGHT, WIDTH)
-    ).any()  # between the centres
+    ).any()  # between the centers
     assert mask_of([[-9, -9, 99, -9, 99, 99, -9, 99]], (HEIGHT, WIDTH)).all()  # beyond every edge
 
 
-# Irrational coordinates, so that no edge runs through the centre of a pixel, on which two libraries
+# Irrational coordinates, so that no edge runs through the center of a pixel, on which two libraries
 # may disagree.
 corner = st.tuples(
     st.integers(-3, 25).map(lambda x: x + math.sqrt(2) / 10),
@@ -238,7 +238,7 @@ def test_run_lengths_and_their_packed_text_give_the_mask_back(mask: Mask) -> Non
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flat])))
     counts = np.diff(np.concatenate([[0], edges, [flat.size]])).tolist()
     size = list(mask.shape)
-    assert unpacked(packed(counts)).tolist() == counts
+    assert unpack(packed(counts)).tolist() == counts
     for written in (counts, packed(counts)):
         assert np.array_equal(mask_of({"counts": written, "size": size}, mask.shape), mask)
 
@@ -246,7 +246,7 @@ def test_run_lengths_and_their_packed_text_give_the_mask_back(mask: Mask) -> Non
 @given(st.text(max_size=12))
 def test_any_text_is_run_lengths_or_refused_in_words(text: str) -> None:
     with suppress(DamagedError):
-        assert counts_of({"counts": text, "size": [5, 5]}, (5, 5)).sum() == 25
+        assert run_lengths({"counts": text, "size": [5, 5]}, (5, 5)).sum() == 25
 
 
 # -- COCO ------------------------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
     [
         ({"segmentation": [[1, 1, 5, 5]]}, "fewer than 3 points"),
         ({"segmentation": [[1, 1, 5, 5, 9, 1, 3]]}, "an x without its y"),
-        ({"segmentation": [["a"] * 8]}, "no list of numbers"),
-        ({"segmentation": [[float("nan")] * 8]}, "no list of numbers"),
+        ({"segmentation": [["a"] * 8]}, "not a list of numbers"),
+        ({"segmentation": [[float("nan")] * 8]}, "not a list of numbers"),
         ({"segmentation": []}, "has no mask"),
         ({}, "neither an outline nor run lengths"),
         ({"segmentation": {"counts": [5, 5], "size": [HEIGHT, WIDTH]}}, "do not add up"),
@@ -351,11 +351,11 @@ def test_an_empty_class_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"images": [', "not whole JSON"),
-        ("", "not whole JSON"),
-        ("[" * 100_000, "not whole JSON"),
-        ("[1, 2]", "no COCO annotation file"),
-        ('{"images": [], "annotations": {}}', "no COCO annotation file"),
+        ('{"images": [', "not complete JSON"),
+        ("", "not complete JSON"),
+        ("[" * 100_000, "not complete JSON"),
+        ("[1, 2]", "not a COCO annotation file"),
+        ('{"images": [], "annotations": {}}', "not a COCO annotation file"),
         ('{"images": [], "annotations": [], "categories": []}', "No scene could be made"),
     ],
 )

@@ -17,14 +17,16 @@ import numpy as np
 import pytest
 
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.scenes.asking import Failure, ask
 from fairprobe.scenes.detectors import open_detector
-from fairprobe.scenes.detectors.amazon import AmazonDetector
-from fairprobe.scenes.detectors.azure import AzureDetector
-from fairprobe.scenes.detectors.google import GoogleDetector
-from fairprobe.scenes.detectors.remote import RemoteDetector, waiting_time
-from fairprobe.scenes.detectors.trouble import TryAgainError
-from fairprobe.scenes.recognition import Detection
+from fairprobe.scenes.detectors.base import Detection, TryAgainError
+from fairprobe.scenes.detectors.vendors import (
+    AmazonDetector,
+    AzureDetector,
+    GoogleDetector,
+    VendorDetector,
+    requested_pause,
+)
+from fairprobe.scenes.queries import Failure, query
 from fairprobe.scenes.scene import Picture
 from tests.vendor_servers import BROKEN, GOOD, HALF, Manner, Name, VendorServer, vendor_server
 
@@ -48,7 +50,7 @@ def pictures(count: int) -> list[tuple[str, Picture]]:
 
 def set_up(
     name: Name, address: str, monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> Callable[[], RemoteDetector]:
+) -> Callable[[], VendorDetector]:
     """The vendor's own environment, and nothing of the machine's."""
     for variable, value in {
         "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
@@ -67,7 +69,7 @@ def set_up(
         monkeypatch.setenv(variable, value)
     for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
-    ways: dict[str, Callable[[], RemoteDetector]] = {
+    ways: dict[str, Callable[[], VendorDetector]] = {
         "google": lambda: GoogleDetector(endpoint=address),
         "amazon": AmazonDetector,
         "azure": AzureDetector,
@@ -78,13 +80,13 @@ def set_up(
 class Vendor:
     """A vendor's server, and its detector."""
 
-    def __init__(self, name: Name, server: VendorServer, detector: RemoteDetector) -> None:
+    def __init__(self, name: Name, server: VendorServer, detector: VendorDetector) -> None:
         self.name, self.server, self.detector = name, server, detector
         self.good = SEEN[name]
 
     def asked(self, count: int, **settings: Any) -> list[Any]:
         found = dict(
-            ask(
+            query(
                 self.detector,
                 pictures(count),
                 **{"pause": 0.01, "timeout": 10, "retries": 2, **settings},
@@ -205,7 +207,7 @@ def test_a_vendor_that_always_fails_is_a_failure_and_the_rest_goes_on(
     assert first == third == vendor.good
     assert isinstance(second, Failure)
     assert second.reason.startswith(
-        f"{vendor.name} gave no answer, asked 3 times: {vendor.detector.vendor} answered 500: "
+        f"{vendor.name} gave no answer in 3 tries: {vendor.detector.vendor} answered 500: "
     )
     assert "internal trouble" in second.reason
     assert len(vendor.server.seen) == 5
@@ -234,7 +236,7 @@ def test_an_answer_that_cannot_be_read_is_a_failure_and_the_rest_goes_on(
     vendor.server.script = [manner]
     first, second = vendor.asked(2)
     assert isinstance(first, Failure)
-    assert "answered something that its client library cannot read" in first.reason
+    assert "sent an answer that its client library cannot read" in first.reason
     assert second == vendor.good
     assert len(vendor.server.seen) == 2
 
@@ -261,12 +263,9 @@ def test_nobody_at_the_address_is_told(
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     for name in VENDORS:
         detector = set_up(name, address, monkeypatch, tmp_path)()
-        (answer,) = dict(ask(detector, pictures(1), retries=1, pause=0.01)).values()
+        (answer,) = dict(query(detector, pictures(1), retries=1, pause=0.01)).values()
         assert isinstance(answer, Failure)
-        assert (
-            f"gave no answer, asked 2 times: {detector.vendor} could not be reached"
-            in answer.reason
-        )
+        assert f"gave no answer in 2 tries: {detector.vendor} could not be reached" in answer.reason
 
 
 def test_googles_trouble_inside_a_good_answer(google: Vendor) -> None:
@@ -354,8 +353,8 @@ def test_a_threshold_outside_its_range_is_refused() -> None:
 
 
 def test_waiting_is_told_in_seconds_or_as_a_date() -> None:
-    assert waiting_time({"Retry-After": "7"}) == 7
-    assert waiting_time({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
-    assert waiting_time({"retry-after": "Wed, 21 Oct 2115 07:28:00 GMT"}) > 1e9
-    assert waiting_time({"retry-after": "soon"}) == waiting_time({}) == 0
+    assert requested_pause({"Retry-After": "7"}) == 7
+    assert requested_pause({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert requested_pause({"retry-after": "Wed, 21 Oct 2115 07:28:00 GMT"}) > 1e9
+    assert requested_pause({"retry-after": "soon"}) == requested_pause({}) == 0
     assert TryAgainError("busy", 3).after == 3

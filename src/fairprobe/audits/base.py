@@ -175,7 +175,7 @@ class RunFolder(StagedFolder):
         audit is kept in a temporary folder that the error names.
         """
         document = msgspec.structs.replace(result.document, command=command)
-        files = _files(result, document)
+        files = run_files(result, document)
         try:
             for name, write in files.items():
                 write(self.staging / name)
@@ -193,7 +193,7 @@ def _is_run(folder: Path) -> bool:
     return True
 
 
-def _files(result: AuditResult, document: RunDocument) -> dict[str, Write]:
+def run_files(result: AuditResult, document: RunDocument) -> dict[str, Write]:
     """All files of a run, what cannot be made again in a moment first."""
     return {
         **result.files(),

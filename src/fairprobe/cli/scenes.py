@@ -1,18 +1,18 @@
-"""`fairprobe scenes`: which classes of objects a recogniser fails when the scene becomes unusual;
-`fairprobe survey`: how real it looks.
+"""`fairprobe scenes`: which classes of objects a recognizer fails when the scene becomes unusual;
+`fairprobe survey`: how real its pictures look.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fairprobe.cli.common import (
     INTERRUPTED,
@@ -30,6 +30,9 @@ from fairprobe.cli.common import (
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
+if TYPE_CHECKING:
+    from fairprobe.documents.scenes import ScenesDocument
+
 IMAGES = (
     "A folder of pictures; or 'demo', which draws its own streets and trains a small detector on"
     " them."
@@ -39,10 +42,9 @@ ANNOTATIONS = (
     " Cityscapes' gtFine folder, or a folder of class masks. Without, use --segmenter."
 )
 DETECTOR = (
-    "A recogniser under test; may be given several times. file.onnx (YOLOX, SSD, FastestDet;"
-    " raw:file.onnx or decoded:file.onnx says what the boxes of a YOLOX are where that cannot be"
-    " seen), detr:FOLDER_OR_NAME, module:function, file.py:function, google, amazon, azure (these"
-    " cost money; each picture is asked once)."
+    "A recognizer under test; may be given several times: {forms}. ONNX files have one of these"
+    " layouts: {layouts}; raw: and decoded: say what the boxes of a YOLOX are where its outputs do"
+    " not show it. google, amazon and azure cost money; each picture is sent once."
 )
 SEGMENTER = (
     "A panoptic model of transformers (folder or name) that finds the objects, where there is no"
@@ -60,11 +62,28 @@ DEMO = "demo"
 DRAWN, DRAWN_SEED = 40, 2026  # scenes that the demo's detector was not trained on
 
 
-@app.command()
+class _ScenesCommand(TyperCommand):
+    """Take the help of --detector from the catalogs, which are imported only for `--help`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.complete_help()
+        super().format_help(ctx, formatter)
+
+    def complete_help(self) -> None:
+        from fairprobe.scenes import LAYOUTS
+        from fairprobe.scenes.detectors import FORMS
+
+        layouts = ", ".join(layout.title for layout in LAYOUTS.values())
+        for parameter in self.params:
+            if parameter.name == "detector":
+                parameter.help = DETECTOR.format(forms=", ".join(FORMS), layouts=layouts)  # type: ignore[attr-defined]
+
+
+@app.command(cls=_ScenesCommand)
 def scenes(
     images: Annotated[str, typer.Argument(help=IMAGES)],
     annotations: Annotated[Path | None, typer.Option(help=ANNOTATIONS)] = None,
-    detector: Annotated[list[str] | None, typer.Option(help=DETECTOR)] = None,
+    detector: Annotated[list[str] | None, typer.Option()] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The run folder to write.", show_default="runs/scenes-IMAGES"),
@@ -77,7 +96,7 @@ def scenes(
     ] = False,
     kind: Annotated[
         str | None,
-        typer.Option(help="coco, panoptic, cityscapes or masks.", show_default="recognised"),
+        typer.Option(help="coco, panoptic, cityscapes or masks.", show_default="recognized"),
     ] = None,
     names: Annotated[
         Path | None,
@@ -93,9 +112,9 @@ def scenes(
     repeats: Annotated[int, typer.Option(help="Pictures for each insertion and rotation.")] = 5,
     clusters: Annotated[int, typer.Option(help="Groups of pictures with similar contents.")] = 3,
     fewest: Annotated[int, typer.Option(help="A class with fewer objects is not judged.")] = 10,
-    workers: Annotated[int, typer.Option(help="Processes that paint.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that make pictures.", min=1)] = 1,
     timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for an answer of a recogniser.")
+        float, typer.Option(help="Seconds to wait for an answer of a recognizer.")
     ] = 60.0,
     per_second: Annotated[
         float | None, typer.Option(help="Most requests a second to google, amazon or azure.")
@@ -105,13 +124,13 @@ def scenes(
     quiet: Quiet = False,
 ) -> None:
     """Insert, delete and turn objects in pictures until they are unusual, and see which classes a
-    recogniser then fails (DistroFair).
+    recognizer then fails (DistroFair).
 
-    The run folder keeps every picture and every answer: what was interrupted goes on where it
-    stopped, and no picture is paid for twice. Only a Python function is asked anew in each run,
+    The run folder keeps every picture and every answer: the same command continues an interrupted
+    run, and no picture is paid for twice. Only a Python function is queried again in each run,
     unless it has an attribute 'identity' (a text that changes with its answers).
 
-    Exit codes: 0 recognisers were judged, 2 bad input, 3 nothing could be judged, 130 interrupted.
+    Exit codes: 0 recognizers were judged, 2 bad input, 3 nothing could be judged, 130 interrupted.
 
     Examples:
 
@@ -123,16 +142,20 @@ def scenes(
       fairprobe scenes photos --annotations masks --detector my_code.py:detect --mutations delete
     """
     with kindly():
-        from fairprobe.scenes import audit
+        from fairprobe.audits.scenes import audit_scenes
+        from fairprobe.papers.distrofair.survey import write_survey
 
-        folder = _folder(
-            out or Path("runs") / f"scenes-{Path(images).name or 'images'}", overwrite=overwrite
-        )
-        with _kept(folder), progress(show=not quiet and not as_json) as tell:
-            source, detectors = _inputs(
-                images, annotations, detector or [], segmenter, (kind, names), folder, tell
+        folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
+        if not overwrite and _is_finished(folder / "audit.json"):
+            raise SettingError(
+                f"{folder} holds a finished run. Add --overwrite to replace it, or choose another"
+                " folder with --out."
             )
-            done = audit(
+        with _keeping(folder), progress(show=not quiet and not as_json) as report:
+            source, detectors = _inputs(
+                images, annotations, detector or [], segmenter, (kind, names), folder, report
+            )
+            audit = audit_scenes(
                 source,
                 detectors,
                 mutations=split(mutations),  # type: ignore[arg-type]  # checked there
@@ -148,12 +171,14 @@ def scenes(
                 rate=per_second,
                 fewest=fewest,
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
-                progress=tell,
-            )
-            done.document["command"] = shlex.join(["fairprobe", *sys.argv[1:]])
-            done.save(folder)
-        print_run(done.document, folder, as_json=as_json, quiet=quiet)
-        _end(done.document, folder, is_told=not as_json and not quiet)
+                progress=report,
+            ).with_command(shlex.join(["fairprobe", *sys.argv[1:]]))
+            audit.save(folder)
+            if audit.evidence.made:
+                with suppress(SettingError):  # too few pictures for an order that reveals nothing
+                    write_survey(audit, folder)
+        print_run(audit.to_dict(), folder, as_json=as_json, quiet=quiet)
+        _exit(audit.document, folder, is_shown=not as_json and not quiet)
 
 
 @app.command()
@@ -169,77 +194,73 @@ def survey(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate what people say of the pictures of a run: how real they look, and how likely their
-    scenes are.
+    """Evaluate what people say about the pictures of a run: how real they look, and how likely
+    their scenes are.
 
-    Send RUN/survey.html to participants. They answer in the browser, without any connection, and
-    send back the file that it gives them.
+    Send RUN/survey.html to participants. They answer in the browser, offline, and send back the
+    file that it gives them.
 
     Example:
 
       fairprobe survey runs/street answers/*.csv
     """
     with kindly():
-        from fairprobe.present.terminal import survey_table
-        from fairprobe.scenes.study import evaluate_survey
+        from fairprobe.documents import encode
+        from fairprobe.papers.distrofair.survey import evaluate_survey
+        from fairprobe.present.scenes_terminal import survey_table
 
-        body = evaluate_survey(run, answers)
-        for message in body["messages"]:
+        evaluation = evaluate_survey(run, answers)
+        for message in evaluation.messages:
             say(message)
         if as_json:
-            sys.stdout.write(json.dumps(body, indent=1) + "\n")
+            sys.stdout.write(encode(evaluation).decode())
             return
         output.print(
-            f"{len(body['valid'])} of {body['participants']} participants counted vehicles well"
-            " enough to be heard."
+            f"{len(evaluation.valid)} of {evaluation.participants} participants counted vehicles"
+            " well enough to be included."
         )
-        output.print(survey_table(body))
+        output.print(survey_table(evaluation))
 
 
-def _folder(folder: Path, *, overwrite: bool) -> Path:
-    if not overwrite and _is_finished(folder / "audit.json"):
-        raise SettingError(
-            f"{folder} holds a finished run. Add --overwrite to replace it, or choose another"
-            " folder with --out."
-        )
-    return folder
+def _is_finished(path: Path) -> bool:
+    """Whether there is a run that was not interrupted and judged something."""
+    import msgspec
 
+    class State(msgspec.Struct):
+        partial: bool
+        judged: bool = True
 
-def _is_finished(kept: Path) -> bool:
-    """A run that was interrupted, or that could judge nothing, is gone on with."""
     try:
-        body = json.loads(kept.read_text(encoding="utf-8"))
-        return not body["partial"] and body.get("judged", True)
-    except (OSError, ValueError, TypeError, KeyError):
-        return kept.exists()
+        state = msgspec.json.decode(path.read_bytes(), type=State)
+    except (OSError, msgspec.DecodeError):
+        return path.exists()
+    return not state.partial and state.judged
 
 
 @contextmanager
-def _kept(folder: Path) -> Iterator[None]:
-    """An interrupt before there is anything to judge: what was answered is not lost."""
+def _keeping(folder: Path) -> Iterator[None]:
+    """End at an interrupt before anything can be judged; answers so far are kept."""
     try:
         yield
     except KeyboardInterrupt:
         end(
             INTERRUPTED,
-            f"Interrupted: what could be kept is in {folder}; the same command goes on from there.",
+            f"Interrupted: answers so far are in {folder}; the same command continues from there.",
         )
 
 
-def _end(body: dict[str, Any], folder: Path, *, is_told: bool) -> None:
-    """The exit code of a run that is whole and could judge something is 0; of any other it must not
-    be.
-    """
-    if body["partial"]:
+def _exit(document: ScenesDocument, folder: Path, *, is_shown: bool) -> None:
+    """Exit with an error code if the run is not complete or could judge nothing."""
+    if document.partial:
         end(
             INTERRUPTED,
-            f"Interrupted: what was painted and answered until then is in {folder}; the same"
-            " command goes on from there.",
+            f"Interrupted: pictures and answers so far are in {folder}; the same command continues"
+            " from there.",
         )
-    if not body["judged"]:
-        if is_told:
+    if not document.judged:
+        if is_shown:
             raise typer.Exit(NOTHING_JUDGED)
-        end(NOTHING_JUDGED, body["verdict"])
+        end(NOTHING_JUDGED, document.verdict)
 
 
 def _inputs(
@@ -249,44 +270,37 @@ def _inputs(
     segmenter: str | None,
     form: tuple[str | None, Path | None],
     folder: Path,
-    tell: Any,
+    report: Any,
 ) -> tuple[Any, list[Any]]:
-    """The scenes and the recognisers: those of the demo, or the user's own."""
+    """The scenes and the recognizers: those of the demo, or the user's own."""
+    from fairprobe.scenes.detectors import FORMS, open_detector
+
     if images == DEMO:
         if annotations is not None or segmenter is not None:
             raise SettingError(
                 f"'{DEMO}' draws its own scenes. For a folder of that name write ./{DEMO}."
             )
-        from fairprobe.scenes.drawn import DrawnScenes
-        from fairprobe.scenes.drawn_detector import drawn_detector
+        from fairprobe.papers.distrofair.drawn import DrawnScenes
+        from fairprobe.papers.distrofair.drawn_detector import drawn_detector
 
-        own: list[Any] = list(detectors)
-        if not own:
-            own = [
-                drawn_detector(
-                    progress=lambda done, total: tell(
-                        "Training a small detector", done, total, f"{done:,} of {total:,}"
-                    )
-                )
-            ]
-        return DrawnScenes(DRAWN, seed=DRAWN_SEED), own
+        def trained(done: int, total: int) -> None:
+            report("Training a small detector", done, total, f"{done:,} of {total:,}")
+
+        return DrawnScenes(DRAWN, seed=DRAWN_SEED), [*detectors] or [
+            drawn_detector(progress=trained)
+        ]
     if not detectors:
-        raise SettingError(
-            "Name a recogniser to test with --detector: file.onnx, module:function, detr:NAME,"
-            " google, amazon or azure."
-        )
-    from fairprobe.scenes.detectors import open_detector
-
+        raise SettingError(f"Name a recognizer to test with --detector: {', '.join(FORMS)}.")
     opened = [open_detector(text) for text in detectors]
     if annotations is not None and segmenter is not None:
         raise SettingError("Give --annotations or --segmenter, not both.")
     if segmenter is not None:
-        from fairprobe.scenes.segmenter import Segmented
+        from fairprobe.scenes.sources.segmenter import SegmentedScenes
 
-        return Segmented(Path(images), segmenter, cache=folder / "segments"), opened
+        return SegmentedScenes(Path(images), segmenter, cache=folder / "segments"), opened
     if annotations is None:
         raise SettingError(
-            "It must be known where the objects are: give --annotations, or --segmenter to find"
+            "The places of the objects are unknown: give --annotations, or --segmenter to find"
             " them."
         )
     from fairprobe.scenes.sources import open_scenes

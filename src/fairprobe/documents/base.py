@@ -58,6 +58,18 @@ class EstimateDocument(Document, frozen=True, kw_only=True):
         check_interval(self.low, self.estimate, self.high)
 
 
+class RankTestDocument(Document, frozen=True, kw_only=True):
+    """Mann–Whitney's U test of two sets of numbers; null where one set is empty."""
+
+    first: Count
+    second: Count
+    first_mean: float | None
+    second_mean: float | None
+    statistic: float | None
+    p_value: Share | None
+    superiority: Share | None
+
+
 def check_interval(low: float | None, estimate: float | None, high: float | None) -> None:
     """Refuse an interval that does not hold its estimate."""
     if estimate is None:

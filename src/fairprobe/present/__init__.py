@@ -21,8 +21,12 @@ __all__ = ["fill_template", "render"]
 def render(document: RunDocument) -> str:
     """The report of any run, as HTML; the same document gives the same text."""
     from fairprobe.documents import to_dict
+    from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.present.page import page
+    from fairprobe.present.scenes_page import render_scenes
 
+    if isinstance(document, ScenesDocument):
+        return render_scenes(document)
     return fill_template("report.html.j2", page(to_dict(document)))
 
 

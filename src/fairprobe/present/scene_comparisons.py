@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from fairprobe.present.formats import SPACE, count, number, percent, ratio, seconds
+from fairprobe.documents.scenes import (
+    Comparisons,
+    ControlRate,
+    ImageQuality,
+    OperatorTime,
+    OracleOverlap,
+    OriginalsOverlap,
+    RankedComparison,
+    RealComparison,
+    UnmodifiedComparison,
+    UsualComparison,
+)
+from fairprobe.present.formats import (
+    SPACE,
+    Interval,
+    count,
+    decimal,
+    interval,
+    percent,
+    ratio,
+    seconds,
+)
 from fairprobe.present.table import UNDEFINED, Table
-
-Rows = Sequence[dict[str, Any]]
 
 TINY = 1e-9  # what rounding leaves of nothing
 NOTABLE = 0.05  # p values below it are called a difference
@@ -21,8 +40,35 @@ OPERATORS = {
     "all": "all together",
     "total": "all together",
 }
-ORACLES = {"gt": "ground truth", "exclusion": "lost objects", "inclusion": "added objects"}
-QUALITIES = {  # what a measure is, and what is good
+
+
+class OracleWords(NamedTuple):
+    """What an oracle is called, and what its errors are."""
+
+    title: str
+    short: str
+    about: str
+
+
+ORACLES = {
+    "gt": OracleWords(
+        "Ground truth",
+        "GT",
+        "errors against the true objects, more or fewer than in the original picture; below zero"
+        " where the mutation helps",
+    ),
+    "exclusion": OracleWords(
+        "Lost objects",
+        "Ex.",
+        "objects recognized in the original picture and no longer in the mutated one",
+    ),
+    "inclusion": OracleWords(
+        "Added objects",
+        "Inc.",
+        "objects recognized in the mutated picture and not in the original one",
+    ),
+}
+QUALITIES = {
     "similarity": "structural similarity to the original; 1: nothing changed",
     "blur": "blur effect; 0: sharp, 1: blurred",
     "clip_iqa": "CLIP-IQA; 0: bad, 1: good",
@@ -30,7 +76,8 @@ QUALITIES = {  # what a measure is, and what is good
 CAUSES = {
     "in-painting": "in-painting alone does half of it or more",
     "mutation": "the mutation",
-    "not distinguishable": "cannot be told",
+    "not distinguishable": "cannot be distinguished",
+    "no errors": "no errors",
 }
 
 
@@ -45,324 +92,258 @@ class Comparison:
     """Whether it rests on the rank test."""
 
 
-def operator_name(operator: str) -> str:
-    """A mutation as the page calls it."""
-    return OPERATORS.get(operator, operator)
-
-
 def rate(value: float) -> str:
-    """Errors for each object: no share, so it may be negative, or more than all."""
+    """Errors for each object: not a share, so it may be negative or above 100 %."""
     if abs(value) < TINY:
         return percent(0)
     size = percent(abs(value)) if abs(value) <= 1 else f"{100 * abs(value):,.0f}{SPACE}%"
     return f"−{size}" if value < 0 else size
 
 
-def between(row: dict[str, Any]) -> str:
+def rate_interval(row: Interval) -> str:
     """The interval of a rate."""
-    return (
-        UNDEFINED
-        if row["low"] is None or row["high"] is None
-        else f"{rate(row['low'])}{SPACE}to{SPACE}{rate(row['high'])}"
-    )
+    return interval(row, rate) or UNDEFINED
 
 
-def comparisons(compared: dict[str, Any]) -> list[Comparison]:
-    """Those that were made, in the paper's order; our controls come first, since they say how far
+def comparisons(found: Comparisons) -> list[Comparison]:
+    """Those that were made, in the paper's order; the controls come first, since they say how far
     to trust the rest.
     """
     made = [
-        _causes(compared.get("causes")),
-        _tested(compared.get("ood_vs_control"), "Mutation against in-painting alone", "control"),
-        _tested(compared.get("ood_vs_original"), "Mutated against original pictures", "original"),
-        _originals(compared.get("originals")),
-        _tested(
-            compared.get("ood_vs_id"), "Unusual against usual insertions (OOD against ID)", "usual"
-        ),
-        _usual(compared.get("usual")),
-        _overlaps(compared.get("overlaps")),
-        _accuracies(
-            compared.get("rq5"),
-            ("pairs", "real", "generated"),
-            "Generated against real pictures with the same objects",
-            "How many of the counted objects are recognised, in pictures with inserted objects and"
-            " in real ones with equally many objects of each class (RQ5, Algorithm 4). Inserted"
-            " objects stand free and in focus: a higher number does not say that they look real.",
-        ),
-        _accuracies(
-            compared.get("rq6"),
-            ("images", "original", "mutated"),
-            "Classes that were not mutated, in pictures with errors",
-            "How many objects of the other classes are recognised in the pictures with an error,"
-            " before and after the mutation (RQ6). They were chosen for their errors, so some loss"
-            " is there by choice, not by finding.",
-        ),
-        _quality(compared.get("quality")),
-        _times(compared.get("times")),
+        _causes(found.causes),
+        _ranked(found.ood_vs_control, "Mutation against in-painting alone", "control"),
+        _ranked(found.ood_vs_original, "Mutated against original pictures", "original"),
+        _originals(found.originals),
+        _ranked(found.ood_vs_id, "Unusual against usual insertions (OOD against ID)", "usual"),
+        _usual(found.usual),
+        _overlaps(found.overlaps),
+        _real(found.rq5),
+        _unmodified(found.rq6),
+        _quality(found.quality),
+        _times(found.times),
     ]
-    return [one for one in made if one is not None]
+    return [one for one in made if one is not None and one.table.rows]
 
 
-# -- our controls ----------------------------------------------------------------------------------
+# -- controls --------------------------------------------------------------------------------------
 
 
-def _causes(rows: Rows | None) -> Comparison | None:
-    lines = [
-        (
-            f"{row['label']}, {row['detector']}",
-            f"{operator_name(row['operator'])}, {ORACLES.get(row['oracle'], row['oracle'])}",
-            rate(row["rate"]),
-            rate(row["control"]),
-            rate(row["difference"]),
-            between(row),
-            CAUSES.get(row["cause"], str(row["cause"])),
-        )
-        for row in rows or []
-    ]
-    about = (
+def _causes(rows: Sequence[ControlRate]) -> Comparison:
+    head = ("class, recognizer", "mutation, oracle", "rate", "control", "difference", "interval",
+            "errors made by")  # fmt: skip
+    return Comparison(
+        "Mutation or in-painting, class by class",
         "Classes above the mean, with what the same in-painting on plain background does to them."
         " Intervals of the difference are not corrected for the number of classes: they qualify"
-        " what was found above, and find nothing themselves."
-    )
-    head = (
-        "class, recogniser",
-        "mutation, oracle",
-        "rate",
-        "control",
-        "difference",
-        "interval",
-        "errors made by",
-    )
-    return (
-        Comparison("Mutation or in-painting, class by class", about, Table(head, lines))
-        if lines
-        else None
+        " what was found above, and find nothing themselves.",
+        Table(
+            head,
+            [
+                (
+                    f"{row.label}, {row.detector}",
+                    f"{OPERATORS[row.operator]}, {ORACLES[row.oracle].title.lower()}",
+                    rate(row.rate),
+                    rate(row.control),
+                    rate(row.difference),
+                    rate_interval(row),
+                    CAUSES[row.cause],
+                )
+                for row in rows
+            ],
+        ),
     )
 
 
-def _tested(rows: Rows | None, heading: str, second: str) -> Comparison | None:
+def _ranked(rows: Sequence[RankedComparison], heading: str, second: str) -> Comparison:
+    head = ("recognizer", "mutated: mean", "pictures", f"{second}: mean", "pictures", "U", "p",
+            "mutated is higher", "reading")  # fmt: skip
     lines = [
         (
-            row["detector"],
-            _mean(row["first_mean"]),
-            count(row["first_images"]),
-            _mean(row["second_mean"]),
-            count(row["second_images"]),
-            UNDEFINED if row["u"] is None else f"{row['u']:,.1f}",
-            p_value(row["p"]),
-            _share(row.get("superiority")),
+            row.detector,
+            _mean(row.first_mean),
+            count(row.first_images),
+            _mean(row.second_mean),
+            count(row.second_images),
+            UNDEFINED if row.u is None else f"{row.u:,.1f}",
+            p_value(row.p),
+            _share(row.superiority),
             _reading(row, second),
         )
-        for row in rows or []
+        for row in rows
     ]
-    head = (
-        "recogniser",
-        "mutated: mean",
-        "pictures",
-        f"{second}: mean",
-        "pictures",
-        "U",
-        "p",
-        "mutated is higher",
-        "reading",
-    )
     about = "The error rates of single pictures, the mutated class left out."
-    return Comparison(heading, about, Table(head, lines), is_ranked=True) if lines else None
+    return Comparison(heading, about, Table(head, lines), is_ranked=True)
 
 
 def _mean(value: float | None) -> str:
-    return UNDEFINED if value is None else number(value)
-
-
-def p_value(p: float | None) -> str:
-    """A p value that is tiny says so without pretending to more."""
-    return (
-        UNDEFINED
-        if p is None
-        else f"<{SPACE}0.001"
-        if p < 0.001
-        else f"{p:.3f}"
-        if p < 0.1
-        else f"{p:.2f}"
-    )
-
-
-def _reading(row: dict[str, Any], second: str) -> str:
-    """By the ranks, as the test goes; by the means where the document does not tell."""
-    first_mean, second_mean, p = row["first_mean"], row["second_mean"], row["p"]
-    if p is None or first_mean is None or second_mean is None:
-        return "not defined"
-    if p >= NOTABLE:
-        return "no difference shown"
-    higher = row.get("superiority")
-    is_more = first_mean > second_mean if higher is None else higher > 0.5
-    return (
-        f"more errors on mutated than on {second} pictures"
-        if is_more
-        else f"fewer errors on mutated than on {second} pictures"
-    )
-
-
-# -- the paper's -----------------------------------------------------------------------------------
-
-
-def _originals(found: dict[str, Any] | None) -> Comparison | None:
-    if not found:
-        return None
-    cells = (
-        count(found["originals"]),
-        count(found["mutants"]),
-        count(found["both"]),
-        _share(found["only_mutants"]),
-        _share(found["covered"]),
-    )
-    about = (
-        "Classes of all recognisers that are worse off than the mean, by the plain rule: found on"
-        " the originals alone, and found by mutating them. The plain rule names some by chance on"
-        " both sides."
-    )
-    head = (
-        "classes",
-        "on originals",
-        "by mutation",
-        "by both",
-        "only by mutation",
-        "of the originals’, found by mutation",
-    )
-    return Comparison(
-        "What only mutation shows", about, Table(head, [("worse off than the mean", *cells)])
-    )
-
-
-def _usual(rows: Rows | None) -> Comparison | None:
-    lines = [
-        (
-            f"{row['detector']}, {ORACLES.get(row['oracle'], row['oracle'])}",
-            *(
-                percent(row[kind][name])
-                for name in ("violation_rate", "error_rate")
-                for kind in ("unusual", "usual")
-            ),
-            _gain(row["violation_gain"]),
-            _gain(row["error_gain"]),
-        )
-        for row in rows or []
-    ]
-    about = (
-        "Insertions that make a scene unusual (OOD) beside those that keep to what is usual (ID),"
-        " once each, no class being too rare."
-    )
-    head = (
-        "recogniser, oracle",
-        "OOD: classes above the mean",
-        "ID: the same",
-        "OOD: error rate",
-        "ID: the same",
-        "gain in classes",
-        "gain in errors",
-    )
-    return Comparison("Does it take the unusual?", about, Table(head, lines)) if lines else None
-
-
-def _gain(per_cent: float | None) -> str:
-    return (
-        UNDEFINED
-        if per_cent is None
-        else percent(0)
-        if abs(per_cent) < 0.5
-        else f"{per_cent:+.0f}{SPACE}%".replace("-", "−")
-    )
-
-
-def _overlaps(rows: Rows | None) -> Comparison | None:
-    lines = [
-        (
-            row["detector"]
-            + (f", {operator_name(row['operator'])}" if row.get("operator") else ""),
-            count(row["gt"]),
-            count(row["mt"]),
-            count(row["both"]),
-            _share(row["covered"]),
-        )
-        for row in rows or []
-    ]
-    about = (
-        "Classes above the mean by the ground truth, and by comparing the two pictures alone"
-        " (metamorphic), which needs no annotation: the more of the first the second covers, the"
-        " less is missed without annotation."
-    )
-    head = ("recogniser", "by ground truth", "metamorphic", "by both", "ground truth covered")
-    return Comparison("With and without ground truth", about, Table(head, lines)) if lines else None
-
-
-def _accuracies(
-    rows: Rows | None, keys: tuple[str, str, str], heading: str, about: str
-) -> Comparison | None:
-    many, first, second = keys
-    lines = [
-        (
-            row["detector"],
-            count(row[many]),
-            _share(row[first]),
-            _share(row[second]),
-            _over(row[second], row[first]),
-        )
-        for row in rows or []
-    ]
-    pictures = "pairs of pictures" if many == "pairs" else "pictures"
-    head = (
-        "recogniser",
-        pictures,
-        f"accuracy, {first}",
-        f"accuracy, {second}",
-        f"{second} ÷ {first}",
-    )
-    return Comparison(heading, about, Table(head, lines)) if lines else None
+    return UNDEFINED if value is None else decimal(value)
 
 
 def _share(value: float | None) -> str:
     return UNDEFINED if value is None else percent(value)
 
 
-def _over(value: float | None, base: float | None) -> str:
-    return UNDEFINED if not base or value is None else f"×{SPACE}{ratio(value / base)}"
+def p_value(p: float | None) -> str:
+    """A p value; a tiny one is only called small."""
+    if p is None:
+        return UNDEFINED
+    return f"<{SPACE}0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def _quality(found: dict[str, Any] | None) -> Comparison | None:
-    if not found or not found["measures"]:
+def _reading(row: RankedComparison, second: str) -> str:
+    """What the ranks say."""
+    if row.p is None or row.superiority is None:
+        return "not defined"
+    if row.p >= NOTABLE:
+        return "no difference shown"
+    many = "more" if row.superiority > 0.5 else "fewer"
+    return f"{many} errors on mutated than on {second} pictures"
+
+
+# -- the paper's -----------------------------------------------------------------------------------
+
+
+def _originals(found: OriginalsOverlap | None) -> Comparison | None:
+    if found is None:
         return None
-    operators = list(dict.fromkeys(name for one in found["measures"] for name in one["operators"]))
+    head = ("classes", "on originals", "by mutation", "by both", "only by mutation",
+            "of the originals’, found by mutation")  # fmt: skip
+    row = (
+        "worse off than the mean",
+        count(found.originals),
+        count(found.mutants),
+        count(found.both),
+        _share(found.only_mutants),
+        _share(found.covered),
+    )
+    return Comparison(
+        "What only mutation shows",
+        "Classes of all recognizers that are worse off than the mean, by the plain rule: found on"
+        " the originals alone, and found by mutating them. The plain rule names some by chance on"
+        " both sides.",
+        Table(head, [row]),
+    )
+
+
+def _usual(rows: Sequence[UsualComparison]) -> Comparison:
+    head = ("recognizer, oracle", "OOD: classes above the mean", "ID: the same", "OOD: error rate",
+            "ID: the same", "gain in classes", "gain in errors")  # fmt: skip
+    return Comparison(
+        "Does it take the unusual?",
+        "Insertions that make a scene unusual (OOD) beside those that keep to what is usual (ID),"
+        " once each, no class being too rare.",
+        Table(
+            head,
+            [
+                (
+                    f"{row.detector}, {ORACLES[row.oracle].title.lower()}",
+                    percent(row.unusual.violation_rate),
+                    percent(row.usual.violation_rate),
+                    percent(row.unusual.error_rate),
+                    percent(row.usual.error_rate),
+                    _gain(row.violation_gain),
+                    _gain(row.error_gain),
+                )
+                for row in rows
+            ],
+        ),
+    )
+
+
+def _gain(value: float | None) -> str:
+    if value is None:
+        return UNDEFINED
+    return percent(0) if abs(value) < 0.5 else f"{value:+.0f}{SPACE}%".replace("-", "−")
+
+
+def _overlaps(rows: Sequence[OracleOverlap]) -> Comparison:
+    head = ("recognizer", "by ground truth", "metamorphic", "by both", "ground truth covered")
+    return Comparison(
+        "With and without ground truth",
+        "Classes above the mean by the ground truth, and by comparing the two pictures alone"
+        " (metamorphic), which needs no annotation: the more of the first the second covers, the"
+        " less is missed without annotation.",
+        Table(
+            head,
+            [
+                (row.detector, count(row.gt), count(row.mt), count(row.both), _share(row.covered))
+                for row in rows
+            ],
+        ),
+    )
+
+
+def _real(rows: Sequence[RealComparison]) -> Comparison:
+    head = ("recognizer", "pairs of pictures", "accuracy, real", "accuracy, generated",
+            "generated ÷ real")  # fmt: skip
+    return Comparison(
+        "Generated against real pictures with the same objects",
+        "How many of the counted objects are recognized, in pictures with inserted objects and in"
+        " real ones with equally many objects of each class (RQ5, Algorithm 4). Inserted objects"
+        " stand free and in focus: a higher number does not say that they look real.",
+        Table(
+            head, [_accuracies(row.detector, row.pairs, row.real, row.generated) for row in rows]
+        ),
+    )
+
+
+def _unmodified(rows: Sequence[UnmodifiedComparison]) -> Comparison:
+    head = ("recognizer", "pictures", "accuracy, original", "accuracy, mutated",
+            "mutated ÷ original")  # fmt: skip
+    return Comparison(
+        "Classes that were not mutated, in pictures with errors",
+        "How many objects of the other classes are recognized in the pictures with an error, before"
+        " and after the mutation (RQ6). They were chosen for their errors, so some loss is there by"
+        " choice, not by finding.",
+        Table(
+            head, [_accuracies(row.detector, row.images, row.original, row.mutated) for row in rows]
+        ),
+    )
+
+
+def _accuracies(
+    detector: str, pictures: int, base: float | None, value: float | None
+) -> tuple[str, ...]:
+    over = UNDEFINED if not base or value is None else f"×{SPACE}{ratio(value / base)}"
+    return detector, count(pictures), _share(base), _share(value), over
+
+
+def _quality(found: ImageQuality | None) -> Comparison | None:
+    if found is None:
+        return None
+    operators = list(dict.fromkeys(name for one in found.measures for name in one.operators))
     lines = [
         (
-            QUALITIES.get(one["name"], one["name"].replace("_", " ")),
-            _mean(one["original"]),
-            _mean(one["mutated"]),
-            *(_mean(one["operators"].get(name)) for name in operators),
-            p_value(one["test"]["p_value"]) if one["test"] else UNDEFINED,
+            QUALITIES.get(one.name, one.name),
+            _mean(one.original),
+            _mean(one.mutated),
+            *(_mean(one.operators.get(name)) for name in operators),
+            UNDEFINED if one.test is None else p_value(one.test.p_value),
         )
-        for one in found["measures"]
+        for one in found.measures
     ]
     about = (
-        f"Measures of libraries over {count(found['pictures'])} mutated pictures, without people:"
-        " they see blur and noise, not whether a scene makes sense. The survey page asks people."
-        f" {' '.join(found['messages'])}"
+        f"Measures of libraries over {count(found.pictures)} mutated pictures, without people: they"
+        " see blur and noise, not whether a scene makes sense. The survey page asks people."
+        f" {' '.join(found.messages)}"
     )
-    head = ("measure", "original", "mutated", *(operator_name(name) for name in operators), "p")
+    head = ("measure", "original", "mutated", *(OPERATORS[name] for name in operators), "p")
     return Comparison("Quality of the pictures", about.strip(), Table(head, lines))
 
 
-def _times(rows: Rows | None) -> Comparison | None:
-    lines = [
-        (
-            operator_name(row["operator"]),
-            count(row["images"]),
-            UNDEFINED if row["seconds"] is None else seconds(row["seconds"]),
-        )
-        for row in rows or []
-    ]
-    about = "Making one mutated picture, without reading, writing, or asking any recogniser."
-    return (
-        Comparison("Time", about, Table(("mutation", "pictures", "time for one"), lines))
-        if lines
-        else None
+def _times(rows: Sequence[OperatorTime]) -> Comparison:
+    return Comparison(
+        "Time",
+        "Making one mutated picture, without reading, writing, or querying any recognizer.",
+        Table(
+            ("mutation", "pictures", "time for one"),
+            [
+                (
+                    OPERATORS[row.operator],
+                    count(row.images),
+                    UNDEFINED if row.seconds is None else seconds(row.seconds),
+                )
+                for row in rows
+            ],
+        ),
     )

@@ -1,8 +1,5 @@
-"""An audit of recognisers on scenes as one self-contained HTML page: which classes fail, how sure
-that is, and pictures to see it in.
-
-The document is plain data, as `scenes.audit` gives it. All its numbers are worked out there; here
-they are only written down.
+"""An audit of recognizers on scenes as one self-contained HTML page: which classes fail, the
+evidence, and pictures that show it.
 """
 
 from __future__ import annotations
@@ -11,53 +8,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairprobe.present import _environment
+from fairprobe.documents.scenes import AnalysisDocument, ClassRate, ScenesDocument
+from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
-from fairprobe.present.formats import count, date, interval, level, listed, percent, plural
-from fairprobe.present.measures import Measures
+from fairprobe.present.formats import (
+    count,
+    date,
+    in_words,
+    interval,
+    level,
+    listed,
+    percent,
+    plural,
+)
 from fairprobe.present.picture_plots import ClassBar, Spread, class_bars
-from fairprobe.present.scene_comparisons import between, comparisons, operator_name, rate
-from fairprobe.present.settings import told
+from fairprobe.present.scene_comparisons import (
+    OPERATORS,
+    ORACLES,
+    comparisons,
+    rate,
+    rate_interval,
+)
+from fairprobe.present.scene_tables import control_of
 from fairprobe.present.shots import Shot, shots
 from fairprobe.present.table import UNDEFINED, Cell, Table
 
-Document = dict[str, Any]
-Result = dict[str, Any]
-Row = dict[str, Any]
-
 ALL = "all"
-ORACLES = {
-    "gt": (
-        "Ground truth",
-        (
-            "errors against the true objects, more or fewer than in the original picture; below"
-            " zero where the mutation helps"
-        ),
-    ),
-    "exclusion": (
-        "Lost objects",
-        "objects recognised in the original picture and no longer in the mutated one",
-    ),
-    "inclusion": (
-        "Added objects",
-        "objects recognised in the mutated picture and not in the original one",
-    ),
-}
-BARS = 24  # more make a figure that nobody reads; its table has them all
+BARS = 24  # more would be unreadable; the table has them all
 
 
 @dataclass(frozen=True)
-class Recogniser:
-    """One detector: what is found in a sentence, figures, and the same by mutation as tables."""
+class Recognizer:
+    """One recognizer: what was found in a sentence, figures, and the same by mutation as tables."""
 
     name: str
     sentence: str
     figures: Sequence[Figure]
-    tables: Sequence[tuple[str, Table]]
+    tables: Sequence[Table]
 
 
 @dataclass(frozen=True)
-class Telling:
+class ShownExample:
     """Original and mutated side by side."""
 
     heading: str
@@ -66,133 +57,125 @@ class Telling:
     after: Shot
 
 
-def render_scenes(document: Document) -> str:
+def render_scenes(document: ScenesDocument) -> str:
     """The page's HTML; the same document gives the same text."""
-    return _environment().get_template("scenes.html.j2").render(page(document))
+    return fill_template("scenes.html.j2", page(document))
 
 
-def page(document: Document) -> dict[str, Any]:
+def page(document: ScenesDocument) -> dict[str, Any]:
     """The template's variables."""
     unfair = _named(document, "is_unfair")
+    is_judged = any(one.classes for one in _unusual(document))
     return {
         "document": document,
-        "version": (document.get("versions") or {}).get("fairprobe", ""),
-        "status": "found" if unfair else "none" if _is_judged(document) else "unknown",
-        "headline": _headline(document, unfair),
+        "version": document.versions.get("fairprobe", ""),
+        "status": "found" if unfair else "none" if is_judged else "unknown",
+        "headline": _headline(document, unfair, is_judged=is_judged),
         "facts": _facts(document),
-        "cards": _cards(document, unfair),
-        "recognisers": [
-            _recogniser(document, detector["name"], place)
-            for place, detector in enumerate(document["detectors"])
+        "cards": _cards(document, unfair, is_judged=is_judged),
+        "recognizers": [
+            _recognizer(document, detector.name, place)
+            for place, detector in enumerate(document.detectors)
         ],
-        "is_over_all": any(result["operator"] == ALL for result in document["results"]),
-        "has_control": any(result["kind"] == "control" for result in document["results"]),
+        "is_over_all": any(one.operator == ALL for one in document.results),
+        "has_control": any(one.kind == "control" for one in document.results),
         "summaries": [
-            (*ORACLES[oracle], _summary(document, oracle))
-            for oracle in ORACLES
-            if _results(document, oracle=oracle)
+            (words, table)
+            for oracle, words in ORACLES.items()
+            if (table := _summary(document, oracle)).rows
         ],
         "galleries": _galleries(document, unfair),
-        "comparisons": comparisons(document.get("comparisons") or {}),
+        "comparisons": comparisons(document.comparisons),
         "skipped": _skipped(document),
         "failures": _failures(document),
-        "settings": told(document.get("settings") or {}),
-        "confidence": level(document["confidence"]),
+        "settings": in_words(document.settings),
+        "confidence": level(document.confidence),
     }
 
 
 # -- the verdict -----------------------------------------------------------------------------------
 
 
-def _results(document: Document, kind: str = "ood", **wanted: str) -> list[Result]:
+def _unusual(document: ScenesDocument, **wanted: str) -> list[AnalysisDocument]:
+    """The analyses of unusual mutations whose fields have these values."""
     return [
         one
-        for one in document["results"]
-        if one["kind"] == kind and all(one[name] == value for name, value in wanted.items())
+        for one in document.results
+        if one.kind == "ood" and all(getattr(one, name) == value for name, value in wanted.items())
     ]
 
 
-def _is_judged(document: Document, **wanted: str) -> bool:
-    """Whether any class was seen often enough; without, that none fails means nothing."""
-    return any(result["classes"] for result in _results(document, **wanted))
+def _drawn(document: ScenesDocument, detector: str, oracle: str) -> list[AnalysisDocument]:
+    """The analyses over all mutations if there are any, otherwise those of each mutation."""
+    found = _unusual(document, detector=detector, oracle=oracle)
+    return [one for one in found if one.operator == ALL] or found
 
 
-def _of_detector(document: Document, detector: str, oracle: str) -> list[Result]:
-    return _results(document, detector=detector, oracle=oracle)
-
-
-def _drawn_results(document: Document, detector: str, oracle: str) -> list[Result]:
-    """Those over all mutations where there are; else those of each mutation."""
-    found = _of_detector(document, detector, oracle)
-    return [one for one in found if one["operator"] == ALL] or found
-
-
-def _named(document: Document, rule: str) -> list[tuple[str, str]]:
-    """Recogniser and class, each once, over all oracles. Evidence may come from any mutation: that
-    there are several is allowed for.
+def _named(document: ScenesDocument, rule: str) -> list[tuple[str, str]]:
+    """Recognizer and class, each once, over all oracles. Evidence may come from any mutation: it
+    allows for their number.
     """
     found = [
-        (detector["name"], row["label"])
-        for detector in document["detectors"]
+        (detector.name, row.label)
+        for detector in document.detectors
         for oracle in ORACLES
-        for result in (_drawn_results if rule == "is_above" else _of_detector)(
-            document, detector["name"], oracle
+        for one in (
+            _drawn(document, detector.name, oracle)
+            if rule == "is_above"
+            else _unusual(document, detector=detector.name, oracle=oracle)
         )
-        for row in result["classes"]
-        if row[rule]
+        for row in one.classes
+        if getattr(row, rule)
     ]
     return list(dict.fromkeys(found))
 
 
-def _headline(document: Document, unfair: Sequence[tuple[str, str]]) -> str:
-    if not _is_judged(document):
-        return "There is no result yet" if document["partial"] else "Nothing could be judged"
+def _headline(
+    document: ScenesDocument, unfair: Sequence[tuple[str, str]], *, is_judged: bool
+) -> str:
+    if not is_judged:
+        return "There is no result yet" if document.partial else "Nothing could be judged"
     if not unfair:
         return "No class was shown to fail more than the others"
     classes = listed(dict.fromkeys(label for _, label in unfair))
     who = list(dict.fromkeys(detector for detector, _ in unfair))
-    recognisers = (
-        who[0]
-        if len(who) == 1
-        else f"{count(len(who))} of {plural(len(document['detectors']), 'recogniser')}"
-    )
-    return f"Failed more than other classes, at {recognisers}: {classes}"
+    several = f"{count(len(who))} of {plural(len(document.detectors), 'recognizer')}"
+    return f"Failed more than other classes, at {who[0] if len(who) == 1 else several}: {classes}"
 
 
-def _facts(document: Document) -> list[tuple[str, str]]:
-    data = document["data"]
+def _facts(document: ScenesDocument) -> list[tuple[str, str]]:
+    data = document.data
     return [
-        ("Date", date(document["created"])),
-        ("Scenes", f"{data['name']}, {plural(data['scenes'], 'scene')}"),
-        ("Recognisers", listed(detector["name"] for detector in document["detectors"])),
-        ("Mutations", listed(operator_name(operator) for operator in document["mutations"])),
-        ("Classes mutated", listed(document["classes"])),
-        ("Repeats", count(document["repeats"])),
-        ("Seed", str(document["seed"])),
+        ("Date", date(document.created)),
+        ("Scenes", f"{data.name}, {plural(data.scenes, 'scene')}"),
+        ("Recognizers", listed(detector.name for detector in document.detectors)),
+        ("Mutations", listed(OPERATORS[operator] for operator in document.mutations)),
+        ("Classes mutated", listed(document.classes)),
+        ("Repeats", count(document.repeats)),
+        ("Seed", str(document.seed)),
     ]
 
 
-def _cards(document: Document, unfair: Sequence[tuple[str, str]]) -> list[Card]:
-    plain = _named(document, "is_above")
-    pictures = {
-        detector["name"]: max(
-            (result["tests"] for result in _results(document, detector=detector["name"])), default=0
-        )
-        for detector in document["detectors"]
-    }
-    asked, is_judged = plural(len(document["detectors"]), "recogniser"), _is_judged(document)
+def _cards(
+    document: ScenesDocument, unfair: Sequence[tuple[str, str]], *, is_judged: bool
+) -> list[Card]:
+    pictures = max((one.tests for one in _unusual(document)), default=0)
+    plain = len(_named(document, "is_above"))
     cards = [
         Card(
             "Mutated pictures judged",
-            count(max(pictures.values(), default=0)),
-            [f"from {plural(document['data']['scenes'], 'scene')}", f"by {asked}"],
+            count(pictures),
+            [
+                f"from {plural(document.data.scenes, 'scene')}",
+                f"by {plural(len(document.detectors), 'recognizer')}",
+            ],
         ),
         Card(
             "Classes shown to fail more",
             count(len(unfair)) if is_judged else UNDEFINED,
             (
-                ["where the evidence holds", f"by the paper’s plain rule: {count(len(plain))}"]
-                if _is_judged(document)
+                ["where the evidence holds", f"by the paper’s plain rule: {count(plain)}"]
+                if is_judged
                 else ["none was judged"]
             ),
         ),
@@ -200,36 +183,37 @@ def _cards(document: Document, unfair: Sequence[tuple[str, str]]) -> list[Card]:
     return [*cards, *_error_card(document), *_control_card(document)]
 
 
-def _error_card(document: Document) -> list[Card]:
-    """The share of pictures with an error in a class above the mean; of the oracle that knows
-    most.
-    """
-    for oracle, (name, _) in ORACLES.items():
-        found = [
-            result
-            for detector in document["detectors"]
-            for result in _drawn_results(document, detector["name"], oracle)
+def _error_card(document: ScenesDocument) -> list[Card]:
+    """The share of pictures with an error in a class above the mean, by the first oracle."""
+    for oracle, words in ORACLES.items():
+        rates = [
+            (
+                one.detector
+                if one.operator == ALL
+                else f"{one.detector}, {OPERATORS[one.operator]}",
+                one.error_rate,
+            )
+            for detector in document.detectors
+            for one in _drawn(document, detector.name, oracle)
         ]
-        if found:
-            rates = [(_who(result), result["error_rate"]) for result in found]
-            return [
-                _rate_card(
-                    f"Pictures with an error in a class above the mean ({name.lower()})", rates
-                )
-            ]
+        if rates:
+            name = f"Pictures with an error in a class above the mean ({words.title.lower()})"
+            return [_rate_card(name, rates)]
     return []
 
 
-def _control_card(document: Document) -> list[Card]:
-    """The mean of all classes where nothing but in-painting happened, beside the mutation that
-    in-paints.
-    """
+def _control_card(document: ScenesDocument) -> list[Card]:
+    """The mean of all classes with in-painting alone, for a mutation that in-paints."""
     for oracle in ("exclusion", "gt", "inclusion"):
         for operator in ("delete", "rotate"):
-            controls = _results(document, "control", operator=operator, oracle=oracle)
-            rates = [(one["detector"], one["mean"]) for one in controls if one["classes"]]
+            rates = [
+                (one.detector, one.mean)
+                for one in document.results
+                if (one.kind, one.operator, one.oracle) == ("control", operator, oracle)
+                and one.classes
+            ]
             if rates:
-                about = f"{ORACLES[oracle][0].lower()}, {operator_name(operator)}"
+                about = f"{ORACLES[oracle].title.lower()}, {OPERATORS[operator]}"
                 return [_rate_card(f"Mean of all classes with in-painting alone ({about})", rates)]
     return []
 
@@ -237,58 +221,40 @@ def _control_card(document: Document) -> list[Card]:
 def _rate_card(name: str, rates: Sequence[tuple[str, float]]) -> Card:
     """The highest rate in large, then all of them."""
     lines = [f"{who}: {rate(share)}" for who, share in rates]
-    return Card(
-        name, rate(max(share for _, share in rates)), lines[:4] if len(lines) > 1 else [rates[0][0]]
-    )
-
-
-def _who(result: Result) -> str:
-    name = str(result["detector"])
-    return name if result["operator"] == ALL else f"{name}, {operator_name(result['operator'])}"
+    highest = rate(max(share for _, share in rates))
+    return Card(name, highest, lines[:4] if len(lines) > 1 else [rates[0][0]])
 
 
 # -- classes ---------------------------------------------------------------------------------------
 
 
-def _recogniser(document: Document, name: str, place: int) -> Recogniser:
-    drawn = [
-        result
-        for oracle in ORACLES
-        for result in _drawn_results(document, name, oracle)
-        if result["classes"]
-    ]
+def _recognizer(document: ScenesDocument, name: str, place: int) -> Recognizer:
+    drawn = [one for oracle in ORACLES for one in _drawn(document, name, oracle) if one.classes]
     figures = [
-        _figure(document, result, f"classes{place}-{number}") for number, result in enumerate(drawn)
-    ]
-    others = [
-        result
-        for result in _results(document, detector=name)
-        if result["classes"] and not any(result is one for one in drawn)
+        _figure(document, one, f"classes{place}-{number}") for number, one in enumerate(drawn)
     ]
     tables = [
-        (_title(result), _class_table(result, _control(document, result))) for result in others
+        _class_table(one, _controls(document, one))
+        for one in _unusual(document, detector=name)
+        if one.classes and not any(one is other for other in drawn)
     ]
-    return Recogniser(name, _found(document, name), figures, tables)
+    return Recognizer(name, _found(document, name), figures, tables)
 
 
-def _title(result: Result) -> str:
-    title = ORACLES[result["oracle"]][0]
-    return title if result["operator"] == ALL else f"{title}, {operator_name(result['operator'])}"
+def _title(one: AnalysisDocument) -> str:
+    title = ORACLES[one.oracle].title
+    return title if one.operator == ALL else f"{title}, {OPERATORS[one.operator]}"
 
 
-def _control(document: Document, result: Result) -> dict[str, Row]:
-    """The classes of the control that belongs to a result."""
-    same = {name: result[name] for name in ("detector", "operator", "oracle")}
-    return {
-        row["label"]: row
-        for control in _results(document, "control", **same)
-        for row in control["classes"]
-    }
+def _controls(document: ScenesDocument, one: AnalysisDocument) -> dict[str, ClassRate]:
+    """The classes of an analysis's control."""
+    control = control_of(document, one)
+    return {} if control is None else {row.label: row for row in control.classes}
 
 
-def _found(document: Document, name: str) -> str:
-    """Which classes of one recogniser, by which rule."""
-    if not _is_judged(document, detector=name):
+def _found(document: ScenesDocument, name: str) -> str:
+    """Which classes of one recognizer, by which rule."""
+    if not any(one.classes for one in _unusual(document, detector=name)):
         return "Nothing could be judged, so nothing is shown."
     sure, above = (
         [label for detector, label in _named(document, rule) if detector == name]
@@ -308,156 +274,124 @@ def _found(document: Document, name: str) -> str:
     return said
 
 
-def _figure(document: Document, result: Result, name: str) -> Figure:
-    about, control = ORACLES[result["oracle"]][1], _control(document, result)
-    rows = _ordered(result)
+def _figure(document: ScenesDocument, one: AnalysisDocument, name: str) -> Figure:
+    about, controls = ORACLES[one.oracle].about, _controls(document, one)
     only = (
-        f" Of {count(len(rows))} classes these are the {BARS} with the highest rate; the table has"
-        " all."
-        if len(rows) > BARS
+        f" Of {count(len(one.classes))} classes these are the {BARS} with the highest rate; the"
+        " table has all."
+        if len(one.classes) > BARS
         else ""
     )
-    left = f" Left out, since too rare: {listed(result['left_out'])}." if result["left_out"] else ""
+    left = f" Left out, since too rare: {listed(one.left_out)}." if one.left_out else ""
     return Figure(
-        _title(result),
+        _title(one),
         class_bars(
             name,
-            [_bar(row, control.get(row["label"])) for row in rows[:BARS]],
-            mean=(f"mean of all classes: {rate(result['mean'])}", result["mean"]),
+            [_bar(row, controls.get(row.label)) for row in _ordered(one)[:BARS]],
+            mean=(f"mean of all classes: {rate(one.mean)}", one.mean),
             says=(
-                f"Bars: errors for each object of a class, at {result['detector']}; the same"
-                " numbers are in the table below."
+                f"Bars: errors for each object of a class, at {one.detector}; the same numbers are"
+                " in the table below."
             ),
         ),
         f"{about[:1].upper()}{about[1:]}.{only}{left}",
-        _class_table(result, control),
+        _class_table(one, controls),
     )
 
 
-def _ordered(result: Result) -> list[Row]:
-    return sorted(result["classes"], key=lambda row: -float(row["rate"]))
+def _ordered(one: AnalysisDocument) -> list[ClassRate]:
+    return sorted(one.classes, key=lambda row: -row.rate)
 
 
-def _bar(row: Row, control: Row | None) -> ClassBar:
-    remark = " ▲" if row["is_unfair"] else ", above the mean" if row["is_above"] else ""
+def _bar(row: ClassRate, control: ClassRate | None) -> ClassBar:
+    remark = " ▲" if row.is_unfair else ", above the mean" if row.is_above else ""
     return ClassBar(
-        f"{row['label']} ({count(row['objects'])}){remark}",
-        rate(row["rate"]),
-        Spread(row["rate"], row["low"], row["high"]),
-        Spread(control["rate"], control["low"], control["high"]) if control else None,
-        row["is_unfair"],
+        f"{row.label} ({count(row.objects)}){remark}",
+        rate(row.rate),
+        Spread(row.rate, row.low, row.high),
+        Spread(control.rate, control.low, control.high) if control else None,
+        row.is_unfair,
     )
 
 
-def _class_table(result: Result, control: dict[str, Row]) -> Table:
-    rows = [
-        (
-            row["label"],
-            count(row["objects"]),
-            str(row["errors"]).replace("-", "−"),
-            rate(row["rate"]),
-            between(row),
-            "above the mean" if row["is_above"] else "no",
-            "fails more" if row["is_unfair"] else "not shown",
-            *(
-                (rate(control[row["label"]]["rate"]), between(control[row["label"]]))
-                if row["label"] in control
-                else (UNDEFINED, UNDEFINED)
-            ),
-        )
-        for row in _ordered(result)
-    ]
-    return Table(
-        (
-            "class",
-            "objects",
-            "errors",
-            "rate",
-            "interval",
-            "plain rule",
-            "evidence",
-            "control",
-            "interval of the control",
-        ),
-        rows,
-    )
-
-
-def _summary(document: Document, oracle: str) -> Measures:
-    """The paper's table: a row for each recogniser and mutation."""
+def _class_table(one: AnalysisDocument, controls: dict[str, ClassRate]) -> Table:
+    head = ("class", "objects", "errors", "rate", "interval", "plain rule", "evidence", "control",
+            "interval of the control")  # fmt: skip
     rows = []
-    for result in _results(document, oracle=oracle):
-        names = {"detector": result["detector"], "operator": result["operator"], "oracle": oracle}
-        control = next(
-            (one for one in _results(document, "control", **names) if one["classes"]), None
+    for row in _ordered(one):
+        control = controls.get(row.label)
+        rows.append(
+            (
+                row.label,
+                count(row.objects),
+                str(row.errors).replace("-", "−"),
+                rate(row.rate),
+                rate_interval(row),
+                "above the mean" if row.is_above else "no",
+                "fails more" if row.is_unfair else "not shown",
+                UNDEFINED if control is None else rate(control.rate),
+                UNDEFINED if control is None else rate_interval(control),
+            )
         )
-        sure = sum(bool(row["is_unfair"]) for row in result["classes"])
-        plain = sum(bool(row["is_above"]) for row in result["classes"])
-        cells = [
-            Cell(count(len(result["classes"]))),
-            Cell(count(plain), percent(result["violation_rate"])),
-            Cell(count(sure)),
-            Cell(rate(result["mean"])),
-            Cell(UNDEFINED if control is None else rate(control["mean"])),
-            Cell(count(result["tests"])),
-            Cell(count(result["error_inducing"])),
-            Cell(
-                percent(result["error_rate"]),
-                interval({"low": result["error_low"], "high": result["error_high"]}),
-            ),
-        ]
-        rows.append((f"{result['detector']}, {operator_name(result['operator'])}", cells))
-    classes = ("classes", "above the mean", "shown to fail more", "mean rate", "mean rate, control")
-    return Measures(
-        ("recogniser, mutation", *classes, "pictures", "with an error", "error rate"), rows
-    )
+    return Table(head, rows, _title(one))
+
+
+def _summary(document: ScenesDocument, oracle: str) -> Table:
+    """The paper's table: a row for each recognizer and mutation."""
+    head = ("recognizer, mutation", "classes", "above the mean", "shown to fail more", "mean rate",
+            "mean rate, control", "pictures", "with an error", "error rate")  # fmt: skip
+    rows = []
+    for one in _unusual(document, oracle=oracle):
+        control = control_of(document, one)
+        error_interval = interval({"low": one.error_low, "high": one.error_high})
+        rows.append(
+            (
+                Cell(f"{one.detector}, {OPERATORS[one.operator]}"),
+                Cell(count(len(one.classes))),
+                Cell(count(len(one.violations)), percent(one.violation_rate)),
+                Cell(count(len(one.unfair))),
+                Cell(rate(one.mean)),
+                Cell(UNDEFINED if control is None else rate(control.mean)),
+                Cell(count(one.tests)),
+                Cell(count(one.error_inducing)),
+                Cell(percent(one.error_rate), error_interval),
+            )
+        )
+    return Table(head, rows)
 
 
 # -- pictures, and what went wrong -----------------------------------------------------------------
 
 
 def _galleries(
-    document: Document, unfair: Sequence[tuple[str, str]]
-) -> list[tuple[str, list[Telling]]]:
-    """The telling pictures of each class at each recogniser."""
-    groups: dict[tuple[str, str], list[Telling]] = {}
-    for telling in document["telling"]:
-        before, after = shots(telling)
-        what = f"{operator_name(telling['operator']).capitalize()} of {telling['mutated_label']}"
-        pictures = groups.setdefault((telling["detector"], telling["label"]), [])
-        pictures.append(
-            Telling(
-                f"{what}, scene {telling['scene']}" if telling.get("scene") else what,
-                telling["sentence"],
-                before,
-                after,
-            )
+    document: ScenesDocument, unfair: Sequence[tuple[str, str]]
+) -> list[tuple[str, list[ShownExample]]]:
+    """The examples of each class at each recognizer."""
+    groups: dict[tuple[str, str], list[ShownExample]] = {}
+    for example in document.examples:
+        before, after = shots(example)
+        what = f"{OPERATORS[example.operator].capitalize()} of {example.mutated_label}"
+        groups.setdefault((example.detector, example.label), []).append(
+            ShownExample(f"{what}, scene {example.scene}", example.sentence, before, after)
         )
-    remarks = {
-        key: "" if key in unfair else ": above the mean, perhaps by chance" for key in groups
-    }
     return [
-        (f"“{label}” at {detector}{remarks[detector, label]}", pictures)
-        for (detector, label), pictures in groups.items()
+        (
+            f"“{key[1]}” at {key[0]}"
+            + ("" if key in unfair else ": above the mean, perhaps by chance"),
+            pictures,
+        )
+        for key, pictures in groups.items()
     ]
 
 
-def _skipped(document: Document) -> Table | None:
+def _skipped(document: ScenesDocument) -> Table | None:
     rows = [
-        (
-            operator_name(one["operator"]),
-            one.get("label") or UNDEFINED,
-            count(one["count"]),
-            one["reason"],
-        )
-        for one in sorted(document.get("skipped") or [], key=lambda one: -int(one["count"]))
+        (OPERATORS[one.operator], one.label or UNDEFINED, count(one.count), one.reason)
+        for one in sorted(document.skipped, key=lambda one: -one.count)
     ]
     return Table(("mutation", "class", "pictures", "reason"), rows) if rows else None
 
 
-def _failures(document: Document) -> Table | None:
-    rows = [
-        (one["detector"], count(one["count"]), one["reason"])
-        for one in document.get("failures") or []
-    ]
-    return Table(("recogniser", "pictures", "reason"), rows) if rows else None
+def _failures(document: ScenesDocument) -> Table | None:
+    rows = [(one.detector, count(one.count), one.reason) for one in document.failures]
+    return Table(("recognizer", "pictures", "reason"), rows) if rows else None

@@ -1,6 +1,4 @@
-"""Photographs with what was recognised in them drawn on top: what stayed, what was lost, and what
-is new.
-"""
+"""Photographs with what was recognized in them drawn on top: what stayed, was lost, or is new."""
 
 from __future__ import annotations
 
@@ -12,17 +10,14 @@ from typing import Any, Literal
 
 from markupsafe import Markup, escape
 
+from fairprobe.documents.scenes import Corners, DetectedObject, Example, OriginalPicture
 from fairprobe.present.formats import SPACE, listed
 
-Detection = dict[str, Any]
 Kind = Literal["same", "lost", "new", "mutated"]
-Box = Sequence[float]
 
 PICTURE = re.compile(r"data:image/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+=*")
-SAME_PLACE = (
-    0.5  # overlap (intersection over union) from which two boxes are taken for the same object
-)
-LETTER = 30  # letters of this share of the width are read on a phone and on a desk
+SAME_PLACE = 0.5  # intersection over union from which two boxes are the same object
+LETTER = 30  # letters of this share of the width can be read on a phone and on a desk
 LETTER_WIDTH = 0.58  # of its height, on average
 
 
@@ -41,48 +36,33 @@ class Shot:
 
 
 def source(text: Any) -> str:
-    """A picture that the page itself holds; whatever else the document names is not loaded."""
+    """A picture that the page itself holds; anything else that a document names is not loaded."""
     return text if isinstance(text, str) and PICTURE.fullmatch(text) else ""
 
 
-def shots(telling: dict[str, Any]) -> tuple[Shot, Shot]:
+def shots(example: Example) -> tuple[Shot, Shot]:
     """Original and mutated. In the mutated picture a dashed box shows where something was
-    recognised before.
+    recognized before.
     """
-    before, after = telling["original"], telling["mutated"]
-    mutated = telling["mutated_label"]
-    lost, new = (
-        _changed(side["detections"], other["detections"])
-        for side, other in ((before, after), (after, before))
-    )
-    scene = telling.get("scene") or "the scene"
-    first = [
-        _Drawn(one, _kind(one, is_changed, "lost", mutated))
-        for one, is_changed in zip(before["detections"], lost, strict=True)
-    ]
-    second = [
-        _Drawn(one, _kind(one, is_changed, "new", mutated))
-        for one, is_changed in zip(after["detections"], new, strict=True)
-    ]
-    ghosts = [_Drawn(one.detection, "lost", is_ghost=True) for one in first if one.kind == "lost"]
+    before, after = example.original, example.mutated
+    first = _drawn(before.detections, after.detections, "lost", example.mutated_label)
+    second = _drawn(after.detections, before.detections, "new", example.mutated_label)
+    ghosts = [_Drawn(one.object, "lost", is_ghost=True) for one in first if one.kind == "lost"]
     return (
-        _shot(before, first, f"Original picture of {scene}."),
-        _shot(after, second + ghosts, f"Mutated picture of {scene}."),
+        _shot(before, first, f"Original picture of {example.scene}."),
+        _shot(after, second + ghosts, f"Mutated picture of {example.scene}."),
     )
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    detection: Detection
+    object: DetectedObject
     kind: Kind
     is_ghost: bool = False
 
     @property
     def words(self) -> str:
-        if self.is_ghost:
-            return f"{self.detection['label']}: lost"
-        score = self.detection.get("score")
-        return str(self.detection["label"]) + ("" if score is None else f" {score:.2f}")
+        return self.object.label + (": lost" if self.is_ghost else f" {self.object.score:.2f}")
 
 
 @dataclass(frozen=True)
@@ -94,7 +74,7 @@ class _Place:
     wide: float
     high: float
 
-    def meets(self, other: _Place) -> bool:
+    def overlaps(self, other: _Place) -> bool:
         return (
             self.x < other.x + other.wide
             and other.x < self.x + self.wide
@@ -103,64 +83,54 @@ class _Place:
         )
 
 
-def _kind(
-    detection: Detection, is_changed: bool, changed: Literal["lost", "new"], mutated: str
-) -> Kind:
-    """What was mutated had to change, so it is no error."""
-    if detection["label"] == mutated:
-        return "mutated"
-    return changed if is_changed else "same"
-
-
-def _changed(here: Sequence[Detection], there: Sequence[Detection]) -> list[bool]:
-    """Which detections have no partner in the other picture: of the same class, in the same place;
-    each partner counts once.
+def _drawn(
+    here: Sequence[DetectedObject],
+    there: Sequence[DetectedObject],
+    changed: Literal["lost", "new"],
+    mutated: str,
+) -> list[_Drawn]:
+    """Objects without a partner of the same class in the same place of the other picture are lost
+    or new; each partner counts once. What was mutated had to change, so it is not an error.
     """
     free = list(range(len(there)))
-    changed = []
+    drawn = []
     for one in here:
-        fitting = [place for place in free if there[place]["label"] == one["label"]]
-        best = max(
-            fitting,
-            key=lambda place: _overlap(one.get("box"), there[place].get("box")),
-            default=None,
-        )
-        found = best is not None and _overlap(one.get("box"), there[best].get("box")) >= SAME_PLACE
-        if found and best is not None:
+        fitting = [place for place in free if there[place].label == one.label]
+        best = max(fitting, key=lambda place: _overlap(one.box, there[place].box), default=None)
+        kind: Kind = changed
+        if best is not None and _overlap(one.box, there[best].box) >= SAME_PLACE:
             free.remove(best)
-        changed.append(bool(one["changed"]) if one.get("changed") is not None else not found)
-    return changed
+            kind = "same"
+        drawn.append(_Drawn(one, "mutated" if one.label == mutated else kind))
+    return drawn
 
 
-def _overlap(one: Box | None, other: Box | None) -> float:
-    """Intersection over union; recognisers without boxes are only asked for the class."""
+def _overlap(one: Corners | None, other: Corners | None) -> float:
+    """Intersection over union; without boxes only the class counts."""
     if one is None or other is None:
         return 1.0
-    wide, high = (
-        min(one[2], other[2]) - max(one[0], other[0]),
-        min(one[3], other[3]) - max(one[1], other[1]),
-    )
+    wide = min(one[2], other[2]) - max(one[0], other[0])
+    high = min(one[3], other[3]) - max(one[1], other[1])
     if wide <= 0 or high <= 0:
         return 0.0
     areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
     return wide * high / (sum(areas) - wide * high)
 
 
-def _shot(side: dict[str, Any], drawn: Sequence[_Drawn], what: str) -> Shot:
+def _shot(side: OriginalPicture, drawn: Sequence[_Drawn], what: str) -> Shot:
     found, lost = (
-        [one.detection["label"] for one in drawn if one.is_ghost is ghost]
-        for ghost in (False, True)
+        [one.object.label for one in drawn if one.is_ghost is ghost] for ghost in (False, True)
     )
-    said = f"Recognised: {_counted(found)}." if found else "Nothing is recognised."
-    gone = f" Lost: {_counted(lost)}." if lost else ""
-    width, height = int(side.get("width") or 480), int(side.get("height") or 360)
+    said = f"Recognized: {_counted(found)}." if found else "Nothing is recognized."
+    if lost:
+        said += f" Lost: {_counted(lost)}."
     return Shot(
-        source(side.get("src")),
-        f"{what} {said}{gone}",
-        width,
-        height,
-        _overlay(drawn, width, height),
-        said + gone,
+        source(side.src),
+        f"{what} {said}",
+        side.width,
+        side.height,
+        _overlay(drawn, side.width, side.height),
+        said,
     )
 
 
@@ -172,20 +142,20 @@ def _counted(labels: Sequence[str]) -> str:
 def _overlay(drawn: Sequence[_Drawn], width: int, height: int) -> Markup:
     """Boxes first, then words, so that no box crosses a word; what changed lies on top."""
     order: dict[Kind, int] = {"mutated": 0, "same": 1, "new": 2, "lost": 3}
-    ordered = sorted(
-        (one for one in drawn if one.detection.get("box")), key=lambda one: order[one.kind]
-    )
+    boxed = [(one, one.object.box) for one in drawn if one.object.box is not None]
+    boxed.sort(key=lambda pair: order[pair[0].kind])
     size, taken, words = width / LETTER, list[_Place](), list[str]()
-    for one in reversed([one for one in ordered if one.kind in ("lost", "new")]):
-        place = _place(one, size, width, height, taken)
+    for one, box in reversed([pair for pair in boxed if pair[0].kind in ("lost", "new")]):
+        place = _place(one.words, box, size, (width, height), taken)
         taken.append(place)
         words.append(_words(one, size, place))
+    boxes = [_box(one, box) for one, box in boxed]
     opening = f'<svg class="boxes" viewBox="0 0 {width} {height}" aria-hidden="true">'
-    return Markup("".join([opening, *map(_box, ordered), *words, "</svg>"]))  # noqa: S704  (made here; the document's texts are escaped)
+    return Markup("".join([opening, *boxes, *words, "</svg>"]))  # noqa: S704  (made here; the document's texts are escaped)
 
 
-def _box(one: _Drawn) -> str:
-    left, top, right, bottom = (float(edge) for edge in one.detection["box"])
+def _box(one: _Drawn, box: Corners) -> str:
+    left, top, right, bottom = box
     place = (
         f'x="{left:.1f}" y="{top:.1f}" width="{max(right - left, 0):.1f}"'
         f' height="{max(bottom - top, 0):.1f}"'
@@ -197,16 +167,18 @@ def _box(one: _Drawn) -> str:
     )
 
 
-def _place(one: _Drawn, size: float, width: int, height: int, taken: Sequence[_Place]) -> _Place:
-    """Above the box, below it, or within it, wherever no other word is; never outside the
+def _place(
+    text: str, box: Corners, size: float, picture: tuple[int, int], taken: Sequence[_Place]
+) -> _Place:
+    """Above the box, below it, or within it, wherever no other word is; always inside the
     picture.
     """
-    left, top, _, bottom = (float(edge) for edge in one.detection["box"])
-    wide, high = (len(one.words) + 1) * LETTER_WIDTH * size, 1.3 * size
+    (left, top, _, bottom), (width, height) = box, picture
+    wide, high = (len(text) + 1) * LETTER_WIDTH * size, 1.3 * size
     x = min(max(left, 0.0), max(width - wide, 0.0))
     rows = [top - high, bottom, top, bottom - high, top - 2 * high, bottom + high]
     places = [_Place(x, y, wide, high) for y in rows if 0 <= y <= height - high]
-    free = [place for place in places if not any(place.meets(other) for other in taken)]
+    free = [place for place in places if not any(place.overlaps(other) for other in taken)]
     return next(iter(free or places), _Place(x, min(max(top, 0.0), height - high), wide, high))
 
 

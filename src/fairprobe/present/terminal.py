@@ -12,21 +12,26 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from fairprobe.documents import from_dict
+from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.present.repair_page import changed, headline
+from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.sentences import has_phases
 from fairprobe.present.sentences import scores as themis_scores
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
 
-ORACLES = {"gt": "ground truth", "exclusion": "lost", "inclusion": "added"}
 
-
-def summary(body: dict[str, Any]) -> RenderableType:
+def summary(body: dict[str, Any] | ScenesDocument) -> RenderableType:
     """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
     cropped.
     """
-    return {"images": _of_images, "scenes": _of_scenes}.get(body.get("kind", ""), _of_table)(body)
+    if isinstance(body, ScenesDocument):
+        return scenes_summary(body)
+    if body.get("kind") == "scenes":
+        return scenes_summary(from_dict(body, ScenesDocument))
+    return (_of_images if body.get("kind") == "images" else _of_table)(body)
 
 
 def _of_table(body: dict[str, Any]) -> RenderableType:
@@ -286,22 +291,7 @@ def _pair(pair: dict[str, Any]) -> RenderableType:
     )
 
 
-# -- images and scenes -----------------------------------------------------------------------------
-
-
-def survey_table(body: dict[str, Any]) -> Table:
-    """Mean ratings from 0 to 10, of real and mutated pictures and by mutation; the last row in per
-    cent of the real ones.
-    """
-    columns = list(body["rows"][0]["realism"])
-    rows = []
-    for row in body["rows"]:
-        for question in ("realism", "likelihood"):
-            means = (row[question].get(column, {}).get("mean") for column in columns)
-            rows.append(
-                (row["name"], question, *("–" if mean is None else f"{mean:.2f}" for mean in means))
-            )
-    return _cells(("pictures", "question", *columns), rows, unbroken=2)
+# -- images ----------------------------------------------------------------------------------------
 
 
 def _of_images(body: dict[str, Any]) -> RenderableType:
@@ -379,47 +369,6 @@ def _detectors(repair: dict[str, Any]) -> Table:
     )
     rows.append(("AUC", *(f"{state['auc']:.3f}" for state in states.values())))
     return _cells(("held out", *states), rows)
-
-
-def _of_scenes(body: dict[str, Any]) -> RenderableType:
-    return Group(
-        *map(_sentence, (body["verdict"], *body["details"])), Text(), class_tables(body["results"])
-    )
-
-
-def class_tables(results: Sequence[dict[str, Any]]) -> RenderableType:
-    """How many classes of a scene lie above the mean, and which are shown to: a table a recogniser,
-    so narrow that 80 columns hold it.
-    """
-    unusual = [one for one in results if one["kind"] == "ood"]
-    names = dict.fromkeys(one["detector"] for one in unusual)
-    return Group(
-        *(
-            part
-            for name in names
-            for part in _of_recogniser(name, [one for one in unusual if one["detector"] == name])
-        )
-    )
-
-
-def _of_recogniser(name: str, own: Sequence[dict[str, Any]]) -> tuple[RenderableType, ...]:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("mutation", "errors"):
-        table.add_column(head, no_wrap=True)
-    for head in ("classes", "above\nthe mean", "error\nrate", "images"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("shown to fail more", overflow="fold")
-    for one in own:
-        numbers = (
-            str(len(one["classes"])),
-            str(len(one["violations"])),
-            f"{one['error_rate']:.1%}",
-            f"{one['tests']:,}",
-        )
-        table.add_row(
-            one["operator"], ORACLES[one["oracle"]], *numbers, Text(", ".join(one["unfair"]) or "–")
-        )
-    return Text(name, style="bold"), table, Text()
 
 
 def _sentence(text: str) -> Text:

@@ -1,53 +1,61 @@
-"""DistroFair: which classes of objects does a recogniser fail when the scene becomes unusual?
+"""DistroFair: which classes of objects does a recognizer fail when the scene becomes unusual?
 
-All is imported when first used: a process that only paints need not wait for torch.
+Everything is imported when first used: a process that only makes pictures does not load torch.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe.scenes.auditing import SceneAudit, audit
     from fairprobe.scenes.detectors import open_detector
-    from fairprobe.scenes.recognition import Detection, Detector
+    from fairprobe.scenes.detectors.base import Detection, Detector
+    from fairprobe.scenes.detectors.layouts import LAYOUTS
     from fairprobe.scenes.scene import GivenScenes, Instance, Scene, Scenes
     from fairprobe.scenes.sources import open_scenes
 
 _HOMES = {
-    "Detection": "recognition",
-    "Detector": "recognition",
-    "GivenScenes": "scene",
-    "Instance": "scene",
-    "Scene": "scene",
-    "SceneAudit": "auditing",
-    "Scenes": "scene",
-    "audit": "auditing",
-    "open_detector": "detectors",
-    "open_scenes": "sources",
+    "LAYOUTS": "scenes.detectors.layouts",
+    "Detection": "scenes.detectors.base",
+    "Detector": "scenes.detectors.base",
+    "GivenScenes": "scenes.scene",
+    "Instance": "scenes.scene",
+    "Scene": "scenes.scene",
+    "Scenes": "scenes.scene",
+    "open_detector": "scenes.detectors",
+    "open_scenes": "scenes.sources",
 }
+_MOVED = {"audit": "audit_scenes", "SceneAudit": "SceneAudit"}
 
 __all__ = [
+    "LAYOUTS",
     "Detection",
     "Detector",
     "GivenScenes",
     "Instance",
     "Scene",
-    "SceneAudit",
     "Scenes",
-    "audit",
     "open_detector",
     "open_scenes",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(
-            f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}."
+    if name in _HOMES:
+        return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
+    if name in _MOVED:
+        warnings.warn(
+            f"fairprobe.scenes.{name} is now fairprobe.audits.scenes.{_MOVED[name]}. The old name"
+            " will be removed in the next release.",
+            DeprecationWarning,
+            stacklevel=2,
         )
-    return getattr(import_module(f"fairprobe.scenes.{_HOMES[name]}"), name)
+        return getattr(import_module("fairprobe.audits.scenes"), _MOVED[name])
+    raise AttributeError(
+        f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}."
+    )
 
 
 def __dir__() -> list[str]:

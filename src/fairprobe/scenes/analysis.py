@@ -1,5 +1,4 @@
-"""Which classes does a recogniser fail more than others once pictures are mutated, and does the
-evidence hold?
+"""Which classes a recognizer fails more than others once pictures are mutated, and the evidence.
 
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
 (section 3.4, algorithm 2, eq. 4 and 5).
@@ -17,19 +16,17 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
 
 Classes with fewer than `FEWEST` objects (the rate's own denominator) are left out, as in the paper.
 
-Beside the paper: some class always lies above the mean, so the plain rule names classes of every
-recogniser, also of a fair one. A class is called *unfair* (`ClassRate.is_unfair`) only where the
+Beyond the paper: some class always lies above the mean, so the plain rule names classes of every
+recognizer, even of a fair one. A class is called *unfair* (`ClassRate.is_unfair`) only where the
 evidence holds:
-- Scenes are resampled with all their tests (a scene's mutants hang together). The standard error is
-  that of the resamples, but never below the one that a class in as many scenes has on the whole: a
-  class that is missed in all of its six scenes would otherwise seem certain.
+- Scenes are resampled with all their tests (see `resampling`).
 - The lower end of `excess` = rate − mean of all rates must be above 0: one-sided 95 %, Bonferroni
-  over the classes and over all analyses of the same recogniser (`family`: every operator with every
-  oracle), Student's t with as many degrees of freedom as scenes show the class, less one. So of
-  twenty fair recognisers, one may have any class named at all.
+  over the classes and over all analyses of the same recognizer (`family`: every operator with every
+  oracle), Student's t with one degree of freedom less than the scenes that show the class. So of
+  twenty fair recognizers, one may have any class named at all.
 - So must the lower end of `matched` = rate − the rate of the other classes in pictures with as many
   objects. The oracles see counts, and in counts two random misses cancel: by chance alone a class
-  that stands alone in its pictures gets a higher rate than one in crowds.
+  with single objects gets a higher rate than one in crowds.
 """
 
 from __future__ import annotations
@@ -43,11 +40,22 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
+from fairprobe.documents.scenes import AnalysisDocument, ClassRate, Kind, Oracle, Total
 from fairprobe.errors import SettingError
-from fairprobe.scenes.evidence import TINY, Cells, drawn, finite, reach, share, spread, statistics
-from fairprobe.scenes.oracles import ORACLES, Kind, Oracle, Test, errors
+from fairprobe.scenes.oracles import ORACLES, Test
+from fairprobe.scenes.resampling import (
+    TINY,
+    Cells,
+    finite,
+    reach,
+    resample,
+    share,
+    spread,
+    statistics,
+)
 from fairprobe.statistics.rates import CONFIDENCE
 
+ALL = "all"  # operators together
 FEWEST = 10  # objects of a class
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 100
@@ -60,32 +68,8 @@ BOUNDS: dict[Oracle, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class ClassRate:
-    """One class: its errors by object with the 95 % interval, and what speaks for its being worse
-    off. None: too few scenes to say.
-    """
-
-    label: str
-    errors: int
-    objects: int
-    scenes: int
-    """How many show it."""
-    rate: float
-    low: float | None
-    high: float | None
-    excess: float
-    excess_low: float | None
-    matched: float
-    matched_low: float | None
-    is_above: bool
-    """The paper's rule."""
-    is_unfair: bool
-    """The evidence holds."""
-
-
-@dataclass(frozen=True)
 class Analysis:
-    """One recogniser, operator and oracle. Classes stand with the highest rate first."""
+    """One recognizer, operator and oracle; classes with the highest rate come first."""
 
     detector: str
     operator: str
@@ -101,8 +85,7 @@ class Analysis:
     error_low: float
     error_high: float
     examples: dict[str, tuple[Test, ...]]
-    """For each class above the mean, its tests with most errors, from as many scenes as there are.
-    """
+    """For each class above the mean, its tests with most errors, from many scenes."""
     fewest: int
     family: int
     resamples: int
@@ -117,68 +100,40 @@ class Analysis:
 
     @property
     def violation_rate(self) -> float:
-        return len(self.violations) / len(self.classes) if self.classes else 0.0
+        return _ratio(len(self.violations), len(self.classes))
 
     @property
     def error_rate(self) -> float:
-        return len(self.inducing) / self.tests if self.tests else 0.0
+        return _ratio(len(self.inducing), self.tests)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "detector": self.detector,
-            "operator": self.operator,
-            "oracle": self.oracle,
-            "kind": self.kind,
-            "tests": self.tests,
-            "scenes": self.scenes,
-            "classes": [vars(one) for one in self.classes],
-            "left_out": list(self.left_out),
-            "mean": self.mean,
-            "violations": list(self.violations),
-            "unfair": list(self.unfair),
-            "violation_rate": self.violation_rate,
-            "error_inducing": len(self.inducing),
-            "error_rate": self.error_rate,
-            "error_low": self.error_low,
-            "error_high": self.error_high,
-            "examples": {
-                label: [_shown(test, label, self.oracle) for test in tests]
-                for label, tests in self.examples.items()
-            },
-            "fewest": self.fewest,
-            "family": self.family,
-            "resamples": self.resamples,
-            "confidence": CONFIDENCE,
-        }
+    def document(self) -> AnalysisDocument:
+        """The analysis as a part of the run's document."""
+        operator: Any = self.operator
+        return AnalysisDocument(
+            detector=self.detector,
+            operator=operator,
+            oracle=self.oracle,
+            kind=self.kind,
+            tests=self.tests,
+            scenes=self.scenes,
+            classes=list(self.classes),
+            left_out=list(self.left_out),
+            mean=self.mean,
+            violations=list(self.violations),
+            unfair=list(self.unfair),
+            violation_rate=self.violation_rate,
+            error_inducing=len(self.inducing),
+            error_rate=self.error_rate,
+            error_low=self.error_low,
+            error_high=self.error_high,
+            fewest=self.fewest,
+            family=self.family,
+            resamples=self.resamples,
+            confidence=CONFIDENCE,
+        )
 
 
-@dataclass(frozen=True)
-class Total:
-    """Several analyses together, a row of the paper's tables 6 and 7. Every analysis has its own
-    classes and pictures.
-    """
-
-    name: str
-    classes: int
-    violations: int
-    unfair: int
-    tests: int
-    error_inducing: int
-
-    @property
-    def violation_rate(self) -> float:
-        return self.violations / self.classes if self.classes else 0.0
-
-    @property
-    def error_rate(self) -> float:
-        return self.error_inducing / self.tests if self.tests else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "violation_rate": self.violation_rate, "error_rate": self.error_rate}
-
-
-def analyse(
+def analyze(
     tests: Sequence[Test],
     oracle: Oracle,
     *,
@@ -188,17 +143,16 @@ def analyse(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Analysis:
-    """The tests of one recogniser and operator, by one oracle. `labels` are the classes to look at
-    instead of all.
+    """Analyze the tests of one recognizer and operator by one oracle; only `labels` if given.
 
-    `family` is how many analyses of the recogniser are looked at together: the more, the stronger
-    the evidence must be.
+    `family` is the number of analyses of the recognizer that are looked at together: the more, the
+    stronger the evidence must be.
     """
-    check(tests, resamples)
+    check_tests(tests, resamples)
     every = Cells.of(tests, oracle, labels)
     is_enough = every.objects.sum(axis=0) >= max(fewest, 1)
     cells = every.only(is_enough)
-    weights = drawn(len(cells.scenes), resamples, np.random.default_rng(seed))
+    weights = resample(len(cells.scenes), resamples, np.random.default_rng(seed))
     rates = _class_rates(cells, oracle, weights, family)
     above = {one.label for one in rates if one.is_above}
     is_error = np.asarray(
@@ -222,7 +176,7 @@ def analyse(
         error_low=low,
         error_high=high,
         examples={
-            label: _telling(tests, cells.errors[:, at])
+            label: _worst(tests, cells.errors[:, at])
             for at, label in enumerate(cells.labels)
             if label in above
         },
@@ -242,7 +196,7 @@ def analyses(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Analysis, ...]:
-    """Every recogniser with every operator, by every oracle."""
+    """Analyze every recognizer with every operator, by every oracle."""
 
     def setting(test: Test) -> tuple[str, str]:
         return test.detector, test.operator
@@ -251,7 +205,7 @@ def analyses(
     groups = [list(group) for _, group in groupby(chosen, key=setting)]
     operators = Counter(group[0].detector for group in groups)
     return tuple(
-        analyse(
+        analyze(
             group,
             oracle,
             labels=labels,
@@ -266,32 +220,37 @@ def analyses(
 
 
 def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tuple[Total, ...]:
-    """Rows that sum up analyses of the same name, for instance of the same recogniser; in the order
-    of their first appearance.
-    """
+    """Sum up analyses of the same name, for instance of the same recognizer, in their order."""
     rows: dict[str, list[Analysis]] = {}
     for one in several:
         rows.setdefault(name(one), []).append(one)
-    return tuple(
-        Total(
-            key,
-            classes=sum(len(one.classes) for one in row),
-            violations=sum(len(one.violations) for one in row),
-            unfair=sum(len(one.unfair) for one in row),
-            tests=sum(one.tests for one in row),
-            error_inducing=sum(len(one.inducing) for one in row),
+    found = []
+    for key, row in rows.items():
+        classes = sum(len(one.classes) for one in row)
+        violations = sum(len(one.violations) for one in row)
+        tests, inducing = sum(one.tests for one in row), sum(len(one.inducing) for one in row)
+        found.append(
+            Total(
+                name=key,
+                classes=classes,
+                violations=violations,
+                unfair=sum(len(one.unfair) for one in row),
+                tests=tests,
+                error_inducing=inducing,
+                violation_rate=_ratio(violations, classes),
+                error_rate=_ratio(inducing, tests),
+            )
         )
-        for key, row in rows.items()
-    )
+    return tuple(found)
 
 
-def check(tests: Sequence[Test], resamples: int) -> None:
-    """Refuses what would give numbers without meaning."""
+def check_tests(tests: Sequence[Test], resamples: int) -> None:
+    """Refuse input that would give meaningless numbers."""
     settings = {(test.detector, test.operator, test.kind) for test in tests}
     if len(settings) > 1:
         named = "; ".join(", ".join(one) for one in sorted(settings))
         raise SettingError(
-            f"An analysis takes the tests of one recogniser, operator and kind; got {named}. Give"
+            f"An analysis takes the tests of one recognizer, operator and kind; got {named}. Give"
             " them one after another."
         )
     if resamples < FEWEST_RESAMPLES:
@@ -300,7 +259,8 @@ def check(tests: Sequence[Test], resamples: int) -> None:
         )
 
 
-# -- one class and one test ------------------------------------------------------------------------
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 def _class_rates(
@@ -315,18 +275,16 @@ def _class_rates(
     mean = float(rates.mean())
     moved, moved_matched = statistics(weights, objects, *by_crowd, (rates, matched))
     scenes = (objects > 0).sum(axis=0)
-    wide, one_sided = (
-        reach(scenes, (1 - CONFIDENCE) / 2),
-        reach(scenes, (1 - CONFIDENCE) / (len(cells.labels) * family)),
-    )
-    around = wide * np.maximum(spread(moved, errors, objects, mean), TINY)
+    two_sided = reach(scenes, (1 - CONFIDENCE) / 2)
+    one_sided = reach(scenes, (1 - CONFIDENCE) / (len(cells.labels) * family))
+
+    def standard_error(values: Floats) -> Floats:
+        return np.maximum(spread(values, errors, objects, mean), TINY)
+
+    around = two_sided * standard_error(moved)
     excess = rates - mean
-    excess_low = excess - one_sided * np.maximum(
-        spread(moved - moved.mean(axis=1, keepdims=True), errors, objects, mean), TINY
-    )
-    matched_low = matched - one_sided * np.maximum(
-        spread(moved_matched, errors, objects, mean), TINY
-    )
+    excess_low = excess - one_sided * standard_error(moved - moved.mean(axis=1, keepdims=True))
+    matched_low = matched - one_sided * standard_error(moved_matched)
     least, most = BOUNDS[oracle]
     found = [
         ClassRate(
@@ -349,7 +307,7 @@ def _class_rates(
     return tuple(sorted(found, key=lambda one: (-one.rate, one.label)))
 
 
-def _telling(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
+def _worst(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
     """The tests with most errors, the worst of every scene before any second one."""
     wrong = sorted(
         (int(-found[at]), test.scene, test.image, at)
@@ -362,16 +320,3 @@ def _telling(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
         ranked.append((of_scene[scene], place, at))
         of_scene[scene] += 1
     return tuple(tests[at] for _, _, at in sorted(ranked)[:SHOWN])
-
-
-def _shown(test: Test, label: str, oracle: Oracle) -> dict[str, Any]:
-    counts = {part: getattr(test, part)[label] for part in ("original", "found", "truth")}
-    return {
-        "scene": test.scene,
-        "image": test.image,
-        "mutated": test.label,
-        "repeat": test.repeat,
-        "objects": test.objects,
-        "errors": errors(test, oracle)[label],
-        **counts,
-    }

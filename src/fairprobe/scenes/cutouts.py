@@ -1,6 +1,4 @@
-"""Cut-outs: objects that can be put into other pictures, taken from the user's own annotated scenes
-or given as PNGs with transparency.
-"""
+"""Cut-outs: objects to insert into other pictures, from annotated scenes or transparent PNGs."""
 
 from __future__ import annotations
 
@@ -16,18 +14,16 @@ from scipy.spatial import ConvexHull
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, StorageError
-from fairprobe.scenes.labels import common
-from fairprobe.scenes.occlusion import is_obstructed, touches_border
-from fairprobe.scenes.perspective import GROUND, RELATIVE_HEIGHTS, TWO_WHEELERS, perspective_of
+from fairprobe.scenes.geometry import is_obstructed, touches_border
+from fairprobe.scenes.labels import GROUND, common
+from fairprobe.scenes.perspective import RELATIVE_HEIGHTS, TWO_WHEELERS, perspective_of
 from fairprobe.scenes.scene import Instance, Picture, Scene, Scenes
 
-MIDDLE_LIGHT = 110.0  # of 255: the light on given PNGs, of which nothing is known
-TRIMMED = (
-    1  # pixels that a cut-out loses all around: the outline of an annotation shows some background
-)
+MIDDLE_LIGHT = 110.0  # of 255: assumed for given PNGs
+TRIMMED = 1  # pixels removed all around: the outline of an annotation shows some background
 TRIM_FROM = 30  # pixels of height
-# Width by height, and the share of its convex hull, of one whole object; two under one mask, or
-# half of one, lie outside.
+# The least and greatest width by height, and the least share of its convex hull, of one whole
+# object; two objects under one mask, or half of one, lie outside.
 SHAPES: Mapping[str, tuple[float, float, float]] = {
     "person": (0.15, 0.46, 0.5),
     "car": (0.8, 2.8, 0.87),
@@ -46,16 +42,16 @@ class CutoutSettings:
     most: int = 200
     """For each class; the largest are kept."""
     odd_height: float = 1 / 3
-    """How far the height may be from what its place says: two objects under one mask, or half an
-    object, are further off.
+    """How far the height may differ from what the perspective predicts: two objects under one
+    mask, or half of one, differ more.
     """
     most_holes: float = 0.03
-    """Of its area: a larger hole is something before it, or of it, that its mask leaves out."""
+    """Of its area: a larger hole is something that the mask leaves out."""
 
 
 @dataclass(frozen=True)
 class Cutout:
-    """One object: its colours, how far each pixel is covered (0–255), and where it was seen."""
+    """One object: its colors, how much of each pixel it covers (0–255), and where it was seen."""
 
     label: str
     image: Picture
@@ -63,9 +59,7 @@ class Cutout:
     light: float
     """The brightness of the ground in its own picture."""
     side: float
-    """Its place between the left (0) and the right (1) border of its own picture: it shows the side
-    that is seen from there.
-    """
+    """Its place between the left (0) and the right (1) border of its own picture."""
     scene: str
 
     @property
@@ -83,7 +77,7 @@ class Cutout:
         return replace(self, image=shown[..., :3].copy(), cover=np.minimum(shown[..., 3], cover))
 
     def rough_mask(self, height: int) -> Mask:
-        """About the mask that it would have at this height, much faster than resizing it."""
+        """An approximate mask at this height, much faster than resizing."""
         rows = np.arange(height) * self.size[0] // height
         width = self.width_at(height)
         found: Mask = self.cover[np.ix_(rows, np.arange(width) * self.size[1] // width)] >= 128
@@ -108,28 +102,26 @@ DEFAULTS = CutoutSettings()
 def cutouts_of(
     scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS
 ) -> dict[str, tuple[Cutout, ...]]:
-    """The whole, unobstructed and large enough objects of these classes. A scene that cannot be
-    read gives none.
+    """The whole, unobstructed and large enough objects of these classes.
+
+    Scenes that cannot be read are ignored here; they are reported where they are mutated.
     """
     wanted = {common(label) for label in labels}
     found: dict[str, list[Cutout]] = {label: [] for label in sorted(wanted)}
     for name in scenes.names:
         try:
             scene = scenes.read(name)
-        except (DataError, StorageError):  # who mutates it will say so
+        except (DataError, StorageError):
             continue
         fit = perspective_of(scene)
         for instance in scene.instances:
-            if instance.label in wanted and _is_good(scene, instance, settings):
-                odd = abs(
-                    instance.height / max(1.0, _expected(instance, fit.height(instance.foot))) - 1
-                )
-                if (
-                    instance.label not in RELATIVE_HEIGHTS
-                    or instance.label in TWO_WHEELERS
-                    or odd <= settings.odd_height
-                ):
-                    found[instance.label].append(cut_out(scene, instance))
+            label = instance.label
+            if label in wanted and _is_good(scene, instance, settings):
+                expected = fit.height(instance.foot) * RELATIVE_HEIGHTS.get(label, 1.0)
+                odd = abs(instance.height / max(1.0, expected) - 1)
+                is_free = label not in RELATIVE_HEIGHTS or label in TWO_WHEELERS
+                if is_free or odd <= settings.odd_height:
+                    found[label].append(cut_out(scene, instance))
         for label, taken in found.items():
             found[label] = sorted(taken, key=lambda one: one.size[0], reverse=True)[: settings.most]
     return {label: tuple(taken) for label, taken in found.items()}
@@ -138,8 +130,9 @@ def cutouts_of(
 def cutouts_in(
     folder: Path, labels: Iterable[str], *, each: bool = True
 ) -> dict[str, tuple[Cutout, ...]]:
-    """Given objects: PNGs with transparency, `folder/label/*.png`. Every class must be there if
-    `each`, else at least one.
+    """Given objects: PNGs with transparency, `folder/label/*.png`.
+
+    With `each` every class must be there, otherwise at least one.
     """
     wanted = list(dict.fromkeys(map(common, labels)))
     there = _files(folder)
@@ -147,7 +140,7 @@ def cutouts_in(
     if missing and (each or len(missing) == len(wanted)):
         raise DataError(
             f"{folder} holds no cut-outs of {'these classes' if len(missing) > 1 else 'the class'}:"
-            f" {', '.join(missing)}. {_instead(folder, missing)} Expected a folder for"
+            f" {', '.join(missing)}. {_present(there, missing)} Expected a folder for"
             f" {'each of them' if each else 'one of them or more'}, such as {folder / missing[0]},"
             " of PNGs with a transparent background."
         )
@@ -159,19 +152,13 @@ def cutouts_in(
 
 
 def unused_cutouts(folder: Path, labels: Iterable[str]) -> str:
-    """A sentence about the folders that are named after none of these classes; empty if there is
-    none.
-    """
-    others = sorted(set(_files(folder)) - set(map(common, labels)))
-    return (
-        f"These folders of cut-outs are named after no class that is inserted: {', '.join(others)}."
-        if others
-        else ""
-    )
+    """A sentence about folders that match none of these classes; empty if all do."""
+    others = ", ".join(sorted(set(_files(folder)) - set(map(common, labels))))
+    return f"These folders of cut-outs match no class that is inserted: {others}." if others else ""
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
-    """The PNGs of each class; folders may be named as any source names it ("Pedestrian")."""
+    """The PNGs of each class; folders may use any known name of a class ("Pedestrian")."""
     found: dict[str, list[Path]] = {}
     try:
         for place in sorted(folder.iterdir()):
@@ -186,19 +173,19 @@ def _files(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
-def _instead(folder: Path, missing: Sequence[str]) -> str:
-    """What a folder of cut-outs has in the place of what it should have."""
-    there = _files(folder)
+def _present(there: Mapping[str, Sequence[Path]], missing: Sequence[str]) -> str:
+    """Sentences about the folders that are there, and names that are almost right."""
     if not there:
         return "It has no folders at all."
     names = [name if files else f"{name} (no PNG in it)" for name, files in there.items()]
-    told = f"It has folders for: {', '.join(names)}."
-    near = {name: get_close_matches(name, missing, n=1) for name in there if name not in missing}
     meant = [
         f"'{name}' for '{label}'"
-        for name, (label, *_) in ((name, found) for name, found in near.items() if found)
+        for name in there
+        if name not in missing
+        for label in get_close_matches(name, missing, n=1)
     ]
-    return f"{told} Did you write {' and '.join(meant)}?" if meant else told
+    question = f" Did you write {' and '.join(meant)}?" if meant else ""
+    return f"It has folders for: {', '.join(names)}.{question}"
 
 
 def cut_out(scene: Scene, instance: Instance) -> Cutout:
@@ -217,13 +204,9 @@ def cut_out(scene: Scene, instance: Instance) -> Cutout:
 
 
 def light_of(scene: Scene) -> float:
-    """The brightness of the ground, or where there is none of the whole picture."""
+    """The brightness of the ground, or of the whole picture if there is none."""
     ground = scene.ground(GROUND)
     return float(scene.image[ground].mean() if ground.any() else scene.image.mean())
-
-
-def _expected(instance: Instance, height: float) -> float:
-    return height * RELATIVE_HEIGHTS.get(instance.label, 1.0)
 
 
 def _is_good(scene: Scene, instance: Instance, settings: CutoutSettings) -> bool:
@@ -244,16 +227,11 @@ def _is_whole(instance: Instance, most_holes: float) -> bool:
         return False
     least, most, solid = SHAPES.get(instance.label, (0.0, np.inf, 0.0))
     height, width = instance.mask.shape
-    return least <= width / height <= most and area >= solid * _hull(instance.mask)
-
-
-def _hull(mask: Mask) -> float:
-    """The area of the smallest convex shape around it."""
-    rows, columns = np.nonzero(mask)
-    corners = [
-        np.column_stack([rows + down, columns + right]) for down in (0, 1) for right in (0, 1)
-    ]
-    return float(ConvexHull(np.concatenate(corners)).volume)
+    if not least <= width / height <= most:
+        return False
+    pixels = np.argwhere(instance.mask)
+    corners = np.concatenate([pixels + corner for corner in ((0, 0), (0, 1), (1, 0), (1, 1))])
+    return bool(area >= solid * ConvexHull(corners).volume)
 
 
 def _given(file: Path, label: str) -> Cutout:
@@ -262,13 +240,13 @@ def _given(file: Path, label: str) -> Cutout:
             pixels = np.asarray(opened.convert("RGBA"))
     except (OSError, UnidentifiedImageError, ValueError) as error:
         raise DataError(
-            f"{file} is no readable picture ({error}). Replace it or take it away."
+            f"{file} cannot be read as a picture ({error}). Replace or remove it."
         ) from error
     cover = pixels[..., 3]
     if not (cover >= 128).any() or (cover >= 128).all():
         raise DataError(
-            f"{file} has no transparent background, so the object in it is not known. Cut the"
-            " object out first."
+            f"{file} has no transparent background, which would outline its object. Cut the object"
+            " out first."
         )
     left, top, right, bottom = Instance.of(label, cover >= 16).box
     inner = np.s_[top:bottom, left:right]

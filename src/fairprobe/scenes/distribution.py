@@ -1,5 +1,4 @@
-"""What is usual in a set of pictures, so that the unusual can be made: DistroFair's clusters and
-distributions.
+"""What is usual in a set of pictures: DistroFair's clusters and distributions.
 
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
 (section 3.1, 3.2, definition 1).
@@ -11,10 +10,10 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
     OOD image                 `is_ood`
     MutGen, MUT_num           `inserted_count` (OOD), `id_counts` (the in-distribution baseline)
 
-Choices where the paper is silent: K is 3 (its public code takes 3 or 4), fewer where fewer pictures
+Choices where the paper is silent: K is 3 (its public code uses 3 or 4), fewer where fewer pictures
 differ. An orientation is an axis, so angles count modulo 180 degrees, and it is *not in* Θ_c when
-it is farther than `TOLERANCE` from every one of them: measured angles are never equal, and without
-a tolerance every picture would be unusual. Of birds, cats and dogs one more is inserted, as in the
+it is farther than `TOLERANCE` from all of them: measured angles are never equal, and without a
+tolerance every picture would be unusual. Of birds, cats and dogs one more is inserted, as in the
 public code.
 """
 
@@ -22,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, SettingError
+from fairprobe.scenes.geometry import HALF_TURN, angular_distance
 
 CLUSTERS = 3
 STARTS = 10  # of k-means
@@ -46,27 +45,14 @@ class ClassRange:
     angles: tuple[float, ...] = ()
 
     def is_unusual(self, angle: float, *, tolerance: float = TOLERANCE) -> bool:
-        """Whether no object of this class lies at about this angle. Where none is known, every
-        angle is unusual.
-        """
-        return all(between(angle, usual) > tolerance for usual in self.angles)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"least": self.least, "most": self.most, "angles": list(self.angles)}
-
-
-def between(angle: float, other: float) -> float:
-    """The angle between two axes: 0 to 90 degrees."""
-    apart = abs(angle - other) % 180.0
-    return min(apart, 180.0 - apart)
+        """Whether no object of this class lies at about this angle."""
+        return all(angular_distance(angle, usual) > tolerance for usual in self.angles)
 
 
 def clusters(
     counts: Sequence[Mapping[str, int]], labels: Sequence[str], *, k: int = CLUSTERS, seed: int = 0
 ) -> Ints:
-    """The cluster of each picture, by its counts of these classes. Clusters are numbered in the
-    order in which they first appear.
-    """
+    """The cluster of each picture, by its counts of these classes; numbered by first appearance."""
     if k < 1:
         raise SettingError(f"There must be at least one cluster; got {k}.")
     vectors = np.array(
@@ -91,8 +77,9 @@ def distributions(
     angles: Sequence[Mapping[str, Collection[float]]],
     labels: Collection[str],
 ) -> tuple[dict[str, ClassRange], ...]:
-    """Of each cluster the range of every class. `counts` is what the recogniser under test finds,
-    `angles` the orientations by class.
+    """The range of every class in each cluster.
+
+    `counts` is what the recognizer under test finds, `angles` the orientations by class.
     """
     if not len(members) == len(counts) == len(angles):
         raise DataError(
@@ -102,24 +89,19 @@ def distributions(
     found = []
     for cluster in range(int(members.max()) + 1 if len(members) else 0):
         inside = np.flatnonzero(members == cluster).tolist()
-        ranges = (
-            {
-                label: _range([counts[at] for at in inside], [angles[at] for at in inside], label)
-                for label in labels
-            }
-            if inside
-            else {}
-        )
-        found.append(ranges)  # nothing is usual where nothing was seen
+        ranges = {}
+        for label in labels if inside else ():
+            numbers = [counts[at].get(label, 0) for at in inside]
+            usual = {angle % HALF_TURN for at in inside for angle in angles[at].get(label, ())}
+            ranges[label] = ClassRange(min(numbers), max(numbers), tuple(sorted(usual)))
+        found.append(ranges)
     return tuple(found)
 
 
 def is_ood(
     usual: ClassRange, count: int, angles: Collection[float] = (), *, tolerance: float = TOLERANCE
 ) -> bool:
-    """Definition 1: fewer objects than the fewest, more than the most, or one that is turned as
-    none is.
-    """
+    """Definition 1: a count outside the range, or an unusual orientation."""
     return (
         count < usual.least
         or count > usual.most
@@ -128,24 +110,10 @@ def is_ood(
 
 
 def inserted_count(usual: ClassRange, count: int, label: str) -> int:
-    """How many objects to insert into a picture that has `count`, so that it has more than any of
-    its cluster.
-    """
+    """How many objects to insert for a picture with `count` to exceed its cluster."""
     return max(1, usual.most + 1 - count) + (label in ONE_MORE)
 
 
 def id_counts(usual: ClassRange, count: int) -> range:
-    """The numbers of objects whose insertion leaves a picture within its cluster's range. None:
-    nothing can be inserted.
-    """
+    """How many objects can be inserted within the cluster's range; may be empty."""
     return range(max(1, usual.least - count), usual.most - count + 1)
-
-
-def _range(
-    counts: Sequence[Mapping[str, int]],
-    angles: Sequence[Mapping[str, Collection[float]]],
-    label: str,
-) -> ClassRange:
-    numbers = [one.get(label, 0) for one in counts]
-    usual = {angle % 180.0 for one in angles for angle in one.get(label, ())}
-    return ClassRange(min(numbers), max(numbers), tuple(sorted(usual)))

@@ -1,210 +1,65 @@
-"""Rates of classes over scenes, and how far they would move with other scenes.
-
-Scenes are resampled with all their tests, since a scene's mutants hang together. A standard error
-is that of the resamples, but never below the one that a class in as many scenes has on the whole: a
-class that is missed in all of its six scenes would otherwise seem certain. Intervals reach as far
-as Student's t with the number of scenes that show the class, less one, as degrees of freedom.
-"""
+"""What was seen of recognizers and scenes: the evidence from which an audit's document is made."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
 
-import numpy as np
-from scipy import stats
+from fairprobe.scenes.cutouts import Cutouts
+from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
+from fairprobe.scenes.mutants import MadePicture
+from fairprobe.scenes.oracles import Test, reference_counts
+from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual
+from fairprobe.scenes.scene import Scenes
 
-from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.scenes.oracles import Oracle, Test, error_counts
-from fairprobe.statistics.rates import Rate
-
-ALIKE = np.array(
-    [1, 2, 3, 4, 5, 7, 10]
-    # pictures with 0, 1, 2, 3, 4, 5–6, 7–9, 10 or more objects of a class are compared with each
-    # other
-)
-TINY = 1e-12  # equal rates must not differ by rounding
+Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Tests as arrays (tests, classes). The mutated class of a test has no errors and no objects,
-    and is not `counted`.
-    """
+@dataclass
+class Evidence:
+    """Everything that was seen, from which the document is made."""
 
-    labels: tuple[str, ...]
-    scenes: tuple[str, ...]
-    scene: Ints
-    """Of each test, its place in `scenes`."""
-    errors: Ints
-    objects: Ints
-    truth: Ints
-    counted: Mask
+    scenes: Scenes
+    detectors: tuple[Detector, ...]
+    settings: Settings
+    folder: Path
+    facts: dict[str, SceneFacts] = field(default_factory=dict)
+    originals: dict[str, Seen] = field(default_factory=dict)
+    usual: Usual | None = None
+    plans: dict[str, list[Task]] = field(default_factory=dict)
+    cutouts: Cutouts = field(default_factory=dict)
+    made: dict[Task, MadePicture] = field(default_factory=dict)
+    skipped: dict[Task, str] = field(default_factory=dict)
+    answers: dict[str, Seen] = field(default_factory=dict)
+    """For each recognizer, by the picture's path below the folder."""
+    tests: list[Test] = field(default_factory=list)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    messages: list[str] = field(default_factory=list)
+    partial: bool = False
 
-    @classmethod
-    def of(
-        cls, tests: Sequence[Test], oracle: Oracle, labels: Collection[str] | None = None
-    ) -> Cells:
-        """All classes that some recogniser or annotation names, or those of `labels`."""
-        seen = {
-            label
-            for test in tests
-            for part in (test.original, test.found, test.truth)
-            for label in part
+    def counts(self, detector: str) -> dict[str, Counter[str]]:
+        """What a recognizer counts in the originals."""
+        return {name: count_labels(found) for name, found in self.originals[detector].items()}
+
+    def annotations(self) -> dict[str, Counter[str]]:
+        """The annotated counts, without classes that no recognizer names in any picture."""
+        every = (*self.originals.values(), *self.answers.values())
+        named = {one.label for seen in every for found in seen.values() for one in found}
+        return {
+            name: Counter({label: n for label, n in facts.counts.items() if label in named})
+            for name, facts in self.facts.items()
         }
-        names = sorted(seen if labels is None else seen & set(labels))
-        column = {label: at for at, label in enumerate(names)}
-        counts = np.zeros((3, len(tests), len(names)), dtype=np.int64)
-        counted = np.ones((len(tests), len(names)), dtype=bool)
-        for row, test in enumerate(tests):
-            for part, counter in enumerate((test.original, test.found, test.truth)):
-                for label, count in counter.items():
-                    if label in column:
-                        counts[part, row, column[label]] = count
-            if test.label in column:
-                counted[row, column[test.label]] = False
-        original, found, truth = counts * counted
-        scenes = sorted({test.scene for test in tests})
-        place = {scene: at for at, scene in enumerate(scenes)}
-        return cls(
-            labels=tuple(names),
-            scenes=tuple(scenes),
-            scene=np.array([place[test.scene] for test in tests], dtype=np.int64),
-            errors=error_counts(original, found, truth, oracle),
-            objects=truth if oracle == "gt" else original,
-            truth=truth,
-            counted=counted,
-        )
 
-    def only(self, wanted: Mask) -> Cells:
-        """Some of the classes."""
-        labels = tuple(label for label, keep in zip(self.labels, wanted, strict=True) if keep)
-        parts = (
-            self.errors[:, wanted],
-            self.objects[:, wanted],
-            self.truth[:, wanted],
-            self.counted[:, wanted],
-        )
-        return Cells(labels, self.scenes, self.scene, *parts)
+    def truth(self) -> dict[str, Counter[str]]:
+        """The content of each original: the annotation and what all recognizers found."""
+        counts = [self.counts(detector) for detector in self.originals]
+        return {
+            name: reference_counts(annotation, [seen[name] for seen in counts if name in seen])
+            for name, annotation in self.annotations().items()
+        }
 
-    def shows(self, label: str) -> bool:
-        """Whether there is any object of this class."""
-        return label in self.labels and bool(self.objects[:, self.labels.index(label)].any())
-
-    def by_scene(self, values: Ints | Mask) -> Floats:
-        """Sums (scenes, classes) over the tests of each scene."""
-        return np.asarray(self.by_crowd(values).sum(axis=2))
-
-    def by_crowd(self, values: Ints | Mask) -> Floats:
-        """Sums (scenes, classes, crowds): a crowd is how many objects of the class are in the
-        picture.
-        """
-        crowd = np.searchsorted(ALIKE, self.truth, side="right")
-        shape = (len(self.scenes), len(self.labels), len(ALIKE) + 1)
-        flat = (self.scene[:, None] * shape[1] + np.arange(shape[1])) * shape[2] + crowd
-        return (
-            np.bincount(flat.ravel(), weights=values.ravel(), minlength=int(np.prod(shape)))
-            .astype(np.float64)
-            .reshape(shape)
-        )
-
-
-# -- resampling ------------------------------------------------------------------------------------
-
-
-def drawn(scenes: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """How often each resample holds each scene: (resamples, scenes)."""
-    if not scenes:
-        return np.zeros((resamples, 0))
-    picks = rng.integers(scenes, size=(resamples, scenes)) + np.arange(resamples)[:, None] * scenes
-    return (
-        np.bincount(picks.ravel(), minlength=resamples * scenes)
-        .reshape(resamples, scenes)
-        .astype(np.float64)
-    )
-
-
-def rates_of(errors: Floats, objects: Floats, otherwise: Floats | float = 0.0) -> Floats:
-    """Errors by object; a resample without the class says nothing of it and keeps `otherwise`."""
-    rates = np.empty(np.broadcast_shapes(errors.shape, objects.shape))
-    rates[...] = otherwise
-    return np.asarray(np.divide(errors, objects, out=rates, where=objects > 0))
-
-
-def spread(values: Floats, errors: Floats, objects: Floats, mean: float) -> Floats:
-    """The standard error of each class: of the resampled `values` (resamples, classes), or of a
-    class in as many scenes on the whole.
-
-    On the whole, errors stray from `mean` · objects by a standard deviation in proportion to a
-    scene's objects (scenes, classes).
-    """
-    scenes = (objects > 0).sum(axis=0)
-    resampled = values.std(axis=0) * np.sqrt(scenes / np.maximum(scenes - 1, 1))
-    squares = (objects**2).sum(axis=0)
-    astray = ((errors - mean * objects) ** 2).sum() / max(float(squares.sum()), 1.0)
-    on_the_whole = np.sqrt(astray * squares) / np.maximum(objects.sum(axis=0), 1.0)
-    return np.asarray(np.maximum(resampled, on_the_whole))
-
-
-def reach(scenes: Ints, tail: float) -> Floats:
-    """How many standard errors an interval reaches, with `tail` left out on a side; without end
-    where one scene is all there is.
-    """
-    return np.asarray(np.where(scenes > 1, stats.t.isf(tail, np.maximum(scenes - 1, 1)), np.inf))
-
-
-def finite(value: float) -> float | None:
-    """JSON knows no infinity."""
-    return float(value) if np.isfinite(value) else None
-
-
-def statistics(
-    weights: Floats,
-    objects: Floats,
-    errors: Floats,
-    pictures: Floats,
-    otherwise: tuple[Floats, Floats] | None = None,
-) -> tuple[Floats, Floats]:
-    """The rate of each class, and by how much it is above that of the other classes in pictures
-    with as many objects: (resamples, classes).
-
-    `weights` (resamples, scenes) says how often a scene counts; `objects` is (scenes, classes),
-    `errors` and the number of `pictures` are (scenes, classes, crowds). Where no other class has
-    pictures with as many objects, nothing can be said, and nothing is added.
-    """
-    found = pictures.any(axis=(0, 1))
-    error, picture, total = (
-        _weighted(weights, part) for part in (errors[:, :, found], pictures[:, :, found], objects)
-    )
-    own = rates_of(error, picture)
-    others = rates_of(
-        error.sum(axis=1, keepdims=True) - error, picture.sum(axis=1, keepdims=True) - picture, own
-    )
-    rate, matched = otherwise or (0.0, 0.0)
-    return rates_of(error.sum(axis=2), total, rate), rates_of(
-        (error - picture * others).sum(axis=2), total, matched
-    )
-
-
-def _weighted(weights: Floats, values: Floats) -> Floats:
-    """Sums over scenes. Single precision holds whole numbers up to sixteen million, and takes half
-    the time.
-    """
-    flat = weights.astype(np.float32) @ values.reshape(len(values), -1).astype(np.float32)
-    return flat.astype(np.float64).reshape(len(weights), *values.shape[1:])
-
-
-def share(is_hit: Mask, scene: Ints, weights: Floats, confidence: float) -> tuple[float, float]:
-    """The interval of a share of tests. Where none or all are hit, resamples cannot tell; then the
-    number of scenes does.
-    """
-    scenes = weights.shape[1]
-    if is_hit.all() or not is_hit.any():
-        exact = Rate(scenes if is_hit.any() else 0, scenes, confidence)
-        return exact.low, exact.high
-    hits, tests = (
-        weights @ np.bincount(scene, weights=part, minlength=scenes)
-        for part in (is_hit.astype(float), np.ones(len(scene)))
-    )
-    low, high = np.quantile(hits / tests, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    def pictures(self) -> dict[str, MadePicture]:
+        """The mutated pictures by their path below the folder."""
+        return {str(made.path.relative_to(self.folder)): made for made in self.made.values()}

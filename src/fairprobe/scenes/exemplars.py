@@ -1,5 +1,5 @@
-"""In-painting by exemplars: a hole is filled patch by patch with pieces of its surroundings, so
-that texture and edges go on.
+"""In-painting by exemplars: fill a hole patch by patch with pieces of its surroundings, which
+continues texture and edges.
 
 Criminisi, Pérez, Toyama, "Region Filling and Object Removal by Exemplar-Based Image Inpainting",
 IEEE Trans. on Image Processing 2004.
@@ -12,10 +12,10 @@ IEEE Trans. on Image Processing 2004.
     Ψ, a patch                      `_Fill._side` pixels to each side of its middle
 
 The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt sharp. Deliberate
-deviations: the sources are sought in the picture at a smaller scale and copied at the full one,
-which is many times faster; they come from a window that is wide and low, since a street changes
-more from top to bottom than along a row, and another row costs a little; other objects are never
-copied, which would put new ones into the picture.
+deviations: sources are searched for in a smaller copy of the picture and copied at full scale,
+which is many times faster; they come from a wide and low window, since a street changes more from
+top to bottom than along a row, and another row costs a little; other objects are never copied,
+which would put new ones into the picture.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from fairprobe.arrays import Ints, Mask
 from fairprobe.scenes.scene import Picture
 
-SOUGHT_AT = 180  # rows of the picture in which sources are sought
+SEARCHED_AT = 180  # rows of the smaller picture in which sources are searched for
 COARSEST = 4
 SIDES = (2, 4)  # pixels to each side of a patch's middle, for small and large holes
 HOLE_SIDES = 9  # a hole is about this many patch sides wide
@@ -36,7 +36,7 @@ REACH = 14  # rows from a patch to its source, unless there is none
 BESIDE = 60  # columns from the hole to the furthest sources
 OTHER_ROW = 2.0  # what a row of difference costs, in squared levels of each number
 FLAT = 0.02  # the priority where no line runs in, beside the strongest line's
-STRONGEST = 1020.0  # a step from black to white, as Sobel's operator sees it
+STRONGEST = 1020.0  # Sobel's response to a step from black to white
 NEXT = np.ones((3, 3), np.uint8)
 
 Floats32 = npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ Floats32 = npt.NDArray[np.float32]
 
 def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Picture:
     """The picture with the hole filled. What lies under `avoid` is neither copied nor matched."""
-    step = int(np.clip(image.shape[0] // SOUGHT_AT, 1, COARSEST))
+    step = int(np.clip(image.shape[0] // SEARCHED_AT, 1, COARSEST))
     room = [(0, -size % step) for size in hole.shape]
     image_room = np.pad(image, (*room, (0, 0)), mode="edge")
     hole_small, avoid_small = (
@@ -83,7 +83,7 @@ def _indices(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
 
 
 def _around(mask: Mask) -> tuple[slice, slice]:
-    """A hole and all places that its patches may come from."""
+    """The box of a hole and of all places that its patches may come from."""
     ends = [np.flatnonzero(mask.any(axis=axis))[[0, -1]] for axis in (1, 0)]
     reach = [far + SIDES[1] + 1 for far in (REACH, BESIDE)]
     down, across = (
@@ -111,7 +111,7 @@ class _Fill:
         self._side = int(np.clip(narrow // HOLE_SIDES, *SIDES))
         side, size = self._side, 2 * self._side + 1
         self._image = np.pad(image, ((side, side), (side, side), (0, 0)))
-        self._grey = self._image.mean(axis=2)
+        self._gray = self._image.mean(axis=2)
         self._open, self._known = np.pad(hole, side), np.pad(~(hole | avoid), side)
         self._from_rows, self._from_columns = _indices(self._open.shape)
         self._confidence = self._known.astype(np.float32)
@@ -137,9 +137,7 @@ class _Fill:
         self._judge(np.s_[0 : self._open.shape[0], 0 : self._open.shape[1]])
 
     def done(self) -> tuple[Ints, Ints] | None:
-        """For each pixel the row and column that it is copied from; none where there is nothing to
-        copy.
-        """
+        """For each pixel the row and column it is copied from; None if there is nothing to copy."""
         if not len(self._patches):
             return None
         left = int(self._open.sum())
@@ -149,21 +147,17 @@ class _Fill:
         return self._from_rows[inner] - self._side, self._from_columns[inner] - self._side
 
     def _fill_one(self) -> int:
-        """Fills the patch around the pixel around which most is known and the strongest line runs
-        in; how many pixels that were.
-        """
+        """Fill the patch with the highest priority; return the number of pixels filled."""
         row, column = np.unravel_index(int(np.argmax(self._priority)), self._open.shape)
-        if not self._open[row, column]:  # all that is left is enclosed by what must not be matched
+        if not self._open[row, column]:  # the rest is enclosed by what must not be matched
             row, column = np.argwhere(self._open)[0]
-        here, source = (
-            self._patch(int(row), int(column)),
-            self._patch(*self._nearest(int(row), int(column))),
-        )
+        here = self._patch(int(row), int(column))
+        source = self._patch(*self._nearest(int(row), int(column)))
         gap = self._open[here].copy()
         filled = int(gap.sum())
         changed: tuple[npt.NDArray[Any], ...] = (
             self._image,
-            self._grey,
+            self._gray,
             self._from_rows,
             self._from_columns,
         )
@@ -177,14 +171,11 @@ class _Fill:
 
     def _patch(self, row: int, column: int, *, wider: int = 0) -> tuple[slice, slice]:
         far = self._side + wider
-        return slice(max(0, row - far), row + far + 1), slice(
-            max(0, column - far), column + far + 1
-        )
+        rows = slice(max(0, row - far), row + far + 1)
+        return rows, slice(max(0, column - far), column + far + 1)
 
     def _nearest(self, row: int, column: int) -> tuple[int, int]:
-        """The middle of the source that is most like what is known of the patch; in rows near by,
-        if there is one.
-        """
+        """The middle of the source most like the known part of the patch; in nearby rows if any."""
         rows, columns = self._sources
         first, last = np.searchsorted(rows, (row - REACH, row + REACH + 1))
         if first == last:
@@ -198,8 +189,8 @@ class _Fill:
         return int(rows[best]), int(columns[best])
 
     def _judge(self, part: tuple[slice, slice]) -> None:
-        """The priorities of the hole's edge here: how much is known around a pixel times how strong
-        a line runs towards the hole.
+        """Update priorities at the hole's edge: how much is known around a pixel times how strong a
+        line runs towards the hole.
         """
         cv2, size = self._cv2, 2 * self._side + 1
         more = self._side + 3
@@ -212,9 +203,9 @@ class _Fill:
         trust = cv2.boxFilter(
             self._confidence[wide], -1, (size, size), normalize=True, borderType=cv2.BORDER_CONSTANT
         )
-        sure, grey = cv2.erode(known, NEXT), self._grey[wide]
+        sure, gray = cv2.erode(known, NEXT), self._gray[wide]
         across, down = (
-            cv2.dilate(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)) * sure, NEXT)
+            cv2.dilate(np.abs(cv2.Sobel(gray, cv2.CV_32F, *way)) * sure, NEXT)
             for way in ((1, 0), (0, 1))
         )
         inward, below = (np.abs(cv2.Sobel(hole, cv2.CV_32F, *way)) for way in ((1, 0), (0, 1)))

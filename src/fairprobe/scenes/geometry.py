@@ -1,4 +1,7 @@
-"""What the shape of a mask says: how an object is turned, and which pixels hang together."""
+"""Shapes and places of masks: orientation, connected parts, and which object hides which.
+
+An object whose foot is lower in the picture is nearer.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from fairprobe.arrays import Mask
+from fairprobe.scenes.scene import Box, Instance, Scene
 
-Numbers: TypeAlias = npt.NDArray[
-    np.int32
-]  # (height, width): which segment, object or class a pixel belongs to
+# (height, width): the number of the segment, object or class that a pixel belongs to
+Numbers: TypeAlias = npt.NDArray[np.int32]
 
 HALF_TURN = 180.0
-TOUCHING = np.ones((3, 3), dtype=bool)  # pixels that meet at a corner hang together
+TOUCHING = np.ones((3, 3), dtype=bool)  # pixels that meet at a corner are connected
+# Masks of one picture do not overlap, so a hidden object shows as a nearer one within so many
+# pixels.
+NEXT_TO = 3
 
 
 def orientation(mask: Mask) -> float:
-    """The principal axis of a mask in degrees, from 0 (lying) over 90 (upright) to below 180,
-    anticlockwise as one sees it.
+    """The principal axis of a mask in degrees, counterclockwise: 0 lying, 90 upright, below 180.
 
-    It is the direction in which the pixels spread most: the first eigenvector of their second
-    moments. An axis has no front, so half a turn changes nothing. What spreads equally in all
-    directions (a disc, a square) and an empty mask have none; they get 0.
+    It is the first eigenvector of the pixels' second moments. An axis has no front, so half a turn
+    changes nothing. Discs, squares and empty masks have no axis; they get 0.
     """
     rows, columns = np.nonzero(mask)
     if not rows.size:
@@ -35,29 +39,115 @@ def orientation(mask: Mask) -> float:
     if math.hypot(across, along) < 1e-9 * mask.size:
         return 0.0
     angle = math.degrees(0.5 * math.atan2(2 * across, along)) % HALF_TURN
-    return (
-        0.0 if angle >= HALF_TURN else angle
-    )  # a remainder of a tiny negative angle is rounded up to the whole
+    return 0.0 if angle >= HALF_TURN else angle  # % rounds a tiny negative angle up to the whole
 
 
 def angular_distance(first: float, second: float) -> float:
-    """Between two axes in degrees: at most 90, since half a turn changes nothing."""
+    """The angle between two axes in degrees: at most 90, since half a turn changes nothing."""
     apart = abs(first - second) % HALF_TURN
     return min(apart, HALF_TURN - apart)
 
 
 def components(mask: Mask, least: int = 1) -> tuple[Numbers, int]:
-    """Numbers 1 … n for the parts of a mask that hang together and have at least so many pixels (0
-    elsewhere), and n.
-    """
+    """Number the connected parts of a mask that have at least `least` pixels: 1 … n, and n."""
     numbers = np.zeros(mask.shape, dtype=np.int32)
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not rows.size:
+    if not mask.any():
         return numbers, 0
-    box = slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+    (box,) = ndimage.find_objects(mask.astype(np.int8))
     found, _ = ndimage.label(mask[box], structure=TOUCHING)
     sizes = np.bincount(found.ravel())
     kept = sizes >= max(least, 1)
     kept[0] = False
     numbers[box] = (np.cumsum(kept, dtype=np.int32) * kept)[found]
     return numbers, int(kept.sum())
+
+
+# -- which object hides which ----------------------------------------------------------------------
+
+
+def touches_border(instance: Instance, size: tuple[int, int]) -> bool:
+    """Whether a part of the object may lie outside the picture."""
+    left, top, right, bottom = instance.box
+    return left <= 0 or top <= 0 or right >= size[1] or bottom >= size[0]
+
+
+def is_obstructed(scene: Scene, instance: Instance) -> bool:
+    """Whether a nearer object stands in front of it."""
+    left, top, right, bottom = instance.box
+    around = (
+        max(0, left - NEXT_TO),
+        max(0, top - NEXT_TO),
+        min(scene.size[1], right + NEXT_TO),
+        min(scene.size[0], bottom + NEXT_TO),
+    )
+    near: Mask | None = None
+    for other in scene.instances:
+        if other is instance or other.foot <= instance.foot or not overlaps(other.box, around):
+            continue
+        if near is None:
+            near = ndimage.maximum_filter(mask_within(instance, around), size=2 * NEXT_TO + 1)
+        if (near & mask_within(other, around)).any():
+            return True
+    return False
+
+
+def overlaps(one: Box, other: Box) -> bool:
+    """Whether two boxes have a pixel in common."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def mask_within(instance: Instance, box: Box) -> Mask:
+    """The object's mask within a box of the picture."""
+    found = np.zeros((box[3] - box[1], box[2] - box[0]), dtype=bool)
+    left, top = max(instance.box[0], box[0]), max(instance.box[1], box[1])
+    right, bottom = min(instance.box[2], box[2]), min(instance.box[3], box[3])
+    if left < right and top < bottom:
+        x, y = instance.box[:2]
+        found[top - box[1] : bottom - box[1], left - box[0] : right - box[0]] = instance.mask[
+            top - y : bottom - y, left - x : right - x
+        ]
+    return found
+
+
+def nearer_within(scene: Scene, box: Box, foot: int, *, but: Instance | None = None) -> Mask:
+    """Where, within a box, objects are seen whose foot is at this row or nearer."""
+    found = np.zeros((box[3] - box[1], box[2] - box[0]), dtype=bool)
+    for other in scene.instances:
+        if other is not but and other.foot >= foot and overlaps(other.box, box):
+            found |= mask_within(other, box)
+    return found
+
+
+class Coverage:
+    """How much of each object is covered by what is put into the picture.
+
+    A detector is not to blame for missing an object that is hidden.
+    """
+
+    def __init__(self, scene: Scene, most: float) -> None:
+        self._scene, self._most = scene, most
+        self._visible = [instance.mask.copy() for instance in scene.instances]
+
+    def allows(self, box: Box, mask: Mask, *, but: Instance | None = None) -> bool:
+        """Whether every object behind it stays visible enough."""
+        return all(
+            self._left(at, box, mask).sum()
+            >= (1 - self._most) * self._scene.instances[at].mask.sum()
+            for at in self._met(box, but)
+        )
+
+    def add(self, box: Box, mask: Mask) -> None:
+        for at in self._met(box, None):
+            self._visible[at] = self._left(at, box, mask)
+
+    def _met(self, box: Box, but: Instance | None) -> list[int]:
+        return [
+            at
+            for at, other in enumerate(self._scene.instances)
+            if other is not but and overlaps(other.box, box)
+        ]
+
+    def _left(self, at: int, box: Box, mask: Mask) -> Mask:
+        covered = mask_within(Instance("", box, mask), self._scene.instances[at].box)
+        left: Mask = self._visible[at] & ~covered
+        return left

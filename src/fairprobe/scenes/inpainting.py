@@ -1,9 +1,9 @@
-"""Painting over a part of a picture as if nothing had been there.
+"""In-painting: fill a part of a picture as if nothing had been there.
 
 Navier–Stokes (Bertalmio et al., 2000) and Telea's method come with OpenCV and smear large holes;
-exemplars (Criminisi et al., 2004) keep texture, at some cost; LaMa (Suvorov et al., 2022) is run
-from a file of the user's, in TorchScript or ONNX. Whatever the method: every pixel of the mask is
-computed anew, from the pixels outside it only, and no other pixel changes.
+exemplars (Criminisi et al., 2004) keep texture but are slower; LaMa (Suvorov et al., 2022) runs
+from the user's TorchScript or ONNX file. With every method, the pixels of the mask are computed
+from the pixels outside it only, and no other pixel changes.
 """
 
 from __future__ import annotations
@@ -22,50 +22,43 @@ from fairprobe.scenes.scene import Picture
 
 METHODS = ("ns", "telea", "exemplars", "lama:PATH")
 RADIUS = 3  # pixels that OpenCV's methods look at around each pixel
-MARGIN = 16  # pixels around the mask that are enough for them
+MARGIN = 16  # pixels around the mask that these methods need
 
 
 class Inpainter(ABC):
-    """Fills masks. It can be sent to another process."""
+    """Fill masks. It can be sent to another process."""
 
     name: str
 
     def fill(self, image: Picture, mask: Mask, *, avoid: Mask | None = None) -> Picture:
-        """A copy in which the mask is painted over. Objects under `avoid` are not copied by methods
-        that copy.
-        """
+        """A copy with the mask filled. Methods that copy pixels copy none from under `avoid`."""
         filled = image.copy()
         if mask.any():
-            filled[mask] = 0  # so that no method can look at what was there
-            filled[mask] = self._painted(
-                filled, mask, np.zeros_like(mask) if avoid is None else avoid
-            )[mask]
+            filled[mask] = 0  # so that no method can use what was there
+            avoid = np.zeros_like(mask) if avoid is None else avoid
+            filled[mask] = self._painted(filled, mask, avoid)[mask]
         return filled
 
     @abstractmethod
     def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:
-        """The whole picture; only what it says of the mask is taken."""
+        """The whole picture, of which only the pixels under the mask are used."""
 
 
 @lru_cache(maxsize=8)
 def inpainter(name: str) -> Inpainter:
-    """By name: "ns" (Navier–Stokes), "telea", "exemplars", or "lama:PATH", a TorchScript or ONNX
-    file that takes an image and a mask.
-    """
+    """The method of this name: "ns" (Navier–Stokes), "telea", "exemplars" or "lama:PATH"."""
     method, _, path = name.partition(":")
     if method == "lama" and path:
-        from fairprobe.scenes.lama import (
-            LamaInpainter,
-        )  # loads torch, which processes that only paint need not wait for
+        from fairprobe.scenes.lama import LamaInpainter  # imports torch, which takes seconds
 
         return LamaInpainter(Path(path))
     if name in METHODS[:-1]:
         return OpenCVInpainter(name)
-    raise SettingError(f"There is no in-painting '{name}'.{suggest(name, METHODS)}")
+    raise SettingError(f"Unknown in-painting method '{name}'.{suggest(name, METHODS)}")
 
 
 class OpenCVInpainter(Inpainter):
-    """Navier–Stokes, Telea or, made of OpenCV's parts, exemplars."""
+    """Navier–Stokes, Telea, or exemplars built on OpenCV."""
 
     def __init__(self, method: str) -> None:
         self.name = method

@@ -1,14 +1,13 @@
-"""Inserting: more objects of a class, at the right size, on the ground, behind what is nearer.
+"""Insertion: more objects of a class, at the right size, on the ground, behind what is nearer.
 
 DistroFair (Rajan et al., 2024), section 3.3, "Insertion", with the relative heights and kinds of
-ground of its artefact. Deliberate deviations, all for pictures that look right or errors that mean
-something:
+ground of its artifact. Deliberate deviations, for plausible pictures and meaningful errors:
 
-- An inserted object is hidden behind existing objects that stand nearer, and covers no existing
-  object by more than a quarter: a hidden object is missed by no recogniser's fault.
-- Cut-outs from pictures with like light are preferred and their brightness is drawn half way to the
-  picture's; none is enlarged by more than a third; the same one is not shown twice while there are
-  others; one that was seen on the other side of the road is mirrored.
+- An inserted object is hidden behind existing objects that are nearer, and covers no existing
+  object by more than a quarter: a recognizer is not to blame for missing a hidden object.
+- Cut-outs from pictures with similar light are preferred and their brightness is moved halfway to
+  the picture's; none is enlarged by more than a third; none is shown twice while there are others;
+  one that was seen on the other side of the road is mirrored.
 - Edges are blended within the mask, and a faint shadow lies on the ground at the foot.
 """
 
@@ -24,26 +23,25 @@ from scipy import ndimage
 from fairprobe.arrays import Ints, Mask
 from fairprobe.errors import SettingError, suggest
 from fairprobe.scenes.cutouts import Cutout, Cutouts, light_of
-from fairprobe.scenes.mutant import Mutant, Skipped
-from fairprobe.scenes.occlusion import Coverage, meet, nearer_within
+from fairprobe.scenes.geometry import Coverage, nearer_within, overlaps
+from fairprobe.scenes.labels import GROUND
 from fairprobe.scenes.perspective import (
-    GROUND,
     RELATIVE_HEIGHTS,
     SMALLEST,
     Perspective,
     perspective_of,
 )
-from fairprobe.scenes.scene import Box, Scene
+from fairprobe.scenes.scene import Box, Mutant, Scene, Skipped
 
 VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
 VEHICLE_GROUND = frozenset({"road", "earth"})
-HANGS = 0.12  # of an object's height above its foot: what is lower darkens the ground
+HANGS = 0.12  # of an object's height: parts that hang lower darken the ground
 SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
 
 
 @dataclass(frozen=True)
 class InsertionSettings:
-    """What decides size and place."""
+    """What determines size and place."""
 
     relative_heights: Mapping[str, float] = field(
         default_factory=lambda: {
@@ -54,7 +52,7 @@ class InsertionSettings:
     smallest: float = SMALLEST
     """Least height of an inserted object, of the picture's."""
     tries: int = 300
-    """For each object; after that the picture is left out."""
+    """For each object; after that the picture is skipped."""
     most_covered: float = 0.25
     """Of an existing object, by all that is inserted."""
     most_hidden: float = 0.25
@@ -70,7 +68,7 @@ class InsertionSettings:
 class _Placed:
     cutout: Cutout
     shown: Cutout
-    """The same at its size in this picture, and mirrored if need be."""
+    """The same at its size in this picture, mirrored if necessary."""
     box: Box
     mask: Mask
 
@@ -93,10 +91,10 @@ def insert(
 ) -> Mutant | Skipped:
     """The picture with `count` more objects of the class, or the reason why they do not fit."""
     if count < 1:
-        raise SettingError(f"At least one object is inserted; got {count}.")
+        raise SettingError(f"The number of objects to insert must be at least 1; got {count}.")
     if label not in settings.relative_heights:
         raise SettingError(
-            f"How high is '{label}' beside a car? Set"
+            f"The height of '{label}' relative to a car is unknown. Set it in"
             f" relative_heights.{suggest(label, settings.relative_heights)}"
         )
     if not cutouts.get(label):
@@ -124,7 +122,7 @@ def insert(
 def _fitting(
     scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings
 ) -> list[Cutout]:
-    """The best cut-outs there are: in like light, not from this picture, not yet shown."""
+    """The best cut-outs there are: in similar light, not from this picture, not yet shown."""
     light = light_of(scene)
     used = {id(one.cutout) for one in placed}
     tests = (
@@ -139,7 +137,7 @@ def _fitting(
 
 
 class _Places:
-    """Draws places for the objects of one class, each beside all that were drawn before."""
+    """Draw places for the objects of one class, none over another."""
 
     def __init__(
         self, scene: Scene, label: str, perspective: Perspective, settings: InsertionSettings
@@ -157,11 +155,11 @@ class _Places:
         self._boxes: list[Box] = []
 
     def next(self, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
-        """One more object, if it finds a place within the tries."""
+        """One more object, if a place is found within the tries."""
         sharpest = max(one.size[0] for one in cutouts) * self._settings.most_enlarged
         rows = self._rows[self._heights[self._rows] <= sharpest]
         for _ in range(self._settings.tries if len(rows) else 0):
-            found = self._drawn(int(rows[int(rng.integers(len(rows)))]), cutouts, rng)
+            found = self._draw(int(rows[int(rng.integers(len(rows)))]), cutouts, rng)
             if found is not None:
                 self._boxes.append(found.box)
                 self._coverage.add(
@@ -170,7 +168,7 @@ class _Places:
                 return found
         return None
 
-    def _drawn(self, row: int, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
+    def _draw(self, row: int, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
         height = int(self._heights[row])
         sharp = [one for one in cutouts if one.size[0] * self._settings.most_enlarged >= height]
         cutout = sharp[int(rng.integers(len(sharp)))]
@@ -180,29 +178,25 @@ class _Places:
             return None
         left = int(starts[int(rng.integers(len(starts)))])
         box = (left, row + 1 - height, left + width, row + 1)
-        if any(meet(box, other) for other in self._boxes):
+        if any(overlaps(box, other) for other in self._boxes):
             return None
-        return self._checked(cutout, box)
-
-    def _checked(self, cutout: Cutout, box: Box) -> _Placed | None:
         middle = (box[0] + box[2]) / 2 / self._scene.size[1]
         turned = cutout.mirrored() if (middle - 0.5) * (cutout.side - 0.5) < 0 else cutout
-        if not self._is_free(box, turned.rough_mask(box[3] - box[1])):
+        if not self._is_free(box, turned.rough_mask(height)):
             return None
-        shown = turned.resized(box[3] - box[1])
+        shown = turned.resized(height)
         mask: Mask = shown.cover >= SOLID
         return _Placed(cutout, shown, box, mask) if self._is_free(box, mask) else None
 
     def _is_free(self, box: Box, mask: Mask) -> bool:
-        """Whether enough is seen both of the object and of all others."""
+        """Whether enough of the object and of all others stays visible."""
         visible = mask & ~nearer_within(self._scene, box, box[3] - 1)
-        return bool(
-            visible.sum() >= (1 - self._settings.most_hidden) * mask.sum()
-        ) and self._coverage.allows(box, visible)
+        is_seen = bool(visible.sum() >= (1 - self._settings.most_hidden) * mask.sum())
+        return is_seen and self._coverage.allows(box, visible)
 
 
 def _runs(ground: Mask) -> Ints:
-    """For each pixel, how many pixels of ground there are from it to the right without a gap."""
+    """For each pixel, the pixels of ground from it to the right without a gap."""
     runs = np.zeros(ground.shape, dtype=np.int64)
     length = np.zeros(ground.shape[0], dtype=np.int64)
     for column in range(ground.shape[1] - 1, -1, -1):
@@ -213,19 +207,15 @@ def _runs(ground: Mask) -> Ints:
 
 def _paste(canvas: npt.NDArray[np.float32], scene: Scene, placed: _Placed, light: float) -> None:
     left, top, right, bottom = placed.box
-    cover = (
-        np.where(nearer_within(scene, placed.box, placed.foot), 0, placed.shown.cover).astype(
-            np.float32
-        )[..., None]
-        / 255
-    )
+    hidden = nearer_within(scene, placed.box, placed.foot)
+    cover = np.where(hidden, 0, placed.shown.cover).astype(np.float32)[..., None] / 255
     brighter = np.float32(np.sqrt(np.clip((light + 1) / (placed.cutout.light + 1), 0.5, 2.0)))
     here = canvas[top:bottom, left:right]
     here += cover * (np.minimum(255, placed.shown.image * brighter) - here)
 
 
 def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark: float) -> None:
-    """Darker ground where the object touches it, and beneath what hangs just above it."""
+    """Darken the ground where the object touches it, and beneath what hangs just above it."""
     left, top, right, bottom = placed.box
     wide, high = right - left, bottom - top
     flat = max(2, round(0.08 * wide))
@@ -235,13 +225,10 @@ def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark
         min(canvas.shape[1], right + flat),
         min(canvas.shape[0], bottom + flat),
     )
-    rows, columns = (
-        np.arange(around[1], around[3])[:, None],
-        np.arange(around[0], around[2])[None, :],
-    )
-    far = ((columns - (left + right) / 2) / (wide / 2 + flat / 2)) ** 2 + (
-        (rows - bottom + 1) / flat
-    ) ** 2
+    rows = np.arange(around[1], around[3])[:, None]
+    columns = np.arange(around[0], around[2])[None, :]
+    aside = (columns - (left + right) / 2) / (wide / 2 + flat / 2)
+    far = aside**2 + ((rows - bottom + 1) / flat) ** 2
     lowest = np.full(columns.shape, bottom)
     inside = (columns >= left) & (columns < right)
     filled = placed.mask[:, (columns[inside] - left)]

@@ -1,151 +1,77 @@
-"""One name for one class, whatever a data set or recogniser calls it.
+"""One name for one class, whatever a data set or recognizer calls it.
 
 Only words for the same thing share a name. What a vendor calls a taxi stays a taxi, as in the
-paper, although others would say car. Kinds of ground come out as road, earth, floor, pavement or
-grass, which is all that the mutations ask of them.
+paper, although others would say car. Kinds of ground become road, earth, floor, pavement or grass,
+which is all that the mutations distinguish.
 """
 
 from __future__ import annotations
 
 UNKNOWN = "unknown"
 
-NAMES = {
-    # people; a mask or box of a "bicyclist" (CamVid, KITTI) holds the machine too, that of a
-    # "rider" (Cityscapes) only the human
-    "pedestrian": "person",
-    "people": "person",
-    "human": "person",
-    "man": "person",
-    "woman": "person",
-    "boy": "person",
-    "girl": "person",
-    "child": "person",
-    "adult": "person",
-    "male": "person",
-    "female": "person",
-    "rider": "person",
-    "bicyclist": "bicycle",
-    "cyclist": "bicycle",
+# A mask or box of a "bicyclist" (CamVid, KITTI) holds the machine too, that of a "rider"
+# (Cityscapes) only the human.
+_SYNONYMS = {
+    "person": "pedestrian, people, human, man, woman, boy, girl, child, adult, male, female, rider",
     # vehicles
-    "bike": "bicycle",
-    "pushbike": "bicycle",
-    "motorbike": "motorcycle",
-    "motorcyclist": "motorcycle",
-    "motor scooter": "motorcycle",
-    "scooter": "motorcycle",
-    "moped": "motorcycle",
-    "minibike": "motorcycle",
-    "lorry": "truck",
-    "automobile": "car",
-    "auto": "car",
-    "autobus": "bus",
-    "coach": "bus",
-    "aeroplane": "airplane",
-    "plane": "airplane",
-    "tram": "train",
-    "on rails": "train",
+    "bicycle": "bike, pushbike, bicyclist, cyclist",
+    "motorcycle": "motorbike, motorcyclist, motor scooter, scooter, moped, minibike",
+    "truck": "lorry",
+    "car": "automobile, auto",
+    "bus": "autobus, coach",
+    "airplane": "aeroplane, plane",
+    "train": "tram, on rails",
     # along the street
-    "traffic sign": "sign",
-    "sign symbol": "sign",
-    "signsymbol": "sign",
-    "signboard": "sign",
-    "trafficlight": "traffic light",
-    "traffic signal": "traffic light",
-    "column pole": "pole",
-    "polegroup": "pole",
-    "hydrant": "fire hydrant",
-    "streetlight": "street light",
-    "street lamp": "street light",
-    "vegetation": "tree",
-    "palm": "tree",
-    "skyscraper": "building",
-    "house": "building",
-    "rail track": "railroad",
-    "stairway": "stairs",
+    "sign": "traffic sign, sign symbol, signsymbol, signboard",
+    "traffic light": "trafficlight, traffic signal",
+    "pole": "column pole, polegroup",
+    "fire hydrant": "hydrant",
+    "street light": "streetlight, street lamp",
+    "tree": "vegetation, palm",
+    "building": "skyscraper, house",
+    "railroad": "rail track",
+    "stairs": "stairway",
     # rooms
-    "sofa": "couch",
-    "pottedplant": "potted plant",
-    "houseplant": "potted plant",
-    "plant pot": "potted plant",
-    "diningtable": "dining table",
-    "kitchen & dining room table": "dining table",
-    "tvmonitor": "tv",
-    "television": "tv",
-    "television receiver": "tv",
-    "mobile phone": "cell phone",
-    "cellphone": "cell phone",
-    "computer keyboard": "keyboard",
-    "computer mouse": "mouse",
-    "doughnut": "donut",
-    "hairdryer": "hair drier",
-    "hair dryer": "hair drier",
+    "couch": "sofa",
+    "potted plant": "pottedplant, houseplant, plant pot",
+    "dining table": "diningtable, kitchen & dining room table",
+    "tv": "tvmonitor, television, television receiver",
+    "cell phone": "mobile phone, cellphone",
+    "keyboard": "computer keyboard",
+    "mouse": "computer mouse",
+    "donut": "doughnut",
+    "hair drier": "hairdryer, hair dryer",
     # ground
-    "route": "road",
-    "street": "road",
-    "lane marking": "road",
-    "road marking": "road",
-    "road shoulder": "road",
-    "parking": "road",
-    "runway": "road",
-    "sidewalk": "pavement",
-    "footpath": "pavement",
-    "path": "pavement",
-    "platform": "pavement",
-    "dirt": "earth",
-    "dirt track": "earth",
-    "terrain": "earth",
-    "ground": "earth",
-    "land": "earth",
-    "soil": "earth",
-    "gravel": "earth",
-    "sand": "earth",
-    "field": "grass",
-    "playingfield": "grass",
-    "lawn": "grass",
-    "floor wood": "floor",
-    "flooring": "floor",
-    # surfaces of one kind
-    "wall brick": "wall",
-    "wall stone": "wall",
-    "wall tile": "wall",
-    "wall wood": "wall",
-    "window blind": "window",
-    "windowpane": "window",
-    # nothing that is known
-    "unlabelled": UNKNOWN,
-    "unlabeled": UNKNOWN,
-    "void": UNKNOWN,
-    "background": UNKNOWN,
-    "ignore": UNKNOWN,
-    "static": UNKNOWN,
-    "dynamic": UNKNOWN,
-    "ego vehicle": UNKNOWN,
-    "rectification border": UNKNOWN,
-    "out of roi": UNKNOWN,
+    "road": "route, street, lane marking, road marking, road shoulder, parking, runway",
+    "pavement": "sidewalk, footpath, path, platform",
+    "earth": "dirt, dirt track, terrain, ground, land, soil, gravel, sand",
+    "grass": "field, playingfield, lawn",
+    "floor": "floor wood, flooring",
+    # surfaces
+    "wall": "wall brick, wall stone, wall tile, wall wood",
+    "window": "window blind, windowpane",
+    UNKNOWN: "unlabelled, unlabeled, void, background, ignore, static, dynamic, ego vehicle,"
+    " rectification border, out of roi",
 }
+NAMES = {word: name for name, words in _SYNONYMS.items() for word in words.split(", ")}
 
 COCO_ENDINGS = (" merged", " other", " stuff")
-"""What COCO's panoptic classes of stuff carry after their name: "sky-other-merged", "door-stuff".
-"""
+"""Suffixes of COCO's panoptic classes of stuff: "sky-other-merged", "door-stuff"."""
 
 GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 
-_LISTED = (
-    "banner,blanket,bridge,building,cabinet,cardboard,ceiling,counter,curtain,door,fence,flower,food,fruit,guard"
-    " rail,hill,lake,light,"
-    "mirror,mountain,net,paper,pillow,pole,railing,railroad,river,rock,roof,rug,sea,shelf,sign,sky,snow,stairs,table,tent,towel,tree,tunnel,"
-    "wall,water,waterfall,window"
+_STUFF = (
+    "banner, blanket, bridge, building, cabinet, cardboard, ceiling, counter, curtain, door, fence,"
+    " flower, food, fruit, guard rail, hill, lake, light, mirror, mountain, net, paper, pillow,"
+    " pole, railing, railroad, river, rock, roof, rug, sea, shelf, sign, sky, snow, stairs, table,"
+    " tent, towel, tree, tunnel, wall, water, waterfall, window"
 )
-STUFF = GROUND | frozenset(_LISTED.split(","))
-"""Names of what has no instances, where the source does not say itself which of its classes are
-things.
-"""
+STUFF = GROUND | frozenset(_STUFF.split(", "))
+"""Names without instances, for sources that do not say which of their classes are things."""
 
 
 def common(name: str) -> str:
-    """The lower-case name that all sources share. Of a list of synonyms ("road, route", as ADE20K
-    has them) the first counts.
-    """
+    """The shared lower-case name; the first of a list of synonyms ("road, route" in ADE20K)."""
     plain = " ".join(name.replace("_", " ").replace("-", " ").lower().split())
     for ending in COCO_ENDINGS:
         plain = plain.removesuffix(ending)
@@ -154,5 +80,5 @@ def common(name: str) -> str:
 
 
 def is_stuff(label: str) -> bool:
-    """Whether a common name is for what covers pixels but cannot be counted."""
+    """Whether a common name is of something that covers pixels but cannot be counted."""
     return label in STUFF

@@ -1,5 +1,6 @@
-"""In-painting by LaMa (Suvorov et al., "Resolution-robust Large Mask Inpainting with Fourier
-Convolutions", 2022), from a user's file.
+"""In-painting by LaMa from a user's file.
+
+Suvorov et al., "Resolution-robust Large Mask Inpainting with Fourier Convolutions", 2022.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ import numpy.typing as npt
 from PIL import Image
 
 from fairprobe.arrays import Mask
-from fairprobe.errors import ModelError, SettingError
+from fairprobe.errors import ModelError
 from fairprobe.models import one_thread
 from fairprobe.models.formats.file_checks import archive, check_exists, first_line
 from fairprobe.models.formats.torch_file import REFUSED_WORDS
+from fairprobe.scenes.detectors.onnx import open_session
 from fairprobe.scenes.inpainting import Inpainter
 from fairprobe.scenes.scene import Picture
 
 MULTIPLE = 8  # LaMa halves a picture three times
-BYTES = 2.0  # an answer above this is in 0–255, not in 0–1
+BYTES = 2.0  # an output above this is in 0–255, not in 0–1
 
 
 class LamaInpainter(Inpainter):
-    """A network that takes an image (1, 3, height, width; 0–1) and a mask (1, 1, height, width; 1:
-    paint) and answers an image.
+    """A network from an image (1, 3, height, width; 0–1) and a mask (1, 1, height, width; 1: fill)
+    to an image.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,11 +49,9 @@ class LamaInpainter(Inpainter):
         height, width = mask.shape
         fixed = self._network.size
         if fixed is not None:
-            # by the same filter, so that whatever pixel a hidden one was mixed into is hidden too
-            shown, hidden = (
-                _resized(image, fixed),
-                _resized(mask.astype(np.uint8) * np.uint8(255), fixed) > 0,
-            )
+            # The same filter, so that every pixel that a hidden one was mixed into is hidden too.
+            shown = _resized(image, fixed)
+            hidden = _resized(mask.astype(np.uint8) * np.uint8(255), fixed) > 0
         else:
             room = (-height % MULTIPLE, -width % MULTIPLE)
             shown = np.pad(image, ((0, room[0]), (0, room[1]), (0, 0)), mode="edge")
@@ -59,16 +59,16 @@ class LamaInpainter(Inpainter):
         given = np.ascontiguousarray(shown.transpose(2, 0, 1)[None], dtype=np.float32) / 255
         try:
             answer = np.asarray(
-                self._network.ask(given, hidden[None, None].astype(np.float32)), dtype=np.float32
+                self._network.run(given, hidden[None, None].astype(np.float32)), dtype=np.float32
             )
-        except Exception as error:  # whatever the library raises inside the user's network
+        except Exception as error:  # anything that the library raises inside the user's network
             raise ModelError(
-                f"{self._path.name} cannot paint a picture of {shown.shape[0]} × {shown.shape[1]}:"
-                f" {first_line(error)}."
+                f"{self._path.name} cannot in-paint a picture of {shown.shape[0]} ×"
+                f" {shown.shape[1]}: {first_line(error)}."
             ) from error
         if answer.shape != given.shape or not np.isfinite(answer).all():
             raise ModelError(
-                f"{self._path.name} must answer a picture {given.shape} of numbers; it answered"
+                f"{self._path.name} must return finite numbers of shape {given.shape}; it returned"
                 f" {answer.shape}."
             )
         scale = 1 if answer.max() > BYTES else 255
@@ -81,7 +81,7 @@ def _resized(image: Picture, size: tuple[int, int]) -> Picture:
 
 
 class _Script:
-    """TorchScript. A program that could do more than compute is not loaded."""
+    """TorchScript; a program that could do more than compute is not loaded."""
 
     size: tuple[int, int] | None = None
 
@@ -101,10 +101,11 @@ class _Script:
             self._module = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError, AttributeError, OSError) as error:
             raise ModelError(
-                f"{path.name} is no whole TorchScript file ({first_line(error)}); write it anew."
+                f"{path.name} is not a complete TorchScript file ({first_line(error)}). Export it"
+                " again."
             ) from error
 
-    def ask(self, image: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> Any:
+    def run(self, image: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> Any:
         import torch
 
         with one_thread(), torch.inference_mode():
@@ -115,23 +116,7 @@ class _Onnx:
     """ONNX. The input with three channels is the image, that with one is the mask."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise SettingError(
-                f'{path.name} needs onnxruntime. Install it: pip install "fairprobe[scenes]".'
-            ) from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        try:
-            self._session = onnxruntime.InferenceSession(
-                path.read_bytes(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's own classes, which have no common root
-            raise ModelError(
-                f"{path.name} is neither a TorchScript nor a whole ONNX file ({first_line(error)});"
-                " write it anew."
-            ) from error
+        self._session = open_session(path.read_bytes(), path.name)
         inputs = {
             part.shape[1]: part for part in self._session.get_inputs() if len(part.shape) == 4
         }
@@ -144,5 +129,5 @@ class _Onnx:
         height, width = inputs[3].shape[2:]
         self.size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
 
-    def ask(self, image: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> Any:
+    def run(self, image: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> Any:
         return self._session.run(None, dict(zip(self._names, (image, mask), strict=True)))[0]

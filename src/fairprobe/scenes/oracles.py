@@ -8,7 +8,7 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
     GT_Ref, GT_c (eq. 3)            `reference_counts`, `Test.truth`
     Err_c of the GT oracle (eq. 2)  `errors(test, "gt")`: negative where the mutation helped
     INC, EXC of the MT oracle       `errors(test, "inclusion")`, `errors(test, "exclusion")`
-    GT_Pred, summed to Tot_Count    `reference`: the union for GT, what the recogniser saw in the
+    GT_Pred, summed to Tot_Count    `reference`: the union for GT, what the recognizer saw in the
                                     original for MT
 
 The mutated class is left out of everything. The multiset union is, for each class, the greatest
@@ -24,24 +24,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.documents.scenes import Kind, Oracle
 
-Kind = Literal["ood", "id", "control"]
-Oracle = Literal["gt", "inclusion", "exclusion"]
 ORACLES: tuple[Oracle, ...] = ("gt", "inclusion", "exclusion")
 
 
 @dataclass(frozen=True)
 class Test:
-    """One mutated picture shown to one recogniser: what it saw before, what it sees now, and what
-    there was to see before.
+    """One mutated picture and one recognizer: what it found in the original, what it finds now, and
+    what was there.
     """
 
-    __test__: ClassVar[bool] = False  # a name that pytest would collect
+    __test__: ClassVar[bool] = False  # pytest would collect a class of this name
 
     scene: str
     detector: str
@@ -60,8 +59,8 @@ class Test:
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:
-    """What is in an original picture: of each class the greatest count over the annotation and
-    every recogniser.
+    """The content of an original: for each class the greatest count over the annotation and every
+    recognizer.
     """
     union = Counter(annotation)
     for one in detections:
@@ -70,16 +69,14 @@ def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]
 
 
 def reference(test: Test, oracle: Oracle) -> Counter[str]:
-    """The objects that this oracle holds for there, without the mutated class."""
+    """The objects that this oracle assumes to be there, without the mutated class."""
     counts = +(test.truth if oracle == "gt" else test.original)
     del counts[test.label]
     return counts
 
 
 def errors(test: Test, oracle: Oracle) -> Counter[str]:
-    """The errors of each class in one test, without the mutated class; classes without any are not
-    in it.
-    """
+    """The errors of each class in one test, without the mutated class and classes without any."""
     labels = sorted(({*test.truth} | {*test.original} | {*test.found}) - {test.label})
     counts = np.array(
         [[part[label] for label in labels] for part in (test.original, test.found, test.truth)],

@@ -1,15 +1,14 @@
-"""How high an object is that stands at a given row: a line height(y), fitted on the objects of the
-scene.
+"""The height of an object by the row it stands at: a line height(y), fitted to the scene's objects.
 
 DistroFair (Rajan et al., 2024), section 3.3, "Insertion". The paper draws the line through two
-objects; here every two objects propose a line and the one that lies nearest to all objects is
-taken, so one wrong mask does no harm. A line that shrinks towards the viewer is refused. Deliberate
-deviations from the paper's artefact:
+objects; here every two objects propose a line and the one closest to all objects is chosen, so one
+wrong mask does no harm. A line that shrinks towards the viewer is rejected. Deliberate deviations
+from the paper's artifact:
 
 - Two-wheelers are seen with or without their riders, so their height says little: they count only
-  where nothing else stands.
-- Objects at the border, and objects with a nearer one before them, are left out: their height or
-  their foot is not seen.
+  where there is nothing else.
+- Objects at the border, and objects behind a nearer one, are left out: their height or their foot
+  is not visible.
 - With one object, or where no two agree, the line starts at the horizon: the highest row with
   ground.
 """
@@ -24,7 +23,8 @@ from typing import Literal
 import numpy as np
 
 from fairprobe.arrays import Floats
-from fairprobe.scenes.occlusion import is_obstructed, touches_border
+from fairprobe.scenes.geometry import is_obstructed, touches_border
+from fairprobe.scenes.labels import GROUND
 from fairprobe.scenes.scene import Scene
 
 RELATIVE_HEIGHTS: Mapping[str, float] = {
@@ -36,15 +36,13 @@ RELATIVE_HEIGHTS: Mapping[str, float] = {
     "truck": 1.1,
 }
 TWO_WHEELERS = frozenset({"bicycle", "motorcycle"})
-GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 SMALLEST = 0.03  # of the picture's height: smaller objects say nothing
-APART = 0.03  # of the picture's height: two feet nearer to each other than that propose no line
-TALLEST = 40  # objects that are looked at, at most
+APART = 0.03  # of the picture's height: feet that are closer to each other propose no line
+TALLEST = 40  # objects to look at, at most
 HORIZONS = (0.15, 0.6)  # of the picture's height: where the highest ground can be the horizon
-# how much a line is worse (in shares of the objects' heights) whose horizon is a picture's height
-# off
+# The penalty of a line whose horizon is off by a picture's height, in shares of objects' heights.
 FAR_HORIZON = 0.5
-# Where there is no object: these heights at these rows, all of the picture's height.
+# Without objects: these heights at these rows, in shares of the picture's height.
 DEFAULT = ((0.5, 0.1), (0.9, 0.35))
 
 Source = Literal["objects", "one object and the horizon", "default"]
@@ -52,19 +50,19 @@ Source = Literal["objects", "one object and the horizon", "default"]
 
 @dataclass(frozen=True)
 class Perspective:
-    """height(y) of the reference object, and what it was taken from."""
+    """height(y) of the reference object, and what it is based on."""
 
     slope: float
     horizon: float
     source: Source
 
     def height(self, row: float) -> float:
-        """Pixels, for an object that stands at this row; nothing stands above the horizon."""
+        """Pixels, for an object at this row; 0 above the horizon."""
         return max(0.0, self.slope * (row - self.horizon))
 
 
 def perspective_of(scene: Scene, relative: Mapping[str, float] = RELATIVE_HEIGHTS) -> Perspective:
-    """The line of a scene. `relative`: the height of each class beside the reference object's."""
+    """The line of a scene. `relative`: the height of each class in reference objects."""
     feet, heights = _observed(scene, relative)
     horizon, tall = _horizon(scene), scene.size[0]
     pairs = _proposed_by_pairs(feet, heights, tall)
@@ -96,9 +94,7 @@ def _default(tall: int) -> Perspective:
 
 
 def _observed(scene: Scene, relative: Mapping[str, float]) -> tuple[Floats, Floats]:
-    """The rows of the feet, and how high the reference object would be there; of the objects that
-    can be trusted.
-    """
+    """The feet of trustworthy objects, and the reference object's height there."""
     tall = scene.size[0]
     known = [
         one for one in scene.instances if one.label in relative and one.height >= SMALLEST * tall
@@ -113,9 +109,7 @@ def _observed(scene: Scene, relative: Mapping[str, float]) -> tuple[Floats, Floa
 
 
 def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[float, float]]:
-    """Slope and horizon of the line through each two objects, unless it shrinks towards the viewer
-    or has its horizon out of sight.
-    """
+    """Slope and horizon of each line through two objects that grows towards the viewer."""
     proposed = []
     for one, other in combinations(range(len(feet)), 2):
         apart = feet[one] - feet[other]
@@ -128,9 +122,7 @@ def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[f
 
 
 def _horizon(scene: Scene) -> float:
-    """The highest row with ground, where that is a likely height for a horizon; else that of the
-    default line.
-    """
+    """The highest row with ground if that is plausible, else that of the default line."""
     rows = np.flatnonzero(scene.ground(GROUND).sum(axis=1) >= 3)
     tall = scene.size[0]
     if len(rows) and HORIZONS[0] * tall <= rows[0] <= HORIZONS[1] * tall:

@@ -7,73 +7,80 @@ mutants.
     clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the measure of the DistroFair paper; 0
                  bad, 1 good
 
-CLIP-IQA runs where piq is installed and its weights are at hand; nothing is fetched behind the
-user's back. The paper asks it for "Realistic photo" against "Unrealistic photo"; the released piq
-knows only "Good photo." against "Bad photo.", so that is what is measured.
+CLIP-IQA runs if piq is installed and its weights are on disk; nothing is downloaded without the
+user's knowledge. The paper compares "Realistic photo" with "Unrealistic photo"; the released piq
+knows only "Good photo." and "Bad photo.", so that is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fairprobe.errors import DataError, SettingError
+from fairprobe.documents.base import RankTestDocument
+from fairprobe.documents.scenes import ImageQuality, Mutation, QualityMeasure
+from fairprobe.errors import DataError, FairprobeError, SettingError
+from fairprobe.scenes.evidence import Evidence
+from fairprobe.scenes.mutants import MadePicture, read_mutant
+from fairprobe.scenes.plan import random_for
 from fairprobe.scenes.scene import Picture
-from fairprobe.statistics.ranks import RankTest, rank_test
+from fairprobe.statistics.ranks import rank_test
 
+SAMPLE = 30  # pictures of an operator whose quality is measured
 SMALLEST = 7  # pixels a side: the window of structural similarity
-CLIP_FILES = ("RN50.pt", "clipiqa_tokens.pt")  # where piq keeps them, below ~/.cache/clip
+CLIP_FILES = ("RN50.pt", "clipiqa_tokens.pt")  # piq stores them in ~/.cache/clip
 Score: TypeAlias = Callable[[Picture], float]
 
 
-class Mutation(NamedTuple):
-    """A mutant beside its original."""
+class MutantPair(NamedTuple):
+    """A mutant and its original."""
 
     scene: str
-    operator: str
+    operator: Mutation
     original: Picture
     mutated: Picture
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One measure: its mean over originals and mutants, by operator, and whether the two can be
-    told apart (no reference only).
-    """
-
-    name: str
-    original: float | None
-    mutated: float
-    operators: dict[str, float]
-    test: RankTest | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "test": self.test.to_dict() if self.test else None}
+def measure_quality(evidence: Evidence, progress: Callable[[int, int, str], None]) -> ImageQuality:
+    """Measure a sample of the mutants."""
+    try:
+        return image_quality(_pairs(evidence, progress))
+    except FairprobeError as error:
+        return ImageQuality(messages=[str(error)])
 
 
-@dataclass(frozen=True)
-class Quality:
-    """All measures that could be taken, and in sentences what was left out."""
-
-    pictures: int
-    measures: tuple[Measure, ...]
-    messages: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "pictures": self.pictures,
-            "measures": [measure.to_dict() for measure in self.measures],
-            "messages": list(self.messages),
-        }
+def _pairs(evidence: Evidence, progress: Callable[[int, int, str], None]) -> Iterator[MutantPair]:
+    sample = _sample(evidence)
+    for done, made in enumerate(sample, start=1):
+        original = evidence.scenes.read(made.task.scene).image
+        yield MutantPair(made.task.scene, made.task.operator, original, read_mutant(made.path))
+        progress(done, len(sample), f"{done:,} of {len(sample):,}")
 
 
-def image_quality(mutations: Iterable[Mutation], *, with_clip: bool = True) -> Quality:
-    """Measures mutants and their originals; an original of several mutants counts once."""
+def _sample(evidence: Evidence) -> list[MadePicture]:
+    """As many pictures of each operator, drawn by the seed."""
+    rng = random_for(evidence.settings.seed, "quality")
+    found: list[MadePicture] = []
+    for operator in evidence.settings.mutations:
+        own = sorted(
+            (
+                made
+                for made in evidence.made.values()
+                if made.task.operator == operator and made.task.kind == "ood"
+            ),
+            key=lambda made: str(made.path),
+        )
+        found += [own[at] for at in sorted(rng.permutation(len(own))[:SAMPLE])]
+    return sorted(found, key=lambda made: made.task.scene)
+
+
+def image_quality(pairs: Iterable[MutantPair], *, with_clip: bool = True) -> ImageQuality:
+    """Measure mutants and their originals; an original of several mutants counts once."""
     scores: dict[str, Score] = {"blur": blur}
     messages = []
     if with_clip:
@@ -82,9 +89,9 @@ def image_quality(mutations: Iterable[Mutation], *, with_clip: bool = True) -> Q
             messages.append(clip)
         else:
             scores["clip_iqa"] = clip
-    taken = {name: _Taken() for name in ("similarity", *scores)}
+    taken = {name: _Values() for name in ("similarity", *scores)}
     pictures = 0
-    for scene, operator, original, mutated in mutations:
+    for scene, operator, original, mutated in pairs:
         try:
             taken["similarity"].add(operator, similarity(original, mutated))
         except DataError as error:
@@ -95,8 +102,8 @@ def image_quality(mutations: Iterable[Mutation], *, with_clip: bool = True) -> Q
             taken[name].add(operator, score(mutated))
             if scene not in taken[name].originals:
                 taken[name].originals[scene] = score(original)
-    measures = tuple(one.measure(name) for name, one in taken.items()) if pictures else ()
-    return Quality(pictures, measures, tuple(messages))
+    measures = [values.measure(name) for name, values in taken.items()] if pictures else []
+    return ImageQuality(pictures=pictures, measures=measures, messages=messages)
 
 
 def similarity(original: Picture, mutated: Picture) -> float:
@@ -127,7 +134,7 @@ def blur(image: Picture) -> float:
 
 
 def clip_iqa() -> Score | str:
-    """CLIP-IQA, or the reason why it cannot be had."""
+    """CLIP-IQA, or the reason why it is not available."""
     try:
         piq = import_module("piq")
     except ImportError:
@@ -136,54 +143,49 @@ def clip_iqa() -> Score | str:
     missing = [name for name in CLIP_FILES if not (folder / name).is_file()]
     if missing:
         return (
-            f"CLIP-IQA was left out, since its weights are not at hand: {' and '.join(missing)} in"
-            f' {folder}. Where the network allows it, this fetches them: python -c "import piq;'
-            ' piq.CLIPIQA()".'
+            f"CLIP-IQA was left out, since its weights are missing: {' and '.join(missing)} in"
+            f' {folder}. This downloads them: python -c "import piq; piq.CLIPIQA()".'
         )
     import torch
 
     metric = piq.CLIPIQA(data_range=255)
 
     def score(image: Picture) -> float:
+        planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()
         with torch.no_grad():
-            return float(
-                metric(
-                    torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()[None]
-                )
-            )
+            return float(metric(planes[None]))
 
     return score
 
 
 @dataclass
-class _Taken:
+class _Values:
     """The values of one measure so far."""
 
     originals: dict[str, float] = field(default_factory=dict)
-    mutated: dict[str, list[float]] = field(default_factory=dict)
+    mutated: dict[Mutation, list[float]] = field(default_factory=dict)
 
-    def add(self, operator: str, value: float) -> None:
+    def add(self, operator: Mutation, value: float) -> None:
         self.mutated.setdefault(operator, []).append(value)
 
-    def measure(self, name: str) -> Measure:
-        originals, mutated = (
-            list(self.originals.values()),
-            [value for values in self.mutated.values() for value in values],
-        )
-        return Measure(
-            name,
+    def measure(self, name: str) -> QualityMeasure:
+        originals = list(self.originals.values())
+        mutated = [value for values in self.mutated.values() for value in values]
+        test = RankTestDocument(**vars(rank_test(originals, mutated))) if originals else None
+        return QualityMeasure(
+            name=name,
             original=float(np.mean(originals)) if originals else None,
             mutated=float(np.mean(mutated)),
             operators={
                 operator: float(np.mean(values))
                 for operator, values in sorted(self.mutated.items())
             },
-            test=rank_test(originals, mutated) if originals else None,
+            test=test,
         )
 
 
 def _without_skimage() -> SettingError:
     return SettingError(
         "Measuring image quality needs scikit-image, which is not installed. Install it: pip"
-        ' install "fairprobe[scenes]"'
+        ' install "fairprobe[scenes]".'
     )

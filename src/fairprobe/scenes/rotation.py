@@ -1,9 +1,8 @@
-"""Rotating: one object that nothing stands before is cut out, its place painted over, and put back
-turned at unchanged size.
+"""Rotation: cut out one unobstructed object, in-paint its place, and put it back turned.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its artefact: 50 pixels
-high or more, by 10° to 60° to either side, about its centre. The angle must make its orientation
-unusual. Deliberate deviations: objects at the border stay (the cut edge would show), the turned
+DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its artifact: 50 pixels
+high or more, by 10° to 60° to either side, about its center. The angle must make its orientation
+unusual. Deliberate deviations: objects at the border stay (the cut edge would show); the turned
 object must lie within the picture, behind no nearer object, and cover no other one by more than a
 quarter.
 """
@@ -18,13 +17,17 @@ from PIL import Image, ImageFilter
 from scipy import ndimage
 
 from fairprobe.scenes.deletion import without
-from fairprobe.scenes.geometry import orientation
+from fairprobe.scenes.geometry import (
+    Coverage,
+    is_obstructed,
+    nearer_within,
+    orientation,
+    touches_border,
+)
 from fairprobe.scenes.inpainting import Inpainter
-from fairprobe.scenes.mutant import Mutant, Skipped
-from fairprobe.scenes.occlusion import Coverage, is_obstructed, nearer_within, touches_border
-from fairprobe.scenes.scene import Box, Instance, Picture, Scene
+from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
 
-SOLID = 128
+SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,22 @@ class RotationSettings:
 
 @dataclass(frozen=True)
 class Turned:
-    """An object after its rotation: its new box and cover; its colours are turned when they are
-    needed.
-    """
+    """An object after its rotation: its new box and cover; colors are turned when needed."""
 
     instance: Instance
     angle: float
     box: Box
     cover: Picture
 
-    def colours(self, image: Picture) -> Picture:
-        """Of the turned object within its new box, from the picture that it stands in."""
+    def colors(self, image: Picture) -> Picture:
+        """The colors of the turned object within its new box, from its picture."""
         (left, top, right, bottom), room = self.instance.box, _room(self.instance)
         mask = np.pad(self.instance.mask, room)
-        colours = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
-        # the object's colours go on beyond its edge, so that no background is mixed into them
+        colors = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
+        # The object's colors are continued beyond its edge, so that no background is mixed in.
         nearest = ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True)
         spread = np.asarray(
-            Image.fromarray(colours[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC)
+            Image.fromarray(colors[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC)
         )
         x, y = self.box[0] - left + room, self.box[1] - top + room
         return spread[y : y + self.cover.shape[0], x : x + self.cover.shape[1]].copy()
@@ -75,19 +76,18 @@ def rotate(
     is_unusual: Callable[[float], bool],
     settings: RotationSettings = DEFAULTS,
 ) -> Mutant | Skipped:
-    """The picture with one object of the class turned. `is_unusual` says whether an orientation
-    (degrees) lies outside the usual ones.
-    """
+    """The picture with one object of the class turned to an unusual orientation (in degrees)."""
     able = [
         one
         for one in scene.of(label)
-        if one.height >= settings.least_height and not touches_border(one, scene.size)
+        if one.height >= settings.least_height
+        and not touches_border(one, scene.size)
+        and not is_obstructed(scene, one)
     ]
-    able = [one for one in able if not is_obstructed(scene, one)]
     if not able:
         reason = (
             f"No {label} is {settings.least_height} pixels high or more, whole, and without another"
-            " object before it."
+            " object in front of it."
         )
         return Skipped(scene.name, "rotate", label, reason)
     for at in rng.permutation(len(able)):
@@ -103,9 +103,7 @@ def rotate(
 
 
 def turn(instance: Instance, angle: float) -> Turned:
-    """The object alone, turned about the centre of its box by this angle (degrees, against the
-    clock).
-    """
+    """The object alone, turned counterclockwise about the center of its box, in degrees."""
     room = _room(instance)
     edge = Image.fromarray(np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)).rotate(
         angle, Image.Resampling.BICUBIC
@@ -122,7 +120,7 @@ def turn(instance: Instance, angle: float) -> Turned:
 
 
 def _room(instance: Instance) -> int:
-    """Pixels that a mask needs on each side to be turned by any angle."""
+    """The margin in pixels that a mask needs on each side to be turned by any angle."""
     height, width = instance.mask.shape
     return int(np.ceil((np.hypot(height, width) - min(height, width)) / 2)) + 2
 
@@ -141,15 +139,11 @@ def _put_back(scene: Scene, turned: Turned, inpainter: Inpainter) -> Mutant:
     instance = turned.instance
     canvas = without(scene, (instance,), inpainter)
     left, top, right, bottom = turned.box
-    cover = (
-        np.where(nearer_within(scene, turned.box, instance.foot, but=instance), 0, turned.cover)[
-            ..., None
-        ]
-        / 255
-    )
+    hidden = nearer_within(scene, turned.box, instance.foot, but=instance)
+    cover = np.where(hidden, 0, turned.cover)[..., None] / 255
     here = canvas[top:bottom, left:right]
-    colours = turned.colours(scene.image).astype(np.float64)
-    canvas[top:bottom, left:right] = np.rint(here + cover * (colours - here)).astype(np.uint8)
+    colors = turned.colors(scene.image).astype(np.float64)
+    canvas[top:bottom, left:right] = np.rint(here + cover * (colors - here)).astype(np.uint8)
     return Mutant(
         scene.name, "rotate", instance.label, canvas, 1, (turned.box,), turned.angle, (instance,)
     )

@@ -1,8 +1,8 @@
-"""A scene: a picture, the objects in it with their masks, and what the ground is made of.
+"""A scene: a picture, its objects with their masks, and what the ground is made of.
 
-Everything that mutates or judges pictures works on scenes; where they come from (COCO, Cityscapes,
-class masks, a segmenter, drawings) is a `Scenes`' own business. A picture is read when it is asked
-for, so a thousand scenes take the memory of one.
+Everything that mutates or judges pictures works on scenes. Where they come from (COCO, Cityscapes,
+class masks, a segmenter, drawings) is up to a `Scenes`. A picture is read when it is needed, so a
+thousand scenes take the memory of one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from fairprobe.arrays import Mask
 
 Picture: TypeAlias = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom; the last two are outside
+Operator: TypeAlias = Literal["insert", "delete", "rotate", "control"]
 
 
 @dataclass(frozen=True)
@@ -50,20 +51,16 @@ class Instance:
     def of(cls, label: str, mask: Mask) -> Instance:
         """From a mask over the whole picture, which must not be empty."""
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-        left, top, right, bottom = (
-            int(columns[0]),
-            int(rows[0]),
-            int(columns[-1]) + 1,
-            int(rows[-1]) + 1,
-        )
+        left, right = int(columns[0]), int(columns[-1]) + 1
+        top, bottom = int(rows[0]), int(rows[-1]) + 1
         return cls(label, (left, top, right, bottom), mask[top:bottom, left:right].copy())
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture and what is known of it. `stuff` (height, width) holds places in `stuff_names`,
-    for what has no instances; 0: unknown.
+    """A picture and what is known about it.
 
+    `stuff` (height, width) holds places in `stuff_names`, for what has no instances; 0: unknown.
     Labels are the lower-case names of `scenes.labels`.
     """
 
@@ -79,16 +76,22 @@ class Scene:
         return self.image.shape[0], self.image.shape[1]
 
     def counts(self) -> Counter[str]:
-        """How many objects of each class there are."""
+        """The number of objects of each class."""
         return Counter(instance.label for instance in self.instances)
 
     def of(self, label: str) -> tuple[Instance, ...]:
         return tuple(instance for instance in self.instances if instance.label == label)
 
+    def stuff_mask(self, kinds: frozenset[str]) -> Mask:
+        """Where the annotation has one of these kinds of stuff."""
+        found: Mask = np.isin(
+            self.stuff, [at for at, name in enumerate(self.stuff_names) if name in kinds]
+        )
+        return found
+
     def ground(self, kinds: frozenset[str]) -> Mask:
-        """Where the ground is of one of these kinds and no object stands before it."""
-        wanted = [at for at, name in enumerate(self.stuff_names) if name in kinds]
-        found: Mask = np.isin(self.stuff, wanted)
+        """Where the ground is of one of these kinds and no object stands in front of it."""
+        found = self.stuff_mask(kinds)
         for instance in self.instances:
             left, top, right, bottom = instance.box
             found[top:bottom, left:right] &= ~instance.mask
@@ -104,7 +107,7 @@ class Scenes(ABC):
 
     @abstractmethod
     def read(self, name: str) -> Scene:
-        """One scene; a DataError names the file that cannot be read."""
+        """Read one scene; a DataError names the file that cannot be read."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -122,3 +125,36 @@ class GivenScenes(Scenes):
 
     def read(self, name: str) -> Scene:
         return self._scenes[name]
+
+
+# -- what a mutation returns -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mutated picture.
+
+    `objects` were inserted, deleted or rotated; `places` is where they are, or were before they
+    were deleted. `removed` are the objects whose place was in-painted: the control in-paints the
+    same shapes elsewhere.
+    """
+
+    scene: str
+    operator: Operator
+    label: str
+    image: Picture
+    objects: int
+    places: tuple[Box, ...]
+    angle: float | None = None
+    """Of a rotation, in degrees counterclockwise."""
+    removed: tuple[Instance, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A mutation that was not possible or not plausible. The reason is a sentence."""
+
+    scene: str
+    operator: Operator
+    label: str
+    reason: str

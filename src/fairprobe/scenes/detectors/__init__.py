@@ -1,48 +1,43 @@
-"""Recognisers under test, one file a kind."""
+"""Recognizers under test: ONNX files, transformers, Python functions and vendors' services."""
 
 from __future__ import annotations
 
 from fairprobe.errors import SettingError, suggest
-from fairprobe.scenes.recognition import Detector
+from fairprobe.scenes.detectors.base import Detector
 
 FORMS = (
-    "file.onnx, raw:file.onnx, decoded:file.onnx, detr:FOLDER_OR_NAME, module:function,"
-    " path/to/file.py:function, google, amazon, azure"
+    "file.onnx",
+    "raw:file.onnx",
+    "decoded:file.onnx",
+    "detr:FOLDER_OR_NAME",
+    "module:function",
+    "path/to/file.py:function",
+    "google",
+    "amazon",
+    "azure",
 )
 
 
 def open_detector(text: str) -> Detector:
-    """The recogniser that a text names; its libraries are only loaded when it is asked for."""
+    """The recognizer that a text names, in one of the `FORMS`; libraries are loaded when needed."""
     if text.lower().endswith(".onnx"):
         from fairprobe.scenes.detectors.onnx import OnnxDetector
 
         if text.startswith("raw:"):
             return OnnxDetector(text.removeprefix("raw:"), boxes="raw")
-        return OnnxDetector(
-            text.removeprefix("decoded:"), boxes="decoded" if text.startswith("decoded:") else None
-        )
+        if text.startswith("decoded:"):
+            return OnnxDetector(text.removeprefix("decoded:"), boxes="decoded")
+        return OnnxDetector(text)
     if text.startswith("detr:"):
         from fairprobe.scenes.detectors.detr import DetrDetector
 
         return DetrDetector(text.removeprefix("detr:"))
-    if text in ("google", "amazon", "azure"):
-        return _vendor(text)
+    if text in FORMS[-3:]:
+        from fairprobe.scenes.detectors.vendors import VENDORS
+
+        return VENDORS[text]()
     if ":" in text:
         from fairprobe.scenes.detectors.function import OwnDetector
 
         return OwnDetector(text)
-    raise SettingError(f"'{text}' names no detector.{suggest(text, FORMS.split(', '))}")
-
-
-def _vendor(name: str) -> Detector:
-    if name == "google":
-        from fairprobe.scenes.detectors.google import GoogleDetector
-
-        return GoogleDetector()
-    if name == "amazon":
-        from fairprobe.scenes.detectors.amazon import AmazonDetector
-
-        return AmazonDetector()
-    from fairprobe.scenes.detectors.azure import AzureDetector
-
-    return AzureDetector()
+    raise SettingError(f"Unknown detector '{text}'.{suggest(text, FORMS)}")

@@ -1,4 +1,4 @@
-"""Any Python function of a picture as a recogniser under test."""
+"""Any Python function of a picture as a recognizer under test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.own_code import find_named, own_errors, required_arguments
+from fairprobe.scenes.detectors.base import Detection, Detector
 from fairprobe.scenes.labels import common
-from fairprobe.scenes.recognition import Detection, Detector
 from fairprobe.scenes.scene import Picture
 
 EXPECTED = (
@@ -24,10 +24,10 @@ class FunctionDetector(Detector):
     """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label,
     score, box), or such dictionaries.
 
-    Its answers are not kept, since nobody can see from outside what they depend on: weights, files,
-    other services. Where asking again is dear, give the function an attribute `identity`, a text
-    that you change whenever its answers may: `detect.identity = "weights of May"`. Its answers are
-    then used again as long as that text and the file that defines the function stay the same.
+    Its answers are not stored, since what they depend on (weights, files, services) is unknown. If
+    queries are expensive, give the function an attribute `identity`, a text that you change
+    whenever its answers may change: `detect.identity = "weights of May"`. Its answers are then used
+    again as long as that text and the file that defines the function stay the same.
     """
 
     def __init__(self, function: Callable[[Picture], Any], name: str | None = None) -> None:
@@ -46,31 +46,27 @@ class FunctionDetector(Detector):
             answer = self._function(image)
         if not isinstance(answer, list | tuple):
             raise ModelError(
-                f"'{self.name}' answered a {type(answer).__name__}; expected {EXPECTED}."
+                f"'{self.name}' returned a {type(answer).__name__}; expected {EXPECTED}."
             )
         return tuple(self._detection(one) for one in answer)
 
     def _detection(self, one: Any) -> Detection:
         if isinstance(one, Detection):
             label, score, box = one.label, one.score, one.box
-        elif isinstance(one, Mapping) and {"label", "score"} <= one.keys() <= {
-            "label",
-            "score",
-            "box",
-        }:
+        elif isinstance(one, Mapping) and {"label", "score"} <= {*one} <= {"label", "score", "box"}:
             label, score, box = one["label"], one["score"], one.get("box")
         elif isinstance(one, list | tuple) and len(one) in (2, 3):
             label, score, box = (*one, None)[:3]
         else:
             raise ModelError(
-                f"'{self.name}' answered {repr(one)[:80]} for an object; expected {EXPECTED}."
+                f"'{self.name}' returned {repr(one)[:80]} for an object; expected {EXPECTED}."
             )
         return Detection(common(label) if isinstance(label, str) else label, score, box)
 
 
 class OwnDetector(FunctionDetector):
-    """A function that is named as module:function or path/to/file.py:function, or what such a
-    function without arguments returns.
+    """A function named as module:function or path/to/file.py:function, or a function without
+    arguments that returns one.
     """
 
     def __init__(self, spec: str) -> None:
@@ -80,8 +76,8 @@ class OwnDetector(FunctionDetector):
                 thing = thing()
         if not callable(thing) or required_arguments(thing) != 1:
             raise ModelError(
-                f"'{spec}' is no function of one picture, nor one without arguments that returns"
-                " such a function."
+                f"'{spec}' is neither a function of one picture nor a function without arguments"
+                " that returns one."
             )
         super().__init__(thing, spec)
 
@@ -90,20 +86,18 @@ class OwnDetector(FunctionDetector):
 
 
 def _identity(function: Any, name: str) -> str | None:
-    """What the user says, and the whole file, since a function rarely works alone; None if the user
-    says nothing.
-    """
-    told = getattr(function, "identity", None)
-    if told is None:
+    """The user's text and a hash of the whole file; None without such a text."""
+    text = getattr(function, "identity", None)
+    if text is None:
         return None
-    if not isinstance(told, str) or not told.strip():
+    if not isinstance(text, str) or not text.strip():
         raise ModelError(
             f"The attribute 'identity' of '{name}' must be a text that changes whenever its answers"
-            f" may, such as 'weights of May'; got {repr(told)[:80]}."
+            f" may, such as 'weights of May'; got {repr(text)[:80]}."
         )
     inner = inspect.unwrap(function) if inspect.isroutine(function) else type(function)
     try:
         file = hashlib.sha256(Path(inspect.getsourcefile(inner) or "").read_bytes()).hexdigest()
     except (TypeError, OSError):  # typed into a notebook
         file = "unknown"
-    return f"function {name} {told} source:{file}"
+    return f"function {name} {text} source:{file}"

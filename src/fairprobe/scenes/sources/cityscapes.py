@@ -1,8 +1,8 @@
 """Cityscapes: pictures `…_leftImg8bit.png`, annotations `…_gtFine_instanceIds.png`,
 `…_polygons.json` or `…_labelIds.png`, by city.
 
-The best of the three that is there counts, in this order. In instance maps, class · 1000 + n is the
-n-th object of a class; a class number alone is stuff, or a group of things that nobody told apart,
+The first of the three that exists counts, in this order. In instance maps, class · 1000 + n is the
+n-th object of a class; a class number alone is stuff, or a group of things that were not separated,
 which is left unknown. Traffic lights have no instances there, so each connected part is one. In
 label maps that holds for all objects. Polygons are drawn one over the other as Cityscapes draws
 them, edges included.
@@ -23,29 +23,34 @@ from fairprobe.errors import DataError, FairprobeError, StorageError
 from fairprobe.scenes.geometry import Numbers, components
 from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
 from fairprobe.scenes.scene import Scene, Scenes
-from fairprobe.scenes.sources.class_names import LEAST_PIXELS
-from fairprobe.scenes.sources.files import PictureFolder, read_json, read_numbers, read_picture
-from fairprobe.scenes.sources.pairs import fits, readable_size
-from fairprobe.scenes.sources.segments import Segment, scene_of
-from fairprobe.scenes.sources.told import Told
-
-_LISTED = (
-    "unlabeled,ego vehicle,rectification border,out of"
-    " roi,static,dynamic,ground,road,sidewalk,parking,rail track,building,wall,fence,"
-    "guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic"
-    " sign,vegetation,terrain,sky,person,rider,car,truck,bus,caravan,trailer,"
-    "train,motorcycle,bicycle"
+from fairprobe.scenes.sources.files import (
+    MessageLog,
+    PictureFolder,
+    mask_fits,
+    picture_size,
+    read_json,
+    read_numbers,
+    read_picture,
 )
-LABELS = dict(enumerate(_LISTED.split(",")))  # by the numbers in label maps
+from fairprobe.scenes.sources.masks import LEAST_PIXELS
+from fairprobe.scenes.sources.segments import Segment, scene_of
+
+_NAMES = (
+    "unlabeled, ego vehicle, rectification border, out of roi, static, dynamic, ground, road,"
+    " sidewalk, parking, rail track, building, wall, fence, guard rail, bridge, tunnel, pole,"
+    " polegroup, traffic light, traffic sign, vegetation, terrain, sky, person, rider, car, truck,"
+    " bus, caravan, trailer, train, motorcycle, bicycle"
+)
+LABELS = dict(enumerate(_NAMES.split(", ")))  # by the numbers in label maps
 SEGMENTS = {
     number: Segment(common(name), not is_stuff(common(name)))
     for number, name in LABELS.items()
     if common(name) != UNKNOWN
 }
 BY_NAME = {name: number for number, name in LABELS.items()}
-APART = 19  # traffic light: an object, but without instances
+TRAFFIC_LIGHT = 19  # an object, but without instances
 PER_CLASS = 1000
-NEVER_DRAWN = ("license plate",)  # as Cityscapes has it: the car is whole
+NEVER_DRAWN = ("license plate",)  # as in Cityscapes: the car is whole
 FEWEST_POINTS = 3
 FARTHEST = 1e6  # of a corner from the picture
 
@@ -65,7 +70,7 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Outline:
-    """One polygon. What has no segment is unknown."""
+    """One polygon; without a segment it is unknown."""
 
     segment: Segment | None
     is_group: bool
@@ -76,7 +81,7 @@ class CityscapesScenes(Scenes):
     """The scenes of a Cityscapes folder, a split or a city of it."""
 
     def __init__(self, images: Path, annotations: Path) -> None:
-        told, folder = Told(), PictureFolder(images)
+        log, folder = MessageLog(), PictureFolder(images)
         pictures = {
             path.stem.removesuffix(PICTURE_ENDING): path
             for path in folder.paths
@@ -86,28 +91,25 @@ class CityscapesScenes(Scenes):
         self._pairs: dict[str, _Pair] = {}
         for key, path in pictures.items():
             if key not in given:
-                told.note(folder.place(path), "has no annotation and is left out")
+                log.note(folder.place(path), "has no annotation and is left out")
                 continue
             what = next(what for what in ORDER if what in given[key])
             pair = _Pair(path, given[key][what], what)
-            if _is_usable(pair, told):
+            if _is_usable(pair, log):
                 self._pairs[key] = pair
         for key in sorted(given.keys() - pictures.keys()):
-            told.note(key, f"is annotated, but there is no such picture below {images}")
+            log.note(key, f"is annotated, but there is no such picture below {images}")
         if not self._pairs:
-            raise DataError(
-                f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip()
-            )
-        self.names = tuple(sorted(self._pairs))
-        self.messages = told.messages()
+            raise log.nothing_left(annotations)
+        self.names, self.messages = tuple(sorted(self._pairs)), log.messages()
 
     def read(self, name: str) -> Scene:
         pair = self._pairs[name]
         image = read_picture(pair.picture)
         if pair.what == "polygons":
-            numbers, segments = _drawn(read_json(pair.annotation), pair.annotation)
+            numbers, segments = _from_polygons(read_json(pair.annotation), pair.annotation)
         else:
-            numbers, segments = _mapped(
+            numbers, segments = _from_map(
                 read_numbers(pair.annotation), has_instances=pair.what == "instanceIds"
             )
         return scene_of(name, image, numbers, segments)
@@ -126,36 +128,32 @@ def annotation_files(folder: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _is_usable(pair: _Pair, told: Told) -> bool:
-    size = readable_size(pair.picture, told)
+def _is_usable(pair: _Pair, log: MessageLog) -> bool:
+    size = picture_size(pair.picture, log)
     if size is None:
         return False
     if pair.what != "polygons":
-        return fits(pair.annotation, size, told)
+        return mask_fits(pair.annotation, size, log)
     try:
         document = read_json(pair.annotation)
         given = _size(document, pair.annotation)
     except FairprobeError as error:
-        told.say(f"{error} Its picture is left out.")
+        log.say(f"{error} Its picture is left out.")
         return False
     if given != size:
-        told.note(pair.annotation.name, "is for a picture of another size and is left out with it")
+        log.note(pair.annotation.name, "is for a picture of another size and is left out with it")
         return False
     for label, outline in _outlines(document):
+        subject = f"'{label}' of {pair.annotation.name}"
         if isinstance(outline, str):
-            told.note(f"'{label}' of {pair.annotation.name}", f"{outline} and is left out")
+            log.note(subject, f"{outline} and is left out")
         elif outline.is_group:
-            told.note(
-                f"'{label}' of {pair.annotation.name}",
-                "is a group, not one object, and is left out",
-            )
+            log.note(subject, "is a group, not one object, and is left out")
     return True
 
 
-def _mapped(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Segment]]:
-    """From a map of instances or classes: an instance has a number of its own, the other objects
-    are what hangs together.
-    """
+def _from_map(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Segment]]:
+    """Instances have a number of their own; other objects are connected parts of a class."""
     numbers = np.where((numbers >= 0) & (numbers < PER_CLASS * len(LABELS)), numbers, 0)
     present = np.flatnonzero(np.bincount(numbers.ravel()))
     places = np.zeros(int(present[-1]) + 1, dtype=np.int32)
@@ -165,7 +163,7 @@ def _mapped(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Seg
         if segment is None:
             continue
         if number < PER_CLASS and segment.is_object:
-            if number == APART or not has_instances:
+            if number == TRAFFIC_LIGHT or not has_instances:
                 apart.append((number, segment))
             continue
         segments.append(segment)
@@ -178,7 +176,7 @@ def _mapped(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Seg
     return found, segments
 
 
-def _drawn(document: object, path: Path) -> tuple[Numbers, list[Segment]]:
+def _from_polygons(document: object, path: Path) -> tuple[Numbers, list[Segment]]:
     height, width = _size(document, path)
     canvas, segments = Image.new("I", (width, height)), []
     pencil = ImageDraw.Draw(canvas)
@@ -208,12 +206,14 @@ def _outlines(document: Any) -> Iterator[tuple[str, _Outline | str]]:
 
 def _outline(label: str, points: object, *, is_group: bool) -> _Outline | str:
     if label not in BY_NAME:
-        return "is no class of Cityscapes"
+        return "is not a class of Cityscapes"
     if not isinstance(points, list) or not all(
-        isinstance(point, list) and len(point) == 2 and all(map(_is_near, point))
+        isinstance(point, list)
+        and len(point) == 2
+        and all(isinstance(value, int | float) and abs(value) < FARTHEST for value in point)
         for point in points
     ):
-        return "has an outline that is no list of points"
+        return "has an outline that is not a list of points"
     if len(points) < FEWEST_POINTS:
         return f"has an outline of fewer than {FEWEST_POINTS} points"
     return _Outline(
@@ -224,17 +224,13 @@ def _outline(label: str, points: object, *, is_group: bool) -> _Outline | str:
 def _size(document: Any, path: Path) -> tuple[int, int]:
     if not isinstance(document, dict) or not isinstance(document.get("objects"), list):
         raise DataError(
-            f"{path} is no Cityscapes annotation: expected imgHeight, imgWidth and a list called"
+            f"{path} is not a Cityscapes annotation: expected imgHeight, imgWidth and a list called"
             " objects."
         )
     height, width = document.get("imgHeight"), document.get("imgWidth")
     if not isinstance(height, int) or not isinstance(width, int):
         raise DataError(
-            f"{path} does not say how large its picture is: expected whole numbers imgHeight and"
+            f"{path} does not give the size of its picture: expected whole numbers imgHeight and"
             " imgWidth."
         )
     return height, width
-
-
-def _is_near(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) < FARTHEST

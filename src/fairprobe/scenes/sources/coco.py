@@ -1,125 +1,247 @@
-"""COCO instance annotations: one JSON file with an outline or run lengths for each object.
+"""COCO annotations: instances (one JSON file) and panoptic (a JSON file and a folder of PNGs).
 
-Crowds (`iscrowd`) are no single objects and are left out. Categories of stuff (COCO-Stuff, or
-`isthing: 0`) go into the stuff map. An outline so thin that no pixel's centre is inside has no mask
-and is no object.
+The file's `isthing` decides what is an object; without it, the name does. Crowds (`iscrowd`) are
+not single objects and are left out.
+
+Instances: an outline or run lengths for each object. An outline so thin that no pixel's center is
+inside is not an object. Panoptic: a pixel's segment is red + 256 green + 65536 blue; 0, and numbers
+that the file does not explain, are unknown.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairprobe.errors import DataError
+from fairprobe.scenes.labels import GROUND, common, is_stuff
 from fairprobe.scenes.scene import Instance, Scene, Scenes
-from fairprobe.scenes.sources.coco_files import (
-    Id,
-    Listed,
-    check,
-    entries,
-    none_left,
-    read_categories,
-    read_pictures,
-    tell_of_classes,
+from fairprobe.scenes.sources.coco_masks import DamagedError, Size, mask_of, points_of, run_lengths
+from fairprobe.scenes.sources.files import (
+    MessageLog,
+    PictureFolder,
+    listed,
+    mask_fits,
+    picture_size,
+    read_picture,
 )
-from fairprobe.scenes.sources.files import PictureFolder, read_picture
-from fairprobe.scenes.sources.outlines import DamagedError, Size, counts_of, mask_of, points_of
-from fairprobe.scenes.sources.segments import Segment, StuffMap
-from fairprobe.scenes.sources.told import Told
+from fairprobe.scenes.sources.segments import Segment, StuffNames, scene_of
+
+Id = int | str
+PARTS = ("images", "annotations", "categories")
 
 
-@dataclass(frozen=True)
-class _Annotated:
-    segment: Segment
-    segmentation: Any
+def looks_like_coco(document: object) -> bool:
+    """Whether a document has the three lists of a COCO file."""
+    return isinstance(document, dict) and all(
+        isinstance(document.get(part), list) for part in PARTS
+    )
+
+
+def looks_panoptic(document: object) -> bool:
+    """Whether it describes maps and not single masks."""
+    return looks_like_coco(document) and any(
+        "segments_info" in entry for entry in _entries(document, "annotations")
+    )
 
 
 class CocoScenes(Scenes):
     """The scenes of a COCO instance file. Masks are drawn when a scene is read."""
 
     def __init__(self, images: Path, annotations: Path, document: object) -> None:
-        check(document, annotations)
-        told = Told()
-        categories = read_categories(document)
-        pictures = read_pictures(document, PictureFolder(images), told)
-        objects = _annotations(document, pictures, categories, told)
-        if not pictures:
-            raise none_left(annotations, told)
-        for number, picture in pictures.items():
+        listing = _Listing(document, images, annotations)
+        objects, log = _instances(listing), listing.log
+        if not listing.pictures:
+            raise log.nothing_left(annotations)
+        for number, picture in listing.pictures.items():
             if number not in objects:
-                told.note(
-                    picture.name, "is listed with nothing annotated in it and counts as empty"
-                )
-        self._pictures = {picture.name: picture for picture in pictures.values()}
+                log.note(picture.name, "is listed with nothing annotated in it and counts as empty")
+        self._pictures = {picture.name: picture for picture in listing.pictures.values()}
         self._objects = {
-            picture.name: objects.get(number, []) for number, picture in pictures.items()
+            picture.name: objects.get(number, []) for number, picture in listing.pictures.items()
         }
-        tell_of_classes(
-            categories, (item.segment.label for items in objects.values() for item in items), told
-        )
-        self.names = tuple(sorted(self._pictures))
-        self.messages = told.messages()
+        listing.report_classes(segment.label for items in objects.values() for segment, _ in items)
+        self.names, self.messages = tuple(sorted(self._pictures)), log.messages()
 
     def read(self, name: str) -> Scene:
         picture = self._pictures[name]
         image = read_picture(picture.path)
-        places, stuff, instances = np.zeros(picture.size, dtype=np.uint8), StuffMap(name), []
-        for item in self._objects[name]:
-            mask = mask_of(item.segmentation, picture.size)
-            if not item.segment.is_object:
-                places[mask] = stuff.place(item.segment.label)
+        kinds, stuff, instances = np.zeros(picture.size, dtype=np.uint8), StuffNames(name), []
+        for segment, segmentation in self._objects[name]:
+            mask = mask_of(segmentation, picture.size)
+            if not segment.is_object:
+                kinds[mask] = stuff.number(segment.label)
             elif mask.any():
-                instances.append(Instance.of(item.segment.label, mask))
-        return Scene(name, image, tuple(instances), places, stuff.names)
+                instances.append(Instance.of(segment.label, mask))
+        return Scene(name, image, tuple(instances), kinds, stuff.names)
 
 
-def _annotations(
-    document: Any, pictures: dict[Id, Listed], categories: dict[Id, Segment], told: Told
-) -> dict[Id, list[_Annotated]]:
-    """What can be used for each picture. Each mask is checked here, so that reading a scene cannot
-    fail on one.
-    """
-    found: dict[Id, list[_Annotated]] = defaultdict(list)
-    known = {
-        entry.get("id") for entry in entries(document, "images") if isinstance(entry.get("id"), Id)
-    }
-    for entry in entries(document, "annotations"):
-        image, category, label = (
-            entry.get("image_id"),
-            entry.get("category_id"),
-            f"annotation {str(entry.get('id'))[:20]}",
+class PanopticScenes(Scenes):
+    """The scenes of a COCO panoptic file. Pictures and maps are read when a scene is."""
+
+    def __init__(self, images: Path, annotations: Path, document: object) -> None:
+        listing = _Listing(document, images, annotations)
+        self._scenes = _maps(listing, annotations)
+        if not self._scenes:
+            raise listing.log.nothing_left(annotations)
+        listing.report_classes(
+            segment.label for _, _, found in self._scenes.values() for segment in found.values()
         )
-        if not isinstance(image, Id) or image not in known:
-            told.note(label, "belongs to a picture that the file does not list")
-            continue
-        if image not in pictures:
-            continue  # already told with the picture
-        where = f"{label} of {pictures[image].name}"
-        if not isinstance(category, Id) or category not in categories:
-            told.note(
-                where, f"has the category {str(category)[:20]}, which has no name, and is left out"
+        self.names, self.messages = tuple(sorted(self._scenes)), listing.log.messages()
+
+    def read(self, name: str) -> Scene:
+        picture, path, segments = self._scenes[name]
+        channels = read_picture(path).astype(np.int32)
+        colored = channels[..., 0] + 256 * channels[..., 1] + 65536 * channels[..., 2]
+        known = np.array([-1, *sorted(segments)], dtype=np.int32)  # -1: no pixel has it
+        at = np.minimum(np.searchsorted(known, colored), len(known) - 1)
+        numbers = np.where(known[at] == colored, at, 0).astype(np.int32)
+        return scene_of(
+            name, read_picture(picture), numbers, [segments[int(one)] for one in known[1:]]
+        )
+
+
+# -- what both kinds share -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Picture:
+    name: str
+    path: Path
+    size: tuple[int, int]
+
+
+class _Listing:
+    """The categories that a file names, and the listed pictures that can be used."""
+
+    def __init__(self, document: Any, images: Path, annotations: Path) -> None:
+        if not looks_like_coco(document):
+            raise DataError(
+                f"{annotations} is not a COCO annotation file: expected lists called"
+                f" {', '.join(PARTS)}. Is it the right file, and complete?"
             )
+        self.document, self.log = document, MessageLog()
+        self.categories: dict[Id, Segment] = {}
+        for entry in _entries(document, "categories"):
+            number, name = entry.get("id"), entry.get("name")
+            if isinstance(number, Id) and isinstance(name, str) and name.strip():
+                label = common(name)
+                is_object = bool(entry["isthing"]) if "isthing" in entry else not is_stuff(label)
+                self.categories[number] = Segment(label, is_object)
+        self.pictures = self._usable_pictures(PictureFolder(images))
+
+    def _usable_pictures(self, folder: PictureFolder) -> dict[Id, _Picture]:
+        """The listed pictures that are there, readable, and as large as the file says."""
+        names, seen = folder.names(), set()
+        found: dict[Id, _Picture] = {}
+        for entry in _entries(self.document, "images"):
+            number, file_name = entry.get("id"), entry.get("file_name")
+            if not isinstance(number, Id) or not isinstance(file_name, str):
+                self.log.note(
+                    f"the picture {str(file_name or number)[:80]}",
+                    "is listed without an id or a file name and is left out",
+                )
+                continue
+            path = folder.find(file_name)
+            if path is None:
+                self.log.note(
+                    file_name, f"is annotated, but there is no such picture below {folder.root}"
+                )
+                continue
+            if path in seen or number in found:
+                self.log.note(file_name, "is listed twice, of which the first counts")
+            elif size := picture_size(path, self.log):
+                if (entry.get("height", size[0]), entry.get("width", size[1])) == size:
+                    found[number] = _Picture(names[path], path, size)
+                else:
+                    self.log.note(
+                        path.name, "is not as large as its annotation says and is left out"
+                    )
+            seen.add(path)
+        for path in folder.paths:
+            if path not in seen:
+                self.log.note(folder.place(path), "has no annotation and is left out")
+        return found
+
+    def annotations(self) -> Iterator[tuple[Id, _Picture, dict[str, Any]]]:
+        """The records that belong to usable pictures; those of unlisted pictures are reported."""
+        known = {entry.get("id") for entry in _entries(self.document, "images") if _has_id(entry)}
+        for entry in _entries(self.document, "annotations"):
+            image = entry.get("image_id")
+            if not isinstance(image, Id) or image not in known:
+                subject = (
+                    f"the map {str(entry.get('file_name'))[:80]}"
+                    if "segments_info" in entry
+                    else f"annotation {str(entry.get('id'))[:20]}"
+                )
+                self.log.note(subject, "belongs to a picture that the file does not list")
+            elif image in self.pictures:
+                yield image, self.pictures[image], entry
+
+    def segment(self, entry: dict[str, Any], subject: str) -> Segment | None:
+        """The category of an annotation; None and a message if it has none or is a crowd."""
+        category = entry.get("category_id")
+        if not isinstance(category, Id) or category not in self.categories:
+            self.log.note(
+                subject,
+                f"has the category {str(category)[:20]}, which has no name, and is left out",
+            )
+            return None
+        if self.categories[category].is_object and entry.get("iscrowd"):
+            self.log.note(subject, "is a crowd, not one object, and is left out")
+            return None
+        return self.categories[category]
+
+    def report_classes(self, seen: Iterable[str]) -> None:
+        """Report classes without annotation, and missing ground."""
+        labels = set(seen)
+        objects = {segment.label for segment in self.categories.values() if segment.is_object}
+        if empty := sorted(objects - labels):
+            self.log.say(f"Nothing is annotated for {len(empty)} of the classes: {listed(empty)}.")
+        if not labels & GROUND:
+            self.log.say(
+                "No ground (road, earth, floor, pavement, grass) is annotated, so no object can be"
+                " inserted by the ground that it stands on."
+            )
+
+
+def _entries(document: Any, part: str) -> Iterator[dict[str, Any]]:
+    return (entry for entry in document[part] if isinstance(entry, dict))
+
+
+def _has_id(entry: dict[str, Any]) -> bool:
+    return isinstance(entry.get("id"), Id)
+
+
+# -- instances -------------------------------------------------------------------------------------
+
+
+def _instances(listing: _Listing) -> dict[Id, list[tuple[Segment, Any]]]:
+    """The segments and masks of each picture; each mask is checked, so that reading cannot fail."""
+    found: dict[Id, list[tuple[Segment, Any]]] = defaultdict(list)
+    for image, picture, entry in listing.annotations():
+        subject = f"annotation {str(entry.get('id'))[:20]} of {picture.name}"
+        segment = listing.segment(entry, subject)
+        if segment is None:
             continue
-        segment = categories[category]
-        if segment.is_object and entry.get("iscrowd"):
-            told.note(where, "is a crowd, not one object, and is left out")
-            continue
-        segmentation = _usable(entry.get("segmentation"), pictures[image].size, where, told)
-        if segmentation:
-            found[image].append(_Annotated(segment, segmentation))
+        mask = _usable_mask(entry.get("segmentation"), picture.size, subject, listing.log)
+        if mask:
+            found[image].append((segment, mask))
     return dict(found)
 
 
-def _usable(segmentation: object, size: Size, where: str, told: Told) -> object:
-    """The segmentation without its damaged parts; nothing when none is left."""
+def _usable_mask(segmentation: object, size: Size, subject: str, log: MessageLog) -> object:
+    """The segmentation without its damaged parts; None or empty when nothing is left."""
     if not isinstance(segmentation, list):
         try:
-            counts_of(segmentation, size)
+            run_lengths(segmentation, size)
         except DamagedError as error:
-            told.note(where, f"is left out: {error}")
+            log.note(subject, f"is left out: {error}")
             return None
         return segmentation
     good = []
@@ -127,9 +249,49 @@ def _usable(segmentation: object, size: Size, where: str, told: Told) -> object:
         try:
             points_of(part)
         except DamagedError as error:
-            told.note(where, f"loses a part: {error}")
+            log.note(subject, f"loses a part: {error}")
         else:
             good.append(part)
     if not segmentation:
-        told.note(where, "has no mask and is left out")
+        log.note(subject, "has no mask and is left out")
     return good
+
+
+# -- panoptic --------------------------------------------------------------------------------------
+
+
+def _maps(listing: _Listing, annotations: Path) -> dict[str, tuple[Path, Path, dict[int, Segment]]]:
+    """Each picture, its map, and the segments by their number in the map."""
+    folder = annotations.with_suffix("")
+    if not folder.is_dir():
+        raise DataError(
+            f"{annotations} needs its maps: expected a folder {folder} with a PNG for each picture,"
+            " as COCO ships them."
+        )
+    maps, log = PictureFolder(folder), listing.log
+    found, annotated = {}, set()
+    for image, picture, entry in listing.annotations():
+        annotated.add(image)
+        path = maps.find(str(entry.get("file_name")))
+        if path is None:
+            log.note(picture.name, f"has no map below {maps.root} and is left out")
+        elif mask_fits(path, picture.size, log):
+            found[picture.name] = (picture.path, path, _segments(entry, picture.name, listing))
+    for number, picture in listing.pictures.items():
+        if number not in annotated:
+            log.note(picture.name, "is listed without an annotation and is left out")
+    return found
+
+
+def _segments(entry: dict[str, Any], name: str, listing: _Listing) -> dict[int, Segment]:
+    segments = {}
+    given = entry.get("segments_info")
+    for info in given if isinstance(given, list) else []:
+        info = info if isinstance(info, dict) else {}
+        number = info.get("id")
+        subject = f"segment {str(number)[:20]} of {name}"
+        if not isinstance(number, int) or not 0 < number < 256**3:
+            listing.log.note(subject, "has no number that a map can hold and is left out")
+        elif segment := listing.segment(info, subject):
+            segments[number] = segment
+    return segments

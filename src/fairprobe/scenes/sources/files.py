@@ -1,12 +1,10 @@
-"""Reading pictures, maps of numbers and JSON that nobody vouches for. Whatever is wrong with a file
-becomes an error that names it.
-"""
+"""Read pictures, maps of numbers and JSON from untrusted files; errors name the file."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,23 +12,69 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fairprobe.datasets.pictures import DAMAGED, DEEP
-from fairprobe.errors import DataError, StorageError
+from fairprobe.errors import DataError, FairprobeError, StorageError
 from fairprobe.scenes.geometry import Numbers
 from fairprobe.scenes.scene import Picture
 
 ENDINGS = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 NUMBERED = ("1", "L", "P", "I", "I;16", "I;16L", "I;16B", "I;16N")
 UNREADABLE = (*DAMAGED, Image.DecompressionBombError, Image.DecompressionBombWarning)
+SHOWN = 5  # names in a message
+
+
+class MessageLog:
+    """What happened to which pictures and objects; notes of the same kind become one sentence."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[str, list[str]] = {}
+        self._sentences: list[str] = []
+
+    def note(self, subject: str, ending: str) -> None:
+        """Something about one picture or object: "a.png" "cannot be read and is left out"."""
+        self._subjects.setdefault(ending, []).append(subject)
+
+    def say(self, sentence: str) -> None:
+        """Something about the whole."""
+        self._sentences.append(sentence)
+
+    def messages(self) -> tuple[str, ...]:
+        notes = (
+            f"{subjects[0]} {ending}."
+            if len(subjects) == 1
+            else f"{len(subjects)} times: {ending} ({listed(subjects)})."
+            for ending, subjects in self._subjects.items()
+        )
+        return (*notes, *self._sentences)
+
+    def nothing_left(self, annotations: Path) -> DataError:
+        """The error when no scene is left."""
+        why = " ".join(self.messages())
+        return DataError(f"No scene could be made from {annotations}. {why}".rstrip())
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return ", ".join(known[:SHOWN]) + more
 
 
 class PictureFolder:
-    """The pictures below a folder, found by their path or, where only one has it, their name."""
+    """The pictures below a folder, found by their path or, if unique, by their name."""
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
             raise StorageError(f"There is no folder {root}. Expected one with pictures.")
         self.root = root
-        self.paths = tuple(sorted(path for path in root.rglob("*") if _is_picture(path)))
+        self.paths = tuple(
+            sorted(
+                path
+                for path in root.rglob("*")
+                if path.suffix.lower() in ENDINGS
+                and not path.name.startswith(".")
+                and path.is_file()
+            )
+        )
         self._by_name: dict[str, list[Path]] = defaultdict(list)
         for path in self.paths:
             self._by_name[path.name].append(path)
@@ -41,16 +85,12 @@ class PictureFolder:
         return path.relative_to(self.root).as_posix()
 
     def find(self, wanted: str) -> Path | None:
-        """What an annotation file calls `wanted`. Only pictures below the folder are found,
-        wherever the name points.
-        """
+        """The picture that an annotation file calls `wanted`; never one outside the folder."""
         same = self._by_name.get(wanted.rsplit("/", 1)[-1], [])
         return self._by_place.get(wanted) or (same[0] if len(same) == 1 else None)
 
     def names(self) -> dict[Path, str]:
-        """A name for each picture that can also name a file: the plain one, or the whole path where
-        two would share it.
-        """
+        """A unique name for each picture that can also name a file."""
         names: dict[Path, str] = {}
         taken: set[str] = set()
         for path in self.paths:
@@ -63,15 +103,36 @@ class PictureFolder:
         return names
 
 
-def size_of(path: Path) -> tuple[int, int]:
-    """Height and width, from the head of the file only."""
-    with _opened(path) as image:
+def picture_size(path: Path, log: MessageLog) -> tuple[int, int] | None:
+    """The height and width of a picture; None and a message if it cannot be read."""
+    try:
+        return _size(path)
+    except FairprobeError:
+        log.note(path.name, "cannot be read as a picture and is left out")
+        return None
+
+
+def mask_fits(path: Path, size: tuple[int, int], log: MessageLog) -> bool:
+    """Whether a mask can be opened and is as large as its picture."""
+    try:
+        is_same = _size(path) == size
+    except FairprobeError:
+        log.note(path.name, "cannot be read as a mask and is left out with its picture")
+        return False
+    if not is_same:
+        log.note(path.name, "is a mask of another size than its picture and is left out with it")
+    return is_same
+
+
+def _size(path: Path) -> tuple[int, int]:
+    with _opened(path) as image:  # reads only the header
         return image.height, image.width
 
 
 def read_picture(path: Path, *, upright: bool = False) -> Picture:
-    """The picture as RGB bytes; transparency is dropped. `upright` turns it as the camera says, for
-    pictures that nobody has annotated.
+    """The picture as RGB bytes; transparency is dropped.
+
+    `upright` applies the camera's orientation, for pictures without annotation.
     """
     with _opened(path) as image:
         if image.mode in DEEP:
@@ -79,44 +140,29 @@ def read_picture(path: Path, *, upright: bool = False) -> Picture:
                 f"{path} has more than 8 bits a channel. Save it with 8 bits, as PNG or JPEG."
             )
         turned = ImageOps.exif_transpose(image) if upright else image
-        # A palette with transparency goes over RGBA; going to RGB then drops the transparency and
-        # nothing else.
-        full = (
-            turned.convert("RGBA").convert("RGB")
-            if "transparency" in turned.info
-            else turned.convert("RGB")
-        )
-        return np.array(full, dtype=np.uint8)
+        if "transparency" in turned.info:
+            turned = turned.convert("RGBA")  # a palette with transparency loses only that
+        return np.array(turned.convert("RGB"), dtype=np.uint8)
 
 
 def read_numbers(path: Path) -> Numbers:
-    """A map with one number for each pixel: class masks, instance masks. The numbers of a palette's
-    colours count, not the colours.
-    """
+    """A map with one number for each pixel: a class or instance mask, indexed or gray."""
     with _opened(path) as image:
         if image.mode not in NUMBERED:
             raise DataError(
-                f"{path} has colours ({image.mode}); expected a mask with one number a pixel. Save"
-                " it as a grey or indexed PNG."
+                f"{path} has colors ({image.mode}); expected a mask with one number a pixel. Save"
+                " it as a gray or indexed PNG."
             )
         return np.asarray(image).astype(np.int32)
 
 
-def read_coloured_numbers(path: Path) -> Numbers:
-    """A map whose numbers are kept in colours, as COCO's panoptic PNGs do: red + 256 green + 65536
-    blue.
-    """
-    channels = read_picture(path).astype(np.int32)
-    return channels[..., 0] + 256 * channels[..., 1] + 65536 * channels[..., 2]
-
-
 def read_json(path: Path) -> object:
-    """What a JSON file holds."""
+    """The content of a JSON file."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path} is not JSON: it is no text in UTF-8. Is it the right file?"
+            f"{path} is not JSON: it is not text in UTF-8. Is it the right file?"
         ) from error
     except OSError as error:
         raise StorageError(
@@ -126,12 +172,8 @@ def read_json(path: Path) -> object:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{path} is not whole JSON: {error}. Was it cut off while it was copied?"
+            f"{path} is not complete JSON: {error}. Was it cut off while it was copied?"
         ) from error
-
-
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in ENDINGS and not path.name.startswith(".") and path.is_file()
 
 
 @contextmanager
@@ -141,16 +183,12 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             yield image
     except DataError:
         raise
+    except FileNotFoundError as error:
+        raise StorageError(f"There is no file {path}.") from error
     except UNREADABLE as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception | Warning) -> DataError | StorageError:
-    if isinstance(error, FileNotFoundError):
-        return StorageError(f"There is no file {path}.")
-    reason = (
-        "it is no picture"
-        if isinstance(error, UnidentifiedImageError)
-        else str(error).rstrip(".") or type(error).__name__
-    )
-    return DataError(f"{path} cannot be read as a picture: {reason}. Replace it or take it away.")
+        reason = str(error).rstrip(".") or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):
+            reason = "unknown format"
+        raise DataError(
+            f"{path} cannot be read as a picture: {reason}. Replace or remove it."
+        ) from error

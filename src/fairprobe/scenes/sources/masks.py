@@ -1,51 +1,89 @@
-"""Class masks: for each picture a PNG with the number of a class at each pixel, as CamVid has them.
+"""Class masks: for each picture a PNG with the number of a class at each pixel, as in CamVid.
 
-Such masks do not tell one object from the next. What hangs together, corners included, counts as
-one object: two cars that touch are one, and a car behind a pole is two. Specks of fewer than
-`least_pixels` are no objects. A mask is called as its picture, or has its name and an ending such
-as `_mask`, in the same folder or another (`street.png` and `street_mask.png`).
+Such masks do not separate objects. Each connected part, corners included, counts as one object: two
+cars that touch are one, and a car behind a pole is two. Specks of fewer than `least_pixels` are not
+objects: at 480 × 360, fifty pixels are a car of about nine by six, which no recognizer sees. A mask
+has the name of its picture, or that name and an ending such as `_mask`, in the same folder or
+another (`street.png` and `street_mask.png`).
+
+A names file is a JSON object:
+
+    {"0": "sky", "3": "road", "8": "car", "9": "pedestrian", "objects": ["car", "pedestrian"],
+    "least_pixels": 50}
+
+or a text file with one name a line, the first for number 0. Without `objects`, the name decides
+(`labels.is_stuff`). For masks that number the objects and not the classes (0 is nothing) write
+{"instances_of": "person"}.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fairprobe.errors import DataError, FairprobeError
+from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError, suggest
 from fairprobe.scenes.geometry import Numbers, components
+from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
 from fairprobe.scenes.scene import Scene, Scenes
-from fairprobe.scenes.sources.class_names import CAMVID_NAMES, ClassNames, camvid
-from fairprobe.scenes.sources.files import PictureFolder, read_numbers, read_picture
-from fairprobe.scenes.sources.pairs import fits, readable_size
+from fairprobe.scenes.sources.files import (
+    MessageLog,
+    PictureFolder,
+    listed,
+    mask_fits,
+    picture_size,
+    read_json,
+    read_numbers,
+    read_picture,
+)
 from fairprobe.scenes.sources.segments import Segment, scene_of
-from fairprobe.scenes.sources.told import Told, listed
 
-LOOKED_AT = 100  # masks that are searched for numbers without a name before the work begins
+LEAST_PIXELS = 50
+SETTINGS = ("objects", "least_pixels", "instances_of")
+CHECKED = 100  # masks that are searched for unnamed numbers before the work begins
 MOST_NUMBERS = 2**16
 PNG = ".png"
 MASK_ENDINGS = ("_mask", "_masks", "_label", "_labels", "_gt", "_seg", "_L")
+CAMVID_NAMES = (
+    "sky, building, pole, road, pavement, tree, sign, fence, car, pedestrian, bicyclist, unlabelled"
+)
+"""CamVid's eleven classes: `car` stands for every vehicle with a motor, and `sign` for signs and
+traffic lights.
+"""
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """The segment that each number stands for.
+
+    With `instances_of`, each number but 0 is an object of that class.
+    """
+
+    segments: dict[int, Segment]
+    least_pixels: int = LEAST_PIXELS
+    instances_of: str | None = None
 
 
 class MaskScenes(Scenes):
     """Pictures with class masks. Both are read when a scene is."""
 
     def __init__(self, images: Path, annotations: Path, names: ClassNames | None) -> None:
-        told = Told()
+        log = MessageLog()
         if names is None:
-            told.say(
+            log.say(
                 "No names were given, so the numbers in the masks are read as CamVid's:"
-                f" {', '.join(CAMVID_NAMES)}."
+                f" {CAMVID_NAMES}."
             )
-        self._classes = names or camvid()
-        self._pairs = _paired(PictureFolder(images), PictureFolder(annotations), told)
-        self._look_at_first(told)
+            camvid = dict(enumerate(CAMVID_NAMES.split(", ")))
+            names = ClassNames(_segments(camvid, None, "CamVid"))
+        self._classes = names
+        self._pairs = _pairs(PictureFolder(images), PictureFolder(annotations), log)
+        self._check_first(log)
         if not self._pairs:
-            raise DataError(
-                f"No scene could be made from {annotations}. {' '.join(told.messages())}".rstrip()
-            )
-        self.names = tuple(sorted(self._pairs))
-        self.messages = told.messages()
+            raise log.nothing_left(annotations)
+        self.names, self.messages = tuple(sorted(self._pairs)), log.messages()
 
     def read(self, name: str) -> Scene:
         picture, mask = self._pairs[name]
@@ -58,9 +96,8 @@ class MaskScenes(Scenes):
         if self._classes.instances_of is not None:
             objects = present[present > 0]
             places[objects] = np.arange(1, len(objects) + 1, dtype=np.int32)
-            return places[numbers], [Segment(self._classes.instances_of, is_object=True)] * len(
-                objects
-            )
+            segment = Segment(self._classes.instances_of, is_object=True)
+            return places[numbers], [segment] * len(objects)
         known = [
             (number, self._classes.segments[number])
             for number in map(int, present)
@@ -78,41 +115,39 @@ class MaskScenes(Scenes):
                 segments.extend([segment] * count)
         return found, segments
 
-    def _look_at_first(self, told: Told) -> None:
-        """Masks that are damaged, numbers without a name and classes without an object, as far as
-        the first masks show.
-        """
+    def _check_first(self, log: MessageLog) -> None:
+        """Report damaged masks, unnamed numbers and empty classes among the first masks."""
         seen: set[int] = set()
-        for name in sorted(self._pairs)[:LOOKED_AT]:
+        for name in sorted(self._pairs)[:CHECKED]:
             mask = self._pairs[name][1]
             try:
                 seen.update(map(int, np.flatnonzero(np.bincount(_read_mask(mask).ravel()))))
             except FairprobeError as error:
-                told.say(f"{error} Its picture is left out.")
+                log.say(f"{error} Its picture is left out.")
                 del self._pairs[name]
         if self._classes.instances_of is not None:
             return
         known = self._classes.segments
         if unnamed := sorted(seen - known.keys()):
-            told.say(
+            log.say(
                 "Numbers in the masks without a name count as unknown:"
                 f" {listed(map(str, unnamed))}."
             )
         present = {known[number].label for number in seen & known.keys()}
         empty = sorted({segment.label for segment in known.values() if segment.is_object} - present)
-        if empty and len(self._pairs) <= LOOKED_AT:
-            told.say(f"No mask has an object of: {listed(empty)}.")
+        if empty and len(self._pairs) <= CHECKED:
+            log.say(f"No mask has an object of: {listed(empty)}.")
 
 
 def _read_mask(path: Path) -> Numbers:
     numbers = read_numbers(path)
     if numbers.min() < 0 or numbers.max() >= MOST_NUMBERS:
-        raise DataError(f"{path} has numbers outside 0 … {MOST_NUMBERS - 1}, which are no classes.")
+        raise DataError(f"{path} has numbers outside 0 … {MOST_NUMBERS - 1}, which name no class.")
     return numbers
 
 
-def _paired(
-    pictures: PictureFolder, masks: PictureFolder, told: Told
+def _pairs(
+    pictures: PictureFolder, masks: PictureFolder, log: MessageLog
 ) -> dict[str, tuple[Path, Path]]:
     """Each picture with its mask, by the picture's name."""
     is_shared = pictures.root.resolve() == masks.root.resolve()
@@ -121,36 +156,107 @@ def _paired(
         for path in masks.paths
         if path.suffix.lower() == PNG and (not is_shared or _key(path) != path.stem)
     }
-    by_place = {_place(path, masks): path for path in sorted(given)}
+    by_place = {
+        path.relative_to(masks.root).with_name(_key(path)).as_posix(): path
+        for path in sorted(given)
+    }
     by_key = {_key(path): path for path in sorted(given)}
     names, found, used = pictures.names(), {}, set()
     for path in pictures.paths:
         if is_shared and path in given:
             continue
-        mask = by_place.get(
-            path.relative_to(pictures.root).with_suffix("").as_posix()
-        ) or by_key.get(path.stem)
+        place = path.relative_to(pictures.root).with_suffix("").as_posix()
+        mask = by_place.get(place) or by_key.get(path.stem)
         if mask is None:
-            told.note(pictures.place(path), "has no mask and is left out")
+            log.note(pictures.place(path), "has no mask and is left out")
             continue
         used.add(mask)
-        size = readable_size(path, told)
-        if size is not None and fits(mask, size, told):
+        size = picture_size(path, log)
+        if size is not None and mask_fits(mask, size, log):
             found[names[path]] = (path, mask)
     for mask in sorted(given - used):
-        told.note(
+        log.note(
             masks.place(mask), f"is a mask, but there is no such picture below {pictures.root}"
         )
     return found
 
 
 def _key(path: Path) -> str:
-    """What a mask and its picture are both called."""
+    """The name that a mask and its picture share."""
     return next(
         (path.stem.removesuffix(ending) for ending in MASK_ENDINGS if path.stem.endswith(ending)),
         path.stem,
     )
 
 
-def _place(path: Path, folder: PictureFolder) -> str:
-    return path.relative_to(folder.root).with_name(_key(path)).as_posix()
+# -- what the numbers mean -------------------------------------------------------------------------
+
+
+def read_names(path: Path) -> ClassNames:
+    """Read a names file."""
+    if path.suffix.lower() == ".json":
+        return _from_json(read_json(path), path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not text in UTF-8. Expected one name of a class on each line."
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"Cannot read {path}: {error.strerror or error}. Expected a file with the names of the"
+            " classes."
+        ) from error
+    names = {at: line.strip() for at, line in enumerate(lines) if line.strip()}
+    return ClassNames(_segments(names, None, str(path)))
+
+
+def _from_json(document: Any, path: Path) -> ClassNames:
+    if not isinstance(document, dict):
+        raise DataError(
+            f'{path} must hold a JSON object such as {{"8": "car", "9": "pedestrian", "objects":'
+            ' ["car"]}.'
+        )
+    names, settings = {}, {}
+    for key, value in document.items():
+        if key in SETTINGS:
+            settings[key] = value
+        elif not key.isdecimal():
+            raise DataError(
+                f"{path} has the key '{key}', which is neither the number of a class nor a"
+                f" setting.{suggest(key, SETTINGS)}"
+            )
+        elif not isinstance(value, str) or not value.strip():
+            raise DataError(f"{path} has no name for class {key}: expected a text.")
+        else:
+            names[int(key)] = value
+    least, single = settings.get("least_pixels", LEAST_PIXELS), settings.get("instances_of")
+    if type(least) is not int or least < 1:
+        raise DataError(
+            f"{path} sets least_pixels to {least}: expected a whole number of at least 1."
+        )
+    if single is not None and (not isinstance(single, str) or names):
+        raise DataError(
+            f"{path}: instances_of is the name of the only class; it stands alone, without numbers"
+            " of classes."
+        )
+    segments = _segments(names, settings.get("objects"), str(path))
+    return ClassNames(segments, least, None if single is None else common(single))
+
+
+def _segments(names: dict[int, str], objects: Any, source: str) -> dict[int, Segment]:
+    labels = {number: common(name) for number, name in names.items()}
+    if objects is None:
+        chosen = {label for label in labels.values() if not is_stuff(label)} - {UNKNOWN}
+    elif isinstance(objects, list) and all(isinstance(name, str) for name in objects):
+        chosen = {common(name) for name in objects}
+    else:
+        raise DataError(
+            f'{source}: objects must be a list of names, such as ["car", "pedestrian"].'
+        )
+    for name in sorted(chosen - set(labels.values())):
+        raise SettingError(
+            f"{source} calls '{name}' an object, but names no such"
+            f" class.{suggest(name, sorted(set(labels.values())))}"
+        )
+    return {number: Segment(label, label in chosen) for number, label in labels.items()}

@@ -13,29 +13,29 @@ from PIL import Image, ImageDraw
 from fairprobe.arrays import Mask
 from fairprobe.scenes.scene import Picture
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 Point = tuple[float, float]
 
 FINER = 4  # a figure is drawn this many times larger and then shrunk, for smooth edges
 SOLID = 96  # of 255: a pixel that is covered this far belongs to the figure
 
-SKIN: tuple[Colour, ...] = ((241, 205, 176), (214, 164, 126), (166, 114, 78), (110, 72, 48))
-HAIR: tuple[Colour, ...] = ((40, 30, 26), (92, 62, 38), (190, 152, 92), (128, 126, 124))
-CLOTHES: tuple[Colour, ...] = (
+SKIN: tuple[Color, ...] = ((241, 205, 176), (214, 164, 126), (166, 114, 78), (110, 72, 48))
+HAIR: tuple[Color, ...] = ((40, 30, 26), (92, 62, 38), (190, 152, 92), (128, 126, 124))
+CLOTHES: tuple[Color, ...] = (
     (178, 48, 52), (44, 82, 140), (58, 112, 74), (206, 160, 64), (96, 74, 122), (60, 66, 76), (214,
     210, 200), (150, 94, 60),
 )  # fmt: skip
-TROUSERS: tuple[Colour, ...] = ((44, 52, 74), (66, 62, 60), (96, 88, 76), (34, 36, 42))
-PAINT: tuple[Colour, ...] = (
+TROUSERS: tuple[Color, ...] = ((44, 52, 74), (66, 62, 60), (96, 88, 76), (34, 36, 42))
+PAINT: tuple[Color, ...] = (
     (172, 36, 40), (38, 70, 128), (196, 200, 204), (56, 60, 66), (232, 232, 228), (70, 104, 86),
     (212, 168, 60), (112, 124, 138),
 )  # fmt: skip
-TYRE, GLASS, CHROME = (28, 28, 30), (84, 106, 124), (176, 180, 184)
+TIRE, GLASS, CHROME = (28, 28, 30), (84, 106, 124), (176, 180, 184)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn object: colours, how far each pixel is covered (0–255), and the pixels that belong to
+    """A drawn object: colors, how far each pixel is covered (0–255), and the pixels that belong to
     it.
     """
 
@@ -60,17 +60,17 @@ class Pen:
         )
         self._draw = ImageDraw.Draw(self.canvas)
 
-    def shape(self, colour: Colour, *points: Point) -> None:
+    def shape(self, color: Color, *points: Point) -> None:
         self._draw.polygon(
-            [(x * self._scale, y * self._scale) for x, y in points], fill=(*colour, 255)
+            [(x * self._scale, y * self._scale) for x, y in points], fill=(*color, 255)
         )
 
-    def oval(self, colour: Colour, left: float, top: float, right: float, bottom: float) -> None:
-        self._draw.ellipse(self._box(left, top, right, bottom), fill=(*colour, 255))
+    def oval(self, color: Color, left: float, top: float, right: float, bottom: float) -> None:
+        self._draw.ellipse(self._box(left, top, right, bottom), fill=(*color, 255))
 
     def box(
         self,
-        colour: Colour,
+        color: Color,
         left: float,
         top: float,
         right: float,
@@ -79,23 +79,23 @@ class Pen:
         round_by: float = 0.0,
     ) -> None:
         self._draw.rounded_rectangle(
-            self._box(left, top, right, bottom), radius=round_by * self._scale, fill=(*colour, 255)
+            self._box(left, top, right, bottom), radius=round_by * self._scale, fill=(*color, 255)
         )
 
-    def line(self, colour: Colour, thick: float, *points: Point) -> None:
+    def line(self, color: Color, thick: float, *points: Point) -> None:
         width = max(1, round(thick * self._scale))
         self._draw.line(
             [(x * self._scale, y * self._scale) for x, y in points],
-            fill=(*colour, 255),
+            fill=(*color, 255),
             width=width,
             joint="curve",
         )
 
-    def ring(self, colour: Colour, x: float, y: float, radius: float, thick: float) -> None:
+    def ring(self, color: Color, x: float, y: float, radius: float, thick: float) -> None:
         width = max(1, round(thick * self._scale))
         self._draw.ellipse(
             self._box(x - radius, y - radius, x + radius, y + radius),
-            outline=(*colour, 255),
+            outline=(*color, 255),
             width=width,
         )
 
@@ -110,14 +110,14 @@ class Pen:
         )
 
 
-def shade(colour: Colour, by: float) -> Colour:
-    """The colour in other light: 1 leaves it."""
-    red, green, blue = (min(255, int(part * by)) for part in colour)
+def shade(color: Color, by: float) -> Color:
+    """The color in other light: 1 leaves it."""
+    red, green, blue = (min(255, int(part * by)) for part in color)
     return red, green, blue
 
 
-def _one(rng: np.random.Generator, colours: tuple[Colour, ...]) -> Colour:
-    return colours[int(rng.integers(len(colours)))]
+def _one(rng: np.random.Generator, colors: tuple[Color, ...]) -> Color:
+    return colors[int(rng.integers(len(colors)))]
 
 
 # -- people and animals ----------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _person(pen: Pen, rng: np.random.Generator) -> None:
         pen.shape(
             shade(legs, tone), (0.13, 0.5), (0.27, 0.5), (foot + 0.035, 0.97), (foot - 0.035, 0.97)
         )
-        pen.box(shade(TYRE, 1.2), foot - 0.045, 0.955, foot + 0.05, 1.0, round_by=0.015)
+        pen.box(shade(TIRE, 1.2), foot - 0.045, 0.955, foot + 0.05, 1.0, round_by=0.015)
     for side, tone in ((-1, 0.75), (1, 0.85)):
         hand = 0.2 + side * (0.125 + stride / 2)
         pen.line(
@@ -165,7 +165,7 @@ def _dog(pen: Pen, rng: np.random.Generator) -> None:
     pen.shape(fur, (0.3, 0.6), (0.5, 0.35), (0.36, 0.1), (0.2, 0.2))
     pen.oval(fur, 0.12, 0.04, 0.42, 0.38)
     pen.box(shade(fur, 0.85), 0.0, 0.2, 0.22, 0.36, round_by=0.05)
-    pen.oval(TYRE, 0.0, 0.2, 0.07, 0.28)
+    pen.oval(TIRE, 0.0, 0.2, 0.07, 0.28)
     pen.shape(shade(fur, 0.6), (0.3, 0.0), (0.42, 0.04), (0.44, 0.3), (0.34, 0.26))
 
 
@@ -198,15 +198,15 @@ def _bird(pen: Pen, rng: np.random.Generator) -> None:
 
 
 def _lamps(pen: Pen, wide: float, top: float, bottom: float, *, from_behind: bool) -> None:
-    colour = (206, 34, 36) if from_behind else (252, 246, 214)
+    color = (206, 34, 36) if from_behind else (252, 246, 214)
     for left in (0.05 * wide, 0.81 * wide):
-        pen.box(colour, left, top, left + 0.14 * wide, bottom, round_by=0.02)
+        pen.box(color, left, top, left + 0.14 * wide, bottom, round_by=0.02)
 
 
 def _car(pen: Pen, rng: np.random.Generator) -> None:
     paint, behind = _one(rng, PAINT), bool(rng.random() < 0.5)
     for left in (0.07, 0.97):
-        pen.box(TYRE, left, 0.72, left + 0.2, 1.0, round_by=0.04)
+        pen.box(TIRE, left, 0.72, left + 0.2, 1.0, round_by=0.04)
     pen.shape(paint, (0.3, 0.0), (0.94, 0.0), (1.08, 0.4), (0.16, 0.4))
     pen.shape(GLASS, (0.33, 0.06), (0.91, 0.06), (1.0, 0.38), (0.24, 0.38))
     pen.shape(shade(GLASS, 1.35), (0.36, 0.08), (0.55, 0.08), (0.42, 0.36), (0.27, 0.36))
@@ -216,7 +216,7 @@ def _car(pen: Pen, rng: np.random.Generator) -> None:
     if behind:
         pen.box((236, 206, 80), 0.47, 0.6, 0.77, 0.68)
     else:
-        pen.box(shade(TYRE, 1.3), 0.36, 0.48, 0.88, 0.6, round_by=0.03)
+        pen.box(shade(TIRE, 1.3), 0.36, 0.48, 0.88, 0.6, round_by=0.03)
         pen.box((240, 240, 236), 0.47, 0.72, 0.77, 0.8)
 
 
@@ -227,7 +227,7 @@ def _truck(pen: Pen, rng: np.random.Generator) -> None:
         bool(rng.random() < 0.5),
     )
     for left in (0.06, 0.9):
-        pen.box(TYRE, left, 0.78, left + 0.18, 1.0, round_by=0.03)
+        pen.box(TIRE, left, 0.78, left + 0.18, 1.0, round_by=0.03)
     pen.box(cargo, 0.0, 0.0, 1.14, 0.84, round_by=0.015)
     if behind:
         pen.line(shade(cargo, 0.65), 0.015, (0.57, 0.03), (0.57, 0.78))
@@ -237,16 +237,16 @@ def _truck(pen: Pen, rng: np.random.Generator) -> None:
     else:
         pen.box(paint, 0.08, 0.22, 1.06, 0.88, round_by=0.05)
         pen.box(GLASS, 0.14, 0.29, 1.0, 0.53, round_by=0.03)
-        pen.box(shade(TYRE, 1.5), 0.34, 0.6, 0.8, 0.76, round_by=0.02)
+        pen.box(shade(TIRE, 1.5), 0.34, 0.6, 0.8, 0.76, round_by=0.02)
     _lamps(pen, 1.14, 0.76, 0.84, from_behind=behind)
 
 
 def _bus(pen: Pen, rng: np.random.Generator) -> None:
     paint = _one(rng, ((196, 44, 44), (42, 112, 86), (226, 176, 52), (52, 92, 158)))
     for left in (0.06, 0.72):
-        pen.box(TYRE, left, 0.86, left + 0.13, 1.0, round_by=0.02)
+        pen.box(TIRE, left, 0.86, left + 0.13, 1.0, round_by=0.02)
     pen.box(paint, 0.0, 0.0, 0.9, 0.93, round_by=0.06)
-    pen.box(shade(TYRE, 1.2), 0.17, 0.035, 0.73, 0.115, round_by=0.01)
+    pen.box(shade(TIRE, 1.2), 0.17, 0.035, 0.73, 0.115, round_by=0.01)
     pen.box((250, 190, 70), 0.3, 0.055, 0.6, 0.095)
     pen.box(GLASS, 0.06, 0.15, 0.84, 0.56, round_by=0.03)
     pen.shape(shade(GLASS, 1.35), (0.12, 0.16), (0.36, 0.16), (0.24, 0.55), (0.08, 0.55))
@@ -257,7 +257,7 @@ def _bus(pen: Pen, rng: np.random.Generator) -> None:
 
 def _motorcycle(pen: Pen, rng: np.random.Generator) -> None:
     paint, coat = _one(rng, PAINT), _one(rng, CLOTHES)
-    pen.box(TYRE, 0.23, 0.58, 0.33, 1.0, round_by=0.05)
+    pen.box(TIRE, 0.23, 0.58, 0.33, 1.0, round_by=0.05)
     pen.shape(
         shade(coat, 0.7),
         (0.14, 0.46),
@@ -288,16 +288,16 @@ def _motorcycle(pen: Pen, rng: np.random.Generator) -> None:
 def _bicycle(pen: Pen, rng: np.random.Generator) -> None:
     paint = _one(rng, PAINT)
     for x in (0.34, 1.26):
-        pen.ring(TYRE, x, 0.66, 0.34, 0.07)
+        pen.ring(TIRE, x, 0.66, 0.34, 0.07)
         pen.line((120, 122, 126), 0.02, (x, 0.36), (x, 0.96))
         pen.line((120, 122, 126), 0.02, (x - 0.3, 0.66), (x + 0.3, 0.66))
     frame = ((0.34, 0.66), (0.56, 0.26), (1.1, 0.24), (0.74, 0.66), (0.34, 0.66))
     pen.line(paint, 0.065, *frame)
     pen.line(paint, 0.065, (0.74, 0.66), (0.53, 0.12))
     pen.line(paint, 0.065, (1.26, 0.66), (1.08, 0.08))
-    pen.box(TYRE, 0.4, 0.05, 0.68, 0.13, round_by=0.04)
+    pen.box(TIRE, 0.4, 0.05, 0.68, 0.13, round_by=0.04)
     pen.line(CHROME, 0.05, (1.24, 0.14), (1.08, 0.05), (0.98, 0.05))
-    pen.box(TYRE, 1.0, 0.0, 1.12, 0.06)
+    pen.box(TIRE, 1.0, 0.0, 1.12, 0.06)
     pen.oval(CHROME, 0.67, 0.59, 0.81, 0.73)
 
 
@@ -309,9 +309,9 @@ def _traffic_light(pen: Pen, rng: np.random.Generator) -> None:
     pen.box((70, 74, 76), 0.06, 0.94, 0.15, 1.0)
     pen.box((34, 36, 38), 0.03, 0.0, 0.18, 0.36, round_by=0.02)
     lit = int(rng.integers(3))
-    for place, colour in enumerate(((228, 52, 46), (240, 182, 58), (72, 200, 104))):
+    for place, color in enumerate(((228, 52, 46), (240, 182, 58), (72, 200, 104))):
         top = 0.02 + place * 0.11
-        pen.oval(colour if place == lit else shade(colour, 0.3), 0.055, top, 0.155, top + 0.1)
+        pen.oval(color if place == lit else shade(color, 0.3), 0.055, top, 0.155, top + 0.1)
 
 
 def _tree(pen: Pen, rng: np.random.Generator) -> None:

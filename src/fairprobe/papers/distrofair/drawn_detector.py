@@ -1,8 +1,8 @@
-"""A small recogniser for drawn streets, so that the whole pipeline can be seen without a download.
+"""A small recognizer for drawn streets, so that the whole pipeline runs without a download.
 
-A one-stage network that looks for the middles of objects (one map for each class, an eighth of the
-picture's size) and for their sizes. It is trained on drawn scenes on one core within two minutes
-and kept in the cache folder. It is good at usual scenes and no better than that, as a recogniser
+A one-stage network that finds the middles of objects (one map for each class, an eighth of the
+picture's size) and their sizes. It is trained on drawn scenes on one core within two minutes and
+stored in the cache folder. It is good at usual scenes and no better than that, as a recognizer
 under test should be.
 """
 
@@ -25,25 +25,25 @@ from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import StorageError
 from fairprobe.models import one_thread
 from fairprobe.networks.training import batches
-from fairprobe.scenes.detectors.suppression import keep_best
-from fairprobe.scenes.drawn import HEIGHT, LABELS, USUAL, WIDTH, draw_scene
-from fairprobe.scenes.recognition import Detection, Detector
+from fairprobe.papers.distrofair.drawn import HEIGHT, LABELS, USUAL, WIDTH, draw_scene
+from fairprobe.scenes.detectors.base import Detection, Detector
+from fairprobe.scenes.detectors.layouts import suppress
 from fairprobe.scenes.scene import Instance, Picture, Scene
 from fairprobe.storage import replacing
 
 STRIDE = 8
 ROWS, COLUMNS = HEIGHT // STRIDE, WIDTH // STRIDE
-USUAL_SIZE = 40.0  # pixels: sizes are learnt as logarithms beside it
+USUAL_SIZE = 40.0  # pixels: sizes are learned as logarithms relative to it
 THRESHOLD = 0.35
 OVERLAP = 0.6
-LEAST = 2  # of each class, in the fullest of the scenes it learns from
-TRAINED_ON = 9_000_000  # part of their seed, so that no scene is both learnt from and tested
-VERSION = 1  # of drawings and network together: another one is trained anew
+LEAST = 2  # of each class, in the fullest of the training scenes
+TRAINED_ON = 9_000_000  # part of their seed, so that no scene is used for training and testing
+VERSION = 1  # of drawings and network together; another version is trained again
 
 
 @dataclass(frozen=True)
 class DetectorTraining:
-    """How long it learns."""
+    """How long it is trained."""
 
     scenes: int = 300
     epochs: int = 6
@@ -55,7 +55,7 @@ DEFAULTS = DetectorTraining()
 
 
 class Network(nn.Module):
-    """Two steps down to an eighth, then layers that look ever further; maps of middles, offsets and
+    """Two steps down to an eighth, then layers with growing reach; maps of middles, offsets and
     sizes.
     """
 
@@ -86,7 +86,7 @@ def _layer(before: int, after: int, *, stride: int = 1, dilation: int = 1) -> nn
 
 
 class DrawnDetector(Detector):
-    """The trained network as a recogniser."""
+    """The trained network as a recognizer."""
 
     def __init__(self, network: Network, *, threshold: float = THRESHOLD) -> None:
         self.name = "drawn"
@@ -116,7 +116,7 @@ class DrawnDetector(Detector):
             0,
             (width, height, width, height),
         )
-        kept = keep_best(boxes, scores, classes, OVERLAP)
+        kept = suppress(boxes, scores, classes, OVERLAP)
         return tuple(
             Detection(LABELS[classes[at]], float(scores[at]), tuple(boxes[at].tolist()))
             for at in kept
@@ -130,9 +130,7 @@ def drawn_detector(
     folder: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrawnDetector:
-    """The recogniser with this seed: from the cache folder (or `folder`) if it was trained before,
-    else trained now.
-    """
+    """The recognizer with this seed, from the cache folder (or `folder`) or trained now."""
     where = cache_folder() if folder is None else folder
     settings = f"{training.scenes}-{training.epochs}-{training.batch}-{training.rate:g}"
     path = where / f"drawn-detector-{VERSION}-{settings}-{seed}.safetensors"
@@ -154,9 +152,7 @@ def drawn_detector(
 
 
 def _rebuilt(weights: dict[str, Tensor]) -> Network:
-    """Always the same way, so that a network just trained and one from the cache answer alike to
-    the last bit.
-    """
+    """Rebuild the network, so that a new one and one from the cache answer bit for bit alike."""
     with torch.random.fork_rng(devices=[]):
         network = Network()
     network.load_state_dict(weights)
@@ -172,24 +168,24 @@ def train(
     training: DetectorTraining = DEFAULTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Network:
-    """A network that has learnt from drawn scenes; the same seed gives the same weights."""
+    """Train a network on drawn scenes; the same seed gives the same weights."""
     pictures, target = _lessons(training.scenes, seed)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = Network()
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        optimiser = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=1e-4)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=1e-4)
         steps = training.epochs * -(-len(pictures) // training.batch)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, training.rate, total_steps=steps)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=steps)
         for epoch in range(training.epochs):
             for rows in batches(torch.randperm(len(pictures)), training.batch):
                 mirrored = bool(torch.rand(()) < 0.5)
                 loss = _loss(
                     network, pictures[rows], tuple(part[rows] for part in target), mirrored=mirrored
                 )
-                optimiser.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
                 schedule.step()
             if progress is not None:
                 progress(epoch + 1, training.epochs)
@@ -198,7 +194,7 @@ def train(
 
 
 def _lessons(count: int, seed: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Scenes with what is to be found in them; what is rare in a street is less rare here."""
+    """Scenes and their targets; what is rare in a street is less rare here."""
     pictures = torch.empty((count, 3, HEIGHT, WIDTH), dtype=torch.uint8)
     found: list[tuple[Tensor, ...]] = []
     for at in range(count):
@@ -217,7 +213,7 @@ def _lessons(count: int, seed: int) -> tuple[Tensor, tuple[Tensor, ...]]:
 def _loss(
     network: nn.Module, pictures: Tensor, target: tuple[Tensor, ...], *, mirrored: bool
 ) -> Tensor:
-    """Focal loss of the middles, and how far offsets and sizes are off where an object is."""
+    """Focal loss of the middles, and the errors of offsets and sizes where an object is."""
     if mirrored:
         pictures, target = pictures.flip(-1), tuple(part.flip(-1) for part in target)
         places = target[1].clone()

@@ -1,5 +1,7 @@
-"""COCO's two ways of writing a mask: outlines (polygons) and run lengths, the latter as numbers or
-packed into a text.
+"""COCO's two ways of writing a mask: outlines (polygons), and run lengths as numbers or text.
+
+`pycocotools` reads both, but trusts the file: run lengths that do not add up give uninitialized
+memory, and it draws outlines by another rule. The tests compare with it.
 """
 
 from __future__ import annotations
@@ -18,25 +20,28 @@ LONGEST = 7  # characters of one number; more than any picture needs
 
 
 class DamagedError(ValueError):
-    """What is wrong with a mask, to be told after its name."""
+    """What is wrong with a mask; the message continues its name."""
 
 
 def mask_of(segmentation: object, size: Size) -> Mask:
-    """The mask that an annotation describes; `DamagedError` says what is wrong. It may be empty: an
-    outline can miss every pixel.
-    """
+    """The mask that an annotation describes. It may be empty: an outline can miss every pixel."""
     if isinstance(segmentation, list):
         mask = np.zeros(size, dtype=bool)
         for part in segmentation:
             mask |= polygon(points_of(part), size)
         return mask
-    return from_counts(counts_of(segmentation, size), size)
+    runs = run_lengths(segmentation, size)
+    flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    return np.ascontiguousarray(flat.reshape(size[1], size[0]).T)
 
 
 def points_of(part: object) -> Floats:
-    """The corners (n, 2) of one outline: x, y, x, y … as COCO writes them."""
-    if not isinstance(part, list) or not all(_is_number(value) for value in part):
-        raise DamagedError("an outline is no list of numbers")
+    """The corners (n, 2) of one outline: x, y, x, y …"""
+    if not isinstance(part, list) or not all(
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FARTHEST
+        for value in part
+    ):
+        raise DamagedError("an outline is not a list of numbers")
     if len(part) < FEWEST_NUMBERS:
         raise DamagedError("an outline has fewer than 3 points")
     if len(part) % 2:
@@ -45,33 +50,36 @@ def points_of(part: object) -> Floats:
 
 
 def polygon(points: Floats, size: Size) -> Mask:
-    """The pixels whose centre is inside. Where an outline crosses itself, what it goes round twice
-    is outside.
-    """
+    """The pixels whose center is inside, by the even-odd rule."""
     height, width = size
     toggles = np.zeros((height, width + 1), dtype=np.int32)
     x0, y0 = points.T
     x1, y1 = np.roll(points, -1, axis=0).T
-    first, last = _row(np.minimum(y0, y1), height), _row(np.maximum(y0, y1), height)
-    steps = last - first
-    # Each edge crosses the middle of the rows `first` to `last`; every pixel right of a crossing
+    first = _first_center(np.minimum(y0, y1), height)
+    steps = _first_center(np.maximum(y0, y1), height) - first
+    # Each edge crosses the middle of `steps` rows from `first`; every pixel right of a crossing
     # changes sides.
     edge = np.repeat(np.arange(len(points)), steps)
     rows = np.arange(len(edge)) - np.repeat(np.cumsum(steps) - steps, steps) + first[edge]
     slope = (x1 - x0)[edge] / (y1 - y0)[edge]
     crossing = x0[edge] + (rows + 0.5 - y0[edge]) * slope
-    np.add.at(toggles, (rows, _row(crossing, width)), 1)
+    np.add.at(toggles, (rows, _first_center(crossing, width)), 1)
     inside: Mask = (np.cumsum(toggles, axis=1)[:, :-1] % 2).astype(bool)
     return inside
 
 
-def counts_of(segmentation: object, size: Size) -> Ints:
-    """The run lengths of a mask of this size: off, on, off, …, down one column after another."""
+def _first_center(values: Floats, end: int) -> npt.NDArray[np.intp]:
+    """The first row (or column) whose middle is not before the value, within the picture."""
+    return np.clip(np.ceil(values - 0.5), 0, end).astype(np.intp)
+
+
+def run_lengths(segmentation: object, size: Size) -> Ints:
+    """The checked run lengths of a mask of this size: off, on, off, …, column by column."""
     if not isinstance(segmentation, dict) or "counts" not in segmentation:
         raise DamagedError("the mask is neither an outline nor run lengths")
     counts = segmentation["counts"]
     if isinstance(counts, str):
-        runs = unpacked(counts)
+        runs = unpack(counts)
     elif isinstance(counts, list) and all(
         type(run) is int and abs(run) < FARTHEST for run in counts
     ):
@@ -86,17 +94,14 @@ def counts_of(segmentation: object, size: Size) -> Ints:
     return runs
 
 
-def unpacked(text: str) -> Ints:
+def unpack(text: str) -> Ints:
     """The run lengths in COCO's packed text.
 
     Each character holds five bits of a number, lowest first, and whether more follow; the highest
     bit of the last is the sign. From the fourth number on, the difference to the number two places
-    before is kept.
+    before is stored.
     """
-    codes = (
-        np.frombuffer(text.encode("latin-1", errors="replace"), dtype=np.uint8).astype(np.int64)
-        - 48
-    )
+    codes = np.frombuffer(text.encode("latin-1", errors="replace"), np.uint8).astype(np.int64) - 48
     if not codes.size:
         return np.zeros(0, dtype=np.int64)
     ends = np.flatnonzero((codes & 32) == 0)
@@ -112,19 +117,3 @@ def unpacked(text: str) -> Ints:
     values[1::2] = np.cumsum(values[1::2])
     values[2::2] = np.cumsum(values[2::2])
     return values
-
-
-def from_counts(counts: Ints, size: Size) -> Mask:
-    """The mask of run lengths that are known to fit."""
-    height, width = size
-    flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
-    return np.ascontiguousarray(flat.reshape(width, height).T)
-
-
-def _row(values: Floats, end: int) -> npt.NDArray[np.intp]:
-    """The first row (or column) whose middle is not before the value, within the picture."""
-    return np.clip(np.ceil(values - 0.5), 0, end).astype(np.intp)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FARTHEST

@@ -1,9 +1,9 @@
 """Street scenes that are drawn, not photographed: every mask is exact and the true height at every
 row is known.
 
-So the whole pipeline can be seen without a download, and the geometry of the mutations can be
-checked against the truth. A scene is one straight street in central perspective: an object that is
-as high as the reference object and stands at row y is `slope * (y - horizon)` pixels high.
+So the whole pipeline runs without a download, and the geometry of the mutations can be checked
+against the truth. A scene is one straight street in central perspective: an object as high as the
+reference object at row y is `slope * (y - horizon)` pixels high.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.papers.distrofair.sprites import DRAWERS, Color, Figure, figure, shade
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene, Scenes
-from fairprobe.scenes.sprites import DRAWERS, Colour, Figure, figure, shade
 
 HEIGHT, WIDTH = 360, 480
 STUFF = ("unknown", "sky", "building", "road", "pavement", "tree")
@@ -42,7 +42,7 @@ SMALLEST = 12  # pixels: smaller figures are mere spots
 TRIES = 30
 MOST_COVERED = 0.25  # of an object's box by a nearer one
 SMOOTH = 2  # the street is drawn this many times larger
-FACADES: tuple[Colour, ...] = (
+FACADES: tuple[Color, ...] = (
     (176, 142, 116),
     (150, 92, 76),
     (196, 182, 158),
@@ -65,7 +65,7 @@ class DrawnScene(Scene):
 
 
 class DrawnScenes(Scenes):
-    """As many street scenes as wished; each is drawn when it is asked for, always alike."""
+    """Any number of street scenes; each is drawn when it is read, always the same."""
 
     def __init__(self, count: int, *, seed: int = 0) -> None:
         self._seed = seed
@@ -91,7 +91,7 @@ class _Street:
     horizon: float
     slope: float
     vanishing: float
-    kerbs: tuple[float, float]
+    curbs: tuple[float, float]
     walls: tuple[float, float]
 
     def across(self, edge: float, row: float) -> float:
@@ -107,8 +107,8 @@ class _Street:
 def draw_scene(
     rng: np.random.Generator, *, name: str = "street", counts: Mapping[str, int] | None = None
 ) -> DrawnScene:
-    """A street with objects on it. `counts`: how many of which class to draw; what finds no free
-    place is left out.
+    """A street with objects on it. `counts` is how many of each class to draw; objects without a
+    free place are left out.
     """
     for label in counts or {}:
         if label not in HEIGHTS:
@@ -155,7 +155,7 @@ def _street(rng: np.random.Generator) -> _Street:
         horizon=float(horizon),
         slope=float(rng.uniform(0.6, 0.8)),
         vanishing=float(middle),
-        kerbs=(float(middle - half), float(middle + half)),
+        curbs=(float(middle - half), float(middle + half)),
         walls=(float(middle - half - path), float(middle + half + path)),
     )
 
@@ -171,7 +171,7 @@ def _empty(street: _Street, rng: np.random.Generator) -> tuple[Picture, npt.NDAr
     pens = ImageDraw.Draw(picture), ImageDraw.Draw(stuff)
     asphalt, slabs = 84 + int(rng.integers(24)), 150 + int(rng.integers(26))
     _ground(pens, street, street.walls, (slabs, slabs - 4, slabs - 10), PAVEMENT)
-    _ground(pens, street, street.kerbs, (asphalt, asphalt + 1, asphalt + 4), ROAD)
+    _ground(pens, street, street.curbs, (asphalt, asphalt + 1, asphalt + 4), ROAD)
     _lines(pens[0], street, asphalt)
     for wall in street.walls:
         _houses(pens, street, wall, rng)
@@ -185,24 +185,24 @@ def _empty(street: _Street, rng: np.random.Generator) -> tuple[Picture, npt.NDAr
 _Pens = tuple[ImageDraw.ImageDraw, ImageDraw.ImageDraw]
 
 
-def _fill(pens: _Pens, points: list[tuple[float, float]], colour: Colour, kind: int) -> None:
-    pens[0].polygon([(x * SMOOTH, y * SMOOTH) for x, y in points], fill=colour)
+def _fill(pens: _Pens, points: list[tuple[float, float]], color: Color, kind: int) -> None:
+    pens[0].polygon([(x * SMOOTH, y * SMOOTH) for x, y in points], fill=color)
     pens[1].polygon(points, fill=kind)
 
 
 def _ground(
-    pens: _Pens, street: _Street, edges: tuple[float, float], colour: Colour, kind: int
+    pens: _Pens, street: _Street, edges: tuple[float, float], color: Color, kind: int
 ) -> None:
     below = HEIGHT + 2
     corners = [(street.across(edges[0], below), below), (street.across(edges[1], below), below)]
-    _fill(pens, [(street.vanishing, street.horizon), *corners], colour, kind)
+    _fill(pens, [(street.vanishing, street.horizon), *corners], color, kind)
 
 
 def _lines(pen: ImageDraw.ImageDraw, street: _Street, asphalt: int) -> None:
-    """Kerbs and the dashes in the middle of the road."""
+    """Curbs and the dashes in the middle of the road."""
     below = HEIGHT + 2
-    middle = (street.kerbs[0] + street.kerbs[1]) / 2
-    for edge in street.kerbs:
+    middle = (street.curbs[0] + street.curbs[1]) / 2
+    for edge in street.curbs:
         inner = edge + 0.05 * (middle - edge)
         foot = [
             (street.across(edge, below) * SMOOTH, below * SMOOTH),
@@ -248,7 +248,7 @@ def _house(
     wall: float,
     depths: tuple[float, float],
     floors: int,
-    colour: Colour,
+    color: Color,
 ) -> None:
     def at(depth: float, up: float) -> tuple[float, float]:
         row = street.horizon + (HEIGHT - street.horizon) / depth
@@ -257,7 +257,7 @@ def _house(
     near, far = depths
     high = 0.6 + 1.9 * floors
     pale = min(1.0, 3.0 / far + 0.35)
-    tone = shade(colour, 0.92 if wall < street.vanishing else 1.05)
+    tone = shade(color, 0.92 if wall < street.vanishing else 1.05)
     red, green, blue = (int(part * pale + 178 * (1 - pale)) for part in tone)
     paint = (red, green, blue)
     _fill(pens, [at(near, 0), at(far, 0), at(far, high), at(near, high)], paint, BUILDING)
@@ -381,7 +381,7 @@ def _shadow(canvas: npt.NDArray[np.float32], box: Box, street: _Street) -> None:
 
 
 def _hazed(image: Picture, street: _Street, foot: int) -> npt.NDArray[np.float32]:
-    """Far colours are paler."""
+    """Far colors are paler."""
     near = np.float32(
         min(1.0, 0.7 + 0.3 * (foot - street.horizon) / (0.4 * (HEIGHT - street.horizon)))
     )

@@ -1,0 +1,298 @@
+"""Collect the evidence on recognizers: read scenes, query, plan, make mutants, query again.
+
+An interrupt keeps the pictures and answers so far: both are in the folder, and whatever they allow
+is judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fairprobe.audits.base import Stages
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
+from fairprobe.scenes.cutouts import cutouts_in, cutouts_of, unused_cutouts
+from fairprobe.scenes.detectors import FORMS
+from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
+from fairprobe.scenes.evidence import Evidence, Seen
+from fairprobe.scenes.inpainting import inpainter
+from fairprobe.scenes.mutants import SkippedTask, Studio, make_mutants, read_mutant
+from fairprobe.scenes.oracles import Test
+from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
+from fairprobe.scenes.queries import Failure, query
+from fairprobe.scenes.scene import Picture, Scenes
+
+READING = "Reading scenes"
+ORIGINALS = "Querying originals"
+MAKING = "Making mutants"
+MUTANTS = "Querying mutants"
+
+
+def collect(
+    scenes: Scenes,
+    detectors: Sequence[Detector],
+    settings: Settings,
+    *,
+    folder: Path,
+    cutouts: Path | None = None,
+    stages: Stages,
+) -> Evidence:
+    """Query, mutate and query again. After the originals were answered, an interrupt keeps all."""
+    inpainter(settings.inpainting)  # reports a mistake before the work begins
+    evidence = Evidence(
+        scenes, _with_unique_names(detectors), settings, folder, messages=list(scenes.messages)
+    )
+    if cutouts is not None:
+        _use_given_cutouts(evidence, cutouts)
+    _read(evidence, stages)
+    _check_classes(evidence)
+    _query_originals(evidence, stages)
+    with stages.keep_partial(lambda: False):
+        _make(evidence, stages, cuts_out=cutouts is None)
+        _query_mutants(evidence, stages)
+    if stages.stopped is not None:
+        evidence.partial = True
+        evidence.messages += [stages.stopped]
+        evidence.messages += [
+            f"{detector.name} will be queried for all pictures again: answers of a function are"
+            " only stored if it has an 'identity'."
+            for detector in evidence.detectors
+            if detector.identity is None
+        ]
+    evidence.tests = list(_tests(evidence))
+    return evidence
+
+
+def _use_given_cutouts(evidence: Evidence, folder: Path) -> None:
+    """The user's cut-outs: of all classes that were named, otherwise of those that are there."""
+    if not folder.is_dir():
+        raise SettingError(
+            f"There is no folder {folder}. Expected one with a folder of PNGs for each class."
+        )
+    settings = evidence.settings
+    if "insert" not in settings.mutations:
+        evidence.messages.append(
+            f"The cut-outs of {folder} are not used: 'insert' is not among the mutations."
+        )
+        return
+    labels = settings.labels("insert")
+    evidence.cutouts = cutouts_in(folder, labels, each=settings.classes is not None)
+    if settings.classes is None and (unused := unused_cutouts(folder, labels)):
+        evidence.messages.append(f"{unused} To insert them, name them among the classes.")
+
+
+def _read(evidence: Evidence, stages: Stages) -> None:
+    names = evidence.scenes.names
+    with stages.stage(READING) as step:
+        for at, name in enumerate(names, start=1):
+            try:
+                evidence.facts[name] = SceneFacts.of(evidence.scenes.read(name))
+            except FairprobeError as error:
+                evidence.messages.append(f"{name} is left out. {error}")
+            step(at, len(names), f"{at:,} of {len(names):,}")
+    if not evidence.facts:
+        raise DataError(f"No scene could be read. {' '.join(evidence.messages[:3])}".rstrip())
+
+
+def _check_classes(evidence: Evidence) -> None:
+    """Report classes that no scene has before any query, since answers may cost money."""
+    settings = evidence.settings
+    there = sorted({label for facts in evidence.facts.values() for label in facts.counts})
+    needing = [operator for operator in settings.mutations if operator != "insert"]
+    needed = {label for operator in needing for label in settings.labels(operator)}
+    missing = sorted(needed - set(there))
+    if not missing or (settings.classes is None and "insert" in settings.mutations):
+        return
+    message = (
+        f"No scene has an object of these classes: {', '.join(missing)}. There are:"
+        f" {', '.join(there) or 'none'}."
+    )
+    if needing == list(settings.mutations) and not needed & set(there):
+        raise SettingError(message)
+    evidence.messages.append(message)
+
+
+def _query_originals(evidence: Evidence, stages: Stages) -> None:
+    """Query every recognizer for the originals, and warn about those that returned nothing."""
+    silent = []
+    for detector in evidence.detectors:
+        pictures = ((name, evidence.scenes.read(name).image) for name in evidence.facts)
+        found = dict(_query(evidence, detector, pictures, len(evidence.facts), ORIGINALS, stages))
+        if found:
+            evidence.originals[detector.name] = found
+        else:
+            reason = next(
+                reason
+                for (name, reason), _ in evidence.failures.most_common()
+                if name == detector.name
+            )
+            silent.append(f"{detector.name} answered for no picture. {reason}")
+    evidence.detectors = tuple(
+        detector for detector in evidence.detectors if detector.name in evidence.originals
+    )
+    if not evidence.detectors:
+        raise ModelError(" ".join(silent))
+    evidence.messages += silent
+
+
+def _query(
+    evidence: Evidence,
+    detector: Detector,
+    pictures: Iterable[tuple[str, Picture]],
+    total: int,
+    stage: str,
+    stages: Stages,
+) -> Iterator[tuple[str, tuple[Detection, ...]]]:
+    """The answers; failures are counted."""
+    settings = evidence.settings
+    with stages.stage(f"{stage}: {detector.name}") as step:
+
+        def report(done: int, failed: int) -> None:
+            step(done, total, f"{done:,} of {total:,}" + (f", {failed:,} failed" if failed else ""))
+
+        answers = query(
+            detector,
+            pictures,
+            cache=evidence.folder / "answers",
+            timeout=settings.timeout,
+            rate=settings.rate if detector.is_remote else None,
+            progress=report,
+        )
+        for key, answer in answers:
+            if isinstance(answer, Failure):
+                evidence.failures[detector.name, answer.reason] += 1
+            else:
+                yield key, answer
+
+
+def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
+    settings = evidence.settings
+    seen = {detector.name: evidence.counts(detector.name) for detector in evidence.detectors}
+    evidence.usual = find_usual(evidence.facts, seen, settings)
+    evidence.plans = plan_tasks(evidence.facts, seen, settings, evidence.usual)
+    if "insert" in settings.mutations:
+        labels = settings.labels("insert")
+        if cuts_out:
+            evidence.cutouts = cutouts_of(evidence.scenes, labels)
+        missing = [label for label in labels if not evidence.cutouts.get(label)]
+        if missing:
+            why = "there is no whole object to cut out" if cuts_out else "there are no cut-outs"
+            evidence.messages.append(
+                f"These classes cannot be inserted, since {why}: {', '.join(missing)}."
+            )
+    tasks = dict.fromkeys(
+        task
+        for plan in evidence.plans.values()
+        for task in plan
+        if task.operator != "insert" or evidence.cutouts.get(task.label)
+    )
+    studio = Studio(
+        evidence.scenes,
+        evidence.cutouts,
+        settings.inpainting,
+        evidence.folder / "pictures",
+        settings.seed,
+        _fingerprint(evidence),
+        {name: facts.digest for name, facts in evidence.facts.items()},
+    )
+    with stages.stage(MAKING) as step:
+        outcomes = make_mutants(
+            studio,
+            list(tasks),
+            workers=settings.workers,
+            progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
+        )
+        for one in outcomes:
+            if isinstance(one, SkippedTask):
+                evidence.skipped[one.task] = one.reason
+            else:
+                evidence.made[one.task] = one
+
+
+def _fingerprint(evidence: Evidence) -> str:
+    """A hash of what a picture depends on besides its scene and task: the version, the seed, the
+    in-painting, and the cut-outs.
+    """
+    from fairprobe import __version__
+
+    settings = evidence.settings
+    digest = hashlib.sha256(json.dumps([__version__, settings.inpainting, settings.seed]).encode())
+    method, _, path = settings.inpainting.partition(":")
+    if method == "lama":
+        digest.update(Path(path).read_bytes())
+    for label, several in sorted(evidence.cutouts.items()):
+        for one in several:
+            about = repr((label, one.image.shape, one.light, one.side)).encode()
+            digest.update(about + one.image.tobytes() + one.cover.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _query_mutants(evidence: Evidence, stages: Stages) -> None:
+    for detector in evidence.detectors:
+        own = [
+            evidence.made[one]
+            for task in evidence.plans[detector.name]
+            for one in (task, replace(task, kind="control"))
+            if one in evidence.made
+        ]
+        kept: Seen = {}
+        evidence.answers[detector.name] = kept
+        pictures = (
+            (str(made.path.relative_to(evidence.folder)), read_mutant(made.path)) for made in own
+        )
+        for path, found in _query(evidence, detector, pictures, len(own), MUTANTS, stages):
+            kept[path] = found
+
+
+def _tests(evidence: Evidence) -> Iterator[Test]:
+    """One for each mutated picture and recognizer that answered."""
+    annotated = {label for facts in evidence.facts.values() for label in facts.counts}
+    known = {label for counts in evidence.annotations().values() for label in counts}
+    if unnamed := sorted(annotated - known):
+        evidence.messages.append(
+            "No recognizer names these classes of the annotation, so they are not judged:"
+            f" {', '.join(unnamed)}."
+        )
+    counts = {detector: evidence.counts(detector) for detector in evidence.originals}
+    truth, by_path = evidence.truth(), evidence.pictures()
+    for detector, answers in evidence.answers.items():
+        for path, found in answers.items():
+            task = by_path[path].task
+            yield Test(
+                scene=task.scene,
+                detector=detector,
+                operator=task.operator,
+                label=task.label,
+                kind=task.kind,
+                repeat=task.repeat,
+                image=path,
+                original=counts[detector][task.scene],
+                found=count_labels(found),
+                truth=truth[task.scene],
+                objects=by_path[path].objects,
+            )
+
+
+def _with_unique_names(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
+    if not detectors:
+        raise SettingError(f"There is no recognizer to test. Name one or more: {', '.join(FORMS)}.")
+    seen: Counter[str] = Counter()
+    by_identity: dict[str, str] = {}
+    for detector in detectors:
+        seen[detector.name] += 1
+        if seen[detector.name] > 1:
+            detector.name = f"{detector.name} #{seen[detector.name]}"
+        if detector.identity is None:
+            continue
+        if detector.identity in by_identity:
+            raise SettingError(
+                f"{by_identity[detector.identity]} and {detector.name} have the same identity, so"
+                " one would get the other's answers. Name each recognizer once; functions with an"
+                " attribute 'identity' must have different ones."
+            )
+        by_identity[detector.identity] = detector.name
+    return tuple(detectors)

@@ -1,0 +1,66 @@
+"""What the terminal shows of a scenes audit and of its survey."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from fairprobe.documents.scenes import AnalysisDocument, ScenesDocument
+from fairprobe.documents.survey import SurveyEvaluation
+from fairprobe.present.formats import count
+from fairprobe.present.scene_comparisons import ORACLES
+from fairprobe.present.table import UNDEFINED, Table
+
+
+def scenes_summary(document: ScenesDocument) -> RenderableType:
+    """The verdict and a table for each recognizer. Sentences must not be cropped: the terminal
+    wraps them.
+    """
+    sentences = (
+        Text(sentence, no_wrap=True, overflow="ignore")
+        for sentence in (document.verdict, *document.details)
+    )
+    return Group(*sentences, Text(), class_tables(document.results))
+
+
+def class_tables(results: Sequence[AnalysisDocument]) -> RenderableType:
+    """For each recognizer how many classes lie above the mean and which are shown to fail more, in
+    80 columns.
+    """
+    unusual = [one for one in results if one.kind == "ood"]
+    parts: list[RenderableType] = []
+    for name in dict.fromkeys(one.detector for one in unusual):
+        rows = [
+            (
+                one.operator,
+                ORACLES[one.oracle].title.lower().removesuffix(" objects"),
+                str(len(one.classes)),
+                str(len(one.violations)),
+                f"{one.error_rate:.1%}",
+                count(one.tests),
+                ", ".join(one.unfair) or UNDEFINED,
+            )
+            for one in unusual
+            if one.detector == name
+        ]
+        head = ("mutation", "errors", "classes", "above\nthe mean", "error\nrate", "images",
+                "shown to fail more")  # fmt: skip
+        table = Table(head, rows, words=(0, 1, 6)).terminal(unbroken=6)
+        parts += [Text(name, style="bold"), table, Text()]
+    return Group(*parts)
+
+
+def survey_table(evaluation: SurveyEvaluation) -> RenderableType:
+    """Mean ratings from 0 to 10 of real and mutated pictures and by mutation; the last row in
+    percent of the real ones.
+    """
+    columns = list(evaluation.rows[0].realism)
+    rows = []
+    for row in evaluation.rows:
+        for question, ratings in (("realism", row.realism), ("likelihood", row.likelihood)):
+            means = [ratings[column].mean if column in ratings else None for column in columns]
+            cells = (UNDEFINED if mean is None else f"{mean:.2f}" for mean in means)
+            rows.append((row.name, question, *cells))
+    return Table(("pictures", "question", *columns), rows).terminal(unbroken=2)

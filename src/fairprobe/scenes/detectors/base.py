@@ -1,0 +1,61 @@
+"""What a recognizer under test must do, and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.scenes.scene import Picture
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One recognized object.
+
+    `box` is left, top, right, bottom in pixels; None for recognizers that only name what they see.
+    """
+
+    label: str
+    score: float
+    box: tuple[float, float, float, float] | None = None
+
+
+class Detector(ABC):
+    """A recognizer under test.
+
+    Labels are the lower-case names of `scenes.labels`; only objects above the detector's own score
+    threshold are returned. `identity` names everything that its answers depend on (file, hash,
+    thresholds), so that answers can be stored. Without an identity, every run queries it again.
+    """
+
+    name: str
+    identity: str | None = None
+    is_remote: ClassVar[bool] = False
+    """Whether an answer costs money or time elsewhere."""
+
+    @abstractmethod
+    def detect(self, image: Picture) -> tuple[Detection, ...]:
+        """The objects in one picture (height, width, 3), RGB bytes."""
+
+
+class TryAgainError(ModelError):
+    """The detector did not answer but may later; `after` is the pause in seconds it requests."""
+
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+def count_labels(detections: Iterable[Detection]) -> Counter[str]:
+    """The number of recognized objects of each class."""
+    return Counter(detection.label for detection in detections)
+
+
+def check_share(name: str, value: float | None) -> None:
+    """Refuse a setting of a detector that is not between 0 and 1."""
+    if value is not None and not 0 <= value <= 1:
+        raise SettingError(f"The {name} of a detector lies between 0 and 1; got {value}.")

@@ -1,0 +1,250 @@
+"""Make the planned pictures in worker processes; those of an earlier run are used again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.scenes.cutouts import Cutouts
+from fairprobe.scenes.deletion import control, delete
+from fairprobe.scenes.distribution import ClassRange
+from fairprobe.scenes.inpainting import inpainter
+from fairprobe.scenes.insertion import insert
+from fairprobe.scenes.plan import Task, random_for
+from fairprobe.scenes.rotation import rotate
+from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped
+from fairprobe.storage import replacing, write_text
+
+
+@dataclass(frozen=True)
+class MadePicture:
+    """A mutated picture on disk. `seconds` is the time of its mutation alone."""
+
+    task: Task
+    path: Path
+    objects: int
+    places: tuple[Box, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SkippedTask:
+    """A task without a picture, and why."""
+
+    task: Task
+    reason: str
+
+
+Outcome: TypeAlias = MadePicture | SkippedTask
+
+
+@dataclass(frozen=True)
+class Studio:
+    """Everything that a worker needs."""
+
+    scenes: Scenes
+    cutouts: Cutouts
+    inpainting: str
+    folder: Path
+    seed: int
+    fingerprint: str
+    """Of everything that a picture depends on besides its scene and task."""
+    digests: Mapping[str, str]
+    """Of each scene as it is now."""
+
+    def mark(self, task: Task) -> str:
+        """Stored beside a picture; a picture with another mark is made again."""
+        return f"{self.fingerprint} {self.digests[task.scene]}"
+
+
+def make_mutants(
+    studio: Studio,
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Outcome]:
+    """Make all pictures, scene by scene; one worker works in this process."""
+    ordered = sorted(tasks, key=lambda task: task.scene)
+    jobs = [list(group) for _, group in groupby(ordered, key=lambda task: task.scene)]
+    done = 0
+    for outcomes, count in _outcomes(studio, jobs, workers):
+        done += count
+        yield from outcomes  # before the progress call, which may raise an interrupt
+        if progress is not None:
+            progress(done, len(tasks))
+
+
+def read_mutant(path: Path) -> Picture:
+    """A picture that was made before."""
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"), dtype=np.uint8)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise StorageError(
+            f"{path} cannot be read. Delete it and start again, which makes it again."
+        ) from error
+
+
+def _outcomes(
+    studio: Studio, jobs: list[list[Task]], workers: int
+) -> Iterator[tuple[list[Outcome], int]]:
+    if workers <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield _of_scene(studio, job), len(job)
+        return
+    # Not forked: a fork of a process in which torch or onnxruntime has started threads may hang.
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)),
+        mp_context=get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(studio,),
+    )
+    try:
+        with _uninterrupted():
+            waiting: dict[Future[list[Outcome]], int] = {
+                pool.submit(_in_worker, job): len(job) for job in jobs
+            }
+        for future in as_completed(waiting):
+            yield future.result(), waiting[future]
+    except BrokenProcessPool as error:
+        raise SettingError(
+            "A worker process ended early; perhaps memory is short. Use fewer workers: finished"
+            " pictures are kept. (In a Python script, start the audit under: if __name__ =="
+            " '__main__'.)"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Block Ctrl-C for processes started here, even before `_start_worker`; here it is deferred."""
+    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_STUDIO: list[Studio] = []  # of this worker process
+
+
+def _start_worker(studio: Studio) -> None:
+    import cv2
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interrupts
+    cv2.setNumThreads(1)
+    _STUDIO[:] = [studio]
+
+
+def _in_worker(job: list[Task]) -> list[Outcome]:
+    return _of_scene(_STUDIO[0], job)
+
+
+def _of_scene(studio: Studio, tasks: list[Task]) -> list[Outcome]:
+    found: list[Outcome] = []
+    scene: Scene | None = None
+    try:
+        for task in tasks:
+            outcomes = _kept_of_task(studio, task)
+            if not outcomes:
+                scene = scene or studio.scenes.read(task.scene)
+                outcomes = _of_task(studio, scene, task)
+            found += outcomes
+    except FairprobeError as error:
+        return [SkippedTask(task, str(error)) for task in tasks]
+    return found
+
+
+def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
+    """An earlier run's picture and, after in-painting, its control; empty if not complete."""
+    first = _kept(studio, task)
+    if first is None or isinstance(first, SkippedTask) or task.operator == "insert":
+        return [] if first is None else [first]
+    second = _kept(studio, replace(task, kind="control"))
+    return [] if second is None else [first, second]
+
+
+def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Outcome]:
+    rng = random_for(studio.seed, task.scene, task.operator, task.label, task.kind, task.repeat)
+    start = time.perf_counter()
+    mutant = _mutate(studio, scene, task, rng)
+    found = [_write(studio, task, mutant, time.perf_counter() - start)]
+    if task.operator != "insert" and isinstance(mutant, Mutant):
+        start = time.perf_counter()
+        plain = control(scene, mutant, inpainter=inpainter(studio.inpainting), rng=rng)
+        seconds = time.perf_counter() - start
+        found.append(_write(studio, replace(task, kind="control"), plain, seconds))
+    return found
+
+
+def _mutate(studio: Studio, scene: Scene, task: Task, rng: np.random.Generator) -> Mutant | Skipped:
+    if task.operator == "insert":
+        return insert(scene, task.label, task.objects, studio.cutouts, rng=rng)
+    fill = inpainter(studio.inpainting)
+    if task.operator == "delete":
+        return delete(scene, task.label, inpainter=fill)
+    is_unusual = ClassRange(0, 0, angles=task.usual).is_unusual
+    return rotate(scene, task.label, inpainter=fill, rng=rng, is_unusual=is_unusual)
+
+
+# -- on disk ---------------------------------------------------------------------------------------
+
+
+def _write(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: float) -> Outcome:
+    """Write the picture first and its note afterwards: a picture without a note is made again."""
+    path = studio.folder / task.file
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot make the folder {path.parent}: {error.strerror}. Choose another folder for the"
+            " run."
+        ) from error
+    note: dict[str, Any] = {"fingerprint": studio.mark(task)}
+    outcome: Outcome
+    if isinstance(mutant, Skipped):
+        note["reason"] = mutant.reason
+        outcome = SkippedTask(task, mutant.reason)
+    else:
+        with replacing(path) as temporary:
+            Image.fromarray(mutant.image).save(temporary, format="png", compress_level=1)
+        places = [list(box) for box in mutant.places]
+        note |= {"objects": mutant.objects, "places": places, "seconds": seconds}
+        outcome = MadePicture(task, path, mutant.objects, mutant.places, seconds)
+    write_text(path.with_suffix(".json"), json.dumps(note))
+    return outcome
+
+
+def _kept(studio: Studio, task: Task) -> Outcome | None:
+    path = studio.folder / task.file
+    try:
+        note = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if note["fingerprint"] != studio.mark(task):
+            return None
+        if "reason" in note:
+            return SkippedTask(task, str(note["reason"]))
+        if not path.is_file():
+            return None
+        places = tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in note["places"])
+        return MadePicture(task, path, int(note["objects"]), places, float(note["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

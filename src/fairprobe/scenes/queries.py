@@ -1,0 +1,288 @@
+"""Query a recognizer for many pictures: one failure affects no other, and no answer is paid twice.
+
+Answers are stored on disk as soon as they arrive, each in a file named after the query (the
+recognizer's identity and the pixels), even those that arrive after the time-out. Failures are not
+stored: the next run tries again. Nor are answers of a recognizer without an identity, since it may
+have changed by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import tenacity
+
+from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError
+from fairprobe.models.formats.file_checks import first_line
+from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError
+from fairprobe.scenes.plan import check_pace
+from fairprobe.scenes.scene import Picture
+from fairprobe.storage import write_text
+
+Key = TypeVar("Key", bound=Hashable)
+
+FIRST_PAUSE = 0.5  # seconds before the second try; doubled before each further one
+LONGEST_PAUSE = 60.0  # even if a service requests more
+IN_VAIN = 5  # pictures in a row without any answer, after which the others are not tried
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no answer, in a sentence."""
+
+    reason: str
+
+
+Answer: TypeAlias = tuple[Detection, ...] | Failure
+
+
+class _NoAnswerError(Exception):
+    """Not even a refusal arrived: a time-out, or all tries ended in "later"."""
+
+
+def query(
+    detector: Detector,
+    images: Iterable[tuple[Key, Picture]],
+    *,
+    cache: Path | None = None,
+    timeout: float | None = 60.0,
+    retries: int = 4,
+    rate: float | None = None,
+    pause: float = FIRST_PAUSE,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Key, Answer]]:
+    """What the recognizer sees in each picture, in order; a Failure where there is no answer.
+
+    `timeout` is in seconds for a picture and try. `retries` counts the tries after the first, made
+    only where waiting may help, after growing pauses (`pause` seconds at first, randomized by
+    `seed`, and at least what the service requests). `rate` is the most requests a second.
+    `progress` receives the number of pictures done and failed. After `IN_VAIN` pictures in a row
+    without any answer the rest is not tried.
+    """
+    check_pace(timeout, rate)
+    if retries < 0 or pause < 0:
+        raise SettingError(
+            f"The retries and the pause must not be negative; got retries={retries}, pause={pause}."
+        )
+    store = None if cache is None or detector.identity is None else _Store(cache, detector)
+    client = _Client(detector, store, timeout, retries, rate, pause, seed)
+    return _answers(client, images, progress)
+
+
+def _answers(
+    client: _Client,
+    images: Iterable[tuple[Key, Picture]],
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[tuple[Key, Answer]]:
+    failed = 0
+    for done, (key, image) in enumerate(images, start=1):
+        answer = client.answer(image)
+        failed += isinstance(answer, Failure)
+        yield key, answer  # before the progress call, which may raise an interrupt
+        if progress is not None:
+            progress(done, failed)
+
+
+class _Client:
+    """One recognizer, queried picture by picture."""
+
+    def __init__(
+        self,
+        detector: Detector,
+        store: _Store | None,
+        timeout: float | None,
+        retries: int,
+        rate: float | None,
+        pause: float,
+        seed: int,
+    ) -> None:
+        self._detector, self._store, self._timeout = detector, store, timeout
+        self._retries, self._pause = retries, pause
+        self._interval, self._next_turn = (0.0 if rate is None else 1 / rate), 0.0
+        self._rng = np.random.default_rng(seed)
+        self._in_vain = 0
+
+    def answer(self, image: Picture) -> Answer:
+        name, place = self._detector.name, None
+        if self._store is not None:
+            place = self._store.place(image)
+            if (kept := self._store.read(place)) is not None:
+                return kept
+        if self._in_vain >= IN_VAIN:
+            return Failure(
+                f"{name} was not tried, since it gave no answer to the {IN_VAIN} pictures before."
+            )
+        try:
+            found: Answer = self._retry(image, place)
+        except _NoAnswerError as error:
+            self._in_vain += 1
+            return Failure(f"{name} {error}.")
+        except _StoreError:
+            raise
+        except FairprobeError as error:
+            found = Failure(f"{name}: {first_line(error)}.")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (the recognizer's own code)
+            found = Failure(f"{name} failed: {type(error).__name__}: {first_line(error)}.")
+        self._in_vain = 0
+        return found
+
+    def _retry(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TryAgainError),
+            stop=tenacity.stop_after_attempt(self._retries + 1),
+            wait=self._wait_before_retry,
+            sleep=time.sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(self._try_once, image, place)
+        except TryAgainError as error:
+            tries = f"{self._retries + 1} tries" if self._retries else "one try"
+            raise _NoAnswerError(f"gave no answer in {tries}: {first_line(error)}") from error
+
+    def _wait_before_retry(self, state: tenacity.RetryCallState) -> float:
+        # Randomized, so that clients that failed together do not come back together.
+        wanted = self._pause * 2 ** (state.attempt_number - 1) * self._rng.uniform(0.5, 1.0)
+        failure = state.outcome and state.outcome.exception()
+        requested = failure.after if isinstance(failure, TryAgainError) else 0.0
+        return float(min(max(wanted, requested), LONGEST_PAUSE))
+
+    def _try_once(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
+        """One try in a thread of its own: one that hangs is abandoned, but a late answer is stored.
+
+        The recognizer gets a copy of the picture, so that it cannot change ours.
+        """
+        now = time.monotonic()
+        turn = max(now, self._next_turn)
+        self._next_turn = turn + self._interval
+        time.sleep(turn - now)
+        result: list[tuple[Detection, ...] | BaseException] = []
+        copy = image.copy()
+
+        def detect() -> None:
+            try:
+                found = check_answer(self._detector.detect(copy))
+                if self._store is not None and place is not None:
+                    self._store.write(place, found)
+                result.append(found)
+            except BaseException as error:  # noqa: BLE001  (raised again in the waiting thread)
+                result.append(error)
+
+        thread = threading.Thread(target=detect, daemon=True, name=f"query {self._detector.name}")
+        thread.start()
+        thread.join(self._timeout)
+        if not result:
+            raise _NoAnswerError(f"did not answer within {self._timeout:g} seconds")
+        if isinstance(result[0], BaseException):
+            raise result[0]
+        return result[0]
+
+
+# -- storing ---------------------------------------------------------------------------------------
+
+
+class _StoreError(StorageError):
+    """An answer cannot be stored, so no more queries are made."""
+
+
+class _Store:
+    """Answers on disk. Several processes may share a folder."""
+
+    def __init__(self, folder: Path, detector: Detector) -> None:
+        self._folder, self._detector = folder, detector
+        self._make(folder)
+
+    def place(self, image: Picture) -> Path:
+        """The file of this query."""
+        query = hashlib.sha256(f"{self._detector.identity}\n{image.shape}\n".encode())
+        query.update(np.ascontiguousarray(image).data)
+        name = query.hexdigest()
+        return self._folder / name[:2] / f"{name}.json"
+
+    def read(self, place: Path) -> tuple[Detection, ...] | None:
+        """The stored answer; a damaged file is ignored."""
+        try:
+            rows = json.loads(place.read_text(encoding="utf-8"))["detections"]
+            return check_answer([Detection(label, score, box) for label, score, box in rows])
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, place: Path, found: tuple[Detection, ...]) -> None:
+        rows = [[one.label, one.score, one.box] for one in found]
+        about = {"detector": self._detector.name, "identity": self._detector.identity}
+        self._make(place.parent)
+        try:
+            write_text(place, json.dumps({**about, "detections": rows}))
+        except StorageError as error:
+            raise _StoreError(*error.args) from error
+
+    @staticmethod
+    def _make(folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _StoreError(
+                f"Answers cannot be stored in {folder}: {error.strerror}. Choose another folder."
+            ) from error
+
+
+# -- valid answers ---------------------------------------------------------------------------------
+
+
+def check_answer(answer: Any) -> tuple[Detection, ...]:
+    """The answer in plain numbers; an invalid one is a ModelError."""
+    if not isinstance(answer, tuple | list):
+        raise ModelError(f"It returned {_shown(answer)}; expected a list of detections.")
+    return tuple(map(_check_detection, answer))
+
+
+def _check_detection(one: Any) -> Detection:
+    if not isinstance(one, Detection):
+        raise ModelError(f"It returned {_shown(one)}; expected a detection.")
+    if not isinstance(one.label, str) or not one.label.strip():
+        raise ModelError(
+            f"It returned the label {_shown(one.label)}; expected the name of a class."
+        )
+    if not _is_number(one.score) or not 0 <= one.score <= 1:
+        raise ModelError(
+            f"It returned the score {_shown(one.score)} for '{one.label}'; expected a number from 0"
+            " to 1."
+        )
+    if one.box is None:
+        return Detection(one.label, float(one.score))
+    box = one.box
+    if (
+        not isinstance(box, tuple | list | np.ndarray)
+        or len(box) != 4
+        or not all(map(_is_number, box))
+    ):
+        raise ModelError(
+            f"It returned the box {_shown(box)} for '{one.label}'; expected left, top, right and"
+            " bottom in pixels."
+        )
+    left, top, right, bottom = map(float, box)
+    if right < left or bottom < top:
+        raise ModelError(
+            f"It returned the box {_shown(box)} for '{one.label}', whose right or bottom lies"
+            " before its left or top."
+        )
+    return Detection(one.label, float(one.score), (left, top, right, bottom))
+
+
+def _is_number(value: Any) -> bool:
+    is_real = isinstance(value, int | float | np.integer | np.floating)
+    return is_real and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _shown(value: Any) -> str:
+    return first_line(repr(value))[:80]
