@@ -596,9 +596,7 @@ def test_from_scratch_begins_afresh_by_the_seed_and_fine_tuning_with_a_copy() ->
 def test_a_layer_that_cannot_begin_afresh_is_named_and_fine_tuning_takes_it() -> None:
     data = tiny_data()
     model = TorchModel(nn.Sequential(Own(), nn.Linear(4, 2)))
-    with pytest.raises(
-        ModelError, match=r"type Own does not know how to begin afresh .*start='fine-tune'"
-    ):
+    with pytest.raises(ModelError, match=r"type Own cannot get fresh weights .*start='fine-tune'"):
         Counterfactual(training=SHORT)(model, data)
     assert not same(
         Counterfactual(training=SHORT, start="fine-tune")(model, data).module, model.module
