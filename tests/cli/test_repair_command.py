@@ -334,7 +334,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         "between 0 and 1; got 1.5",
     ),
     "an unknown start": (["RUN", "--start", "middle"], "got 'middle'"),
-    "a gain as limit": (["RUN", "--max-accuracy-drop", "-1"], "The largest fall of accuracy"),
+    "a gain as limit": (["RUN", "--max-accuracy-drop", "-1"], "max_accuracy_drop must be a share"),
     "no number as limit": (["RUN", "--max-accuracy-drop", "nan"], "got nan"),
     "a harm that helps": (["RUN", "--max-harm", "0.5"], "a factor (1 or more)"),
     "any harm": (["RUN", "--max-harm", "inf"], "a factor (1 or more)"),
