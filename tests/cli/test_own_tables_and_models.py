@@ -188,7 +188,7 @@ ONNX: dict[str, tuple[Callable[[], Path], str]] = {
     ),
     "weights elsewhere": (
         lambda: external("../../etc/passwd"),
-        "outside its own folder; that is not read",
+        "outside its own folder; they are not read",
     ),
     "weights that are gone": (lambda: external("gone.bin"), "Cannot read the weights"),
     "two axes too many": (lambda: graph("Relu", 4, shape=["n", "a", "b"]), "m.onnx"),
@@ -240,7 +240,7 @@ KERAS: dict[str, tuple[Callable[[], Path], str]] = {
     ),
     "a class of its own": (
         lambda: keras_with(lambda layer: layer.update(module="os", class_name="system")),
-        "no part of Keras",
+        "not part of Keras",
     ),
     "no weights": (
         lambda: rewritten(keras(), lambda name, content: None if name.endswith("h5") else content),
@@ -369,8 +369,8 @@ def of_own_class() -> Path:
 
 
 SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(skops_of(fitted())), "not a .skops file, or one that is truncated"),
-    "empty": (lambda: text("m.skops", b""), "not a .skops file, or one that is truncated"),
+    "truncated": (lambda: cut(skops_of(fitted())), "not a .skops file, or truncated"),
+    "empty": (lambda: text("m.skops", b""), "not a .skops file, or truncated"),
     "a pickle": (
         lambda: unpicklable("m.skops"),
         "a pickle, and opening a pickle runs whatever program is in it",
@@ -389,7 +389,7 @@ SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
     ),
 }
 BOOSTERS: dict[str, tuple[Callable[[], Path], str]] = {
-    "no JSON": (lambda: text("m.json", "hello"), "no XGBoost model"),
+    "no JSON": (lambda: text("m.json", "hello"), "not an XGBoost model"),
     "other JSON": (lambda: text("m.json", "{}"), "'learner' is missing"),
     "truncated JSON": (lambda: cut(xgboost_file("m.json")), "XGBoost cannot read"),
     "truncated UBJ": (lambda: cut(xgboost_file("m.ubj")), "XGBoost cannot read"),
@@ -401,7 +401,7 @@ BOOSTERS: dict[str, tuple[Callable[[], Path], str]] = {
     ),
     "no tree": (
         lambda: text("m.txt", "some notes"),
-        "no LightGBM model: its first line is not 'tree'",
+        "not a LightGBM model: its first line is not 'tree'",
     ),
     "truncated text": (lambda: cut(lightgbm_file(4)), "LightGBM cannot read"),
     "the wrong width of text": (lambda: lightgbm_file(9), "takes 9 columns; 'people' has 4"),
@@ -461,7 +461,7 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "too few answers": (
         "import numpy as np\ndef model(x): return np.zeros(3)",
         ("own.py:model",),
-        "answered shape (3,)",
+        "returned shape (3,)",
     ),
     "no numbers": (
         "def model(x): return ['yes'] * len(x)",
@@ -480,7 +480,7 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
         "differently each time",
     ),
     "two arguments": ("def model(x, y): return x", ("own.py:model",), "needs 2 arguments"),
-    "no model": ("model = 3", ("own.py:model",), "which is no model"),
+    "no model": ("model = 3", ("own.py:model",), "not a model"),
     "an encoder that raises": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): raise ValueError('no')",
         ("own.py:model", "--encoder", "own.py:prepare"),
@@ -489,12 +489,12 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "an encoder of the wrong width": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): return f[['age']]",
         ("own.py:model", "--encoder", "own.py:prepare"),
-        "takes 4 columns; the encoder makes 1",
+        "takes 4 columns; the encoder turns the 4 attributes",
     ),
     "an encoder that leaves words": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): return f",
         ("own.py:model", "--encoder", "own.py:prepare"),
-        "must turn every column into numbers of every column",
+        "must turn every column into numbers",
     ),
     "weights in a pickle": (
         "import torch\nmodel = torch.nn.Linear(4, 2)",
