@@ -38,10 +38,10 @@ ROOMS = [
     "search",
     "metrics",
     "repairs",
-    "runs",
-    "present",
     "images",
     "scenes",
+    "runs",
+    "present",
     "gate",
     "audits",
     "pytest_plugin",
@@ -125,7 +125,7 @@ def test_public_names_are_these() -> None:
         "Attribute Audit Budget Constraint Dataset Domain Findings Model NeuronBias NeuronFair"
         " Policy TorchModel Verdict"
     )
-    functions = "audit audit_scenes check judge load_model neuron_bias repair save"
+    functions = "audit audit_images audit_scenes check judge load_model neuron_bias repair save"
     rooms = "datasets errors gate images interpret metrics networks repairs scenes search"
     assert set(fairprobe.__all__) == {
         *things.split(),

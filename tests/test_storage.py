@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.images import new_run
 from fairprobe.storage import StagedFolder
 
 
@@ -85,20 +84,3 @@ def test_a_message_names_the_folder_and_not_the_hidden_one(tmp_path: Path) -> No
     assert told == f"Cannot write {tmp_path / 'run' / 'audit.json'}: the disk is full"
     made.remove()
     assert names(tmp_path) == []
-
-
-def test_an_image_audit_whose_place_was_taken_meanwhile_is_not_lost(tmp_path: Path) -> None:
-    def write() -> None:
-        with new_run(tmp_path / "run") as folder:
-            (folder / "audit.json").write_text("mine")
-            (tmp_path / "run").mkdir()
-            (tmp_path / "run" / "audit.json").write_text("somebody else's")
-
-    with pytest.raises(
-        StorageError, match=r"filled by somebody else meanwhile.*the whole run is in (\S+)\.$"
-    ) as caught:
-        write()
-    (kept,) = (path for path in tmp_path.iterdir() if path.name != "run")
-    assert str(caught.value).endswith(f" {kept}.")
-    assert (kept / "audit.json").read_text() == "mine"
-    assert (tmp_path / "run" / "audit.json").read_text() == "somebody else's"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         search,
     )
     from fairprobe.audits import Audit, audit, repair, save
+    from fairprobe.audits.images import audit_images
     from fairprobe.audits.scenes import audit_scenes
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
@@ -72,6 +73,7 @@ _HOMES = {
     "TorchModel": "models",
     "Verdict": "judgement",
     "audit": "audits",
+    "audit_images": "audits.images",
     "audit_scenes": "audits.scenes",
     "check": "gate",
     "judge": "judgement",
@@ -96,6 +98,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "audit",
+    "audit_images",
     "audit_scenes",
     "check",
     "datasets",

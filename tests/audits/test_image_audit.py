@@ -17,21 +17,25 @@ from scipy.stats import binomtest
 from torch import Tensor, nn
 
 import fairprobe as fp
+from fairprobe.audits import base
+from fairprobe.audits.images import ImageAudit
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
+from fairprobe.documents import from_dict, read_run, to_dict
+from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
-from fairprobe.images import evidence
 from fairprobe.images.attribute import attribute_head
-from fairprobe.images.change import Change
+from fairprobe.images.change import Change, as_numbers
 from fairprobe.images.controls import CONTROLS
 from fairprobe.images.detector import Detector
-from fairprobe.images.measure import as_numbers, quality
+from fairprobe.images.measure import quality
 from fairprobe.images.repair import fine_tuned, idi_pictures
 from fairprobe.images.search import ImageFindings
-from fairprobe.images.words import sentences, verdict
 from fairprobe.models import one_thread
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
-from fairprobe.present.images_page import render_images
+from fairprobe.present import render
+from fairprobe.present.image_sentences import sentences, verdict
+from fairprobe.statistics.rates import Rate
 
 SIDE, TIMES = 12, 128
 SQUARE, RED = (
@@ -124,13 +128,13 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> fp.images.ImageAudit:
+def whole() -> ImageAudit:
     """An audit with everything: a detector trained here, all controls, the repair."""
-    return fp.images.audit(pictures(), sensitive="gender", faces=12, iterations=6)
+    return fp.audit_images(pictures(), sensitive="gender", faces=12, iterations=6)
 
 
 @pytest.fixture(scope="module")
-def body(whole: fp.images.ImageAudit) -> dict[str, Any]:
+def body(whole: ImageAudit) -> dict[str, Any]:
     return whole.to_dict()
 
 
@@ -176,7 +180,7 @@ def test_the_five_controls_run_by_default_and_stand_beside_every_figure(
 
 
 def test_rates_are_exact_and_those_at_the_seed_are_counted_apart(
-    whole: fp.images.ImageAudit, body: dict[str, Any]
+    whole: ImageAudit, body: dict[str, Any]
 ) -> None:
     for method in body["generation"]:
         found, rate = whole.findings[method["method"]], method["success"]
@@ -187,7 +191,7 @@ def test_rates_are_exact_and_those_at_the_seed_are_counted_apart(
 
 
 def test_every_finding_is_a_pair_that_the_detector_judges_differently(
-    whole: fp.images.ImageAudit,
+    whole: ImageAudit,
 ) -> None:
     found = 0
     for which, by_change in [
@@ -202,7 +206,7 @@ def test_every_finding_is_a_pair_that_the_detector_judges_differently(
 
 
 def test_the_head_is_asked_again_where_the_search_led(
-    whole: fp.images.ImageAudit, body: dict[str, Any]
+    whole: ImageAudit, body: dict[str, Any]
 ) -> None:
     data, attribute = whole.data, whole.data.attributes["gender"]
     learnt = np.flatnonzero((data.y == 1) & (attribute.codes >= 0) & ~data.held_out)
@@ -225,7 +229,7 @@ def test_the_head_is_asked_again_where_the_search_led(
 
 
 def test_seeds_are_faces_to_learn_from_and_the_repair_is_measured_on_others(
-    whole: fp.images.ImageAudit, body: dict[str, Any]
+    whole: ImageAudit, body: dict[str, Any]
 ) -> None:
     assert (whole.data.y[whole.rows] == 1).all()
     assert not whole.data.held_out[whole.rows].any()
@@ -239,7 +243,7 @@ def test_seeds_are_faces_to_learn_from_and_the_repair_is_measured_on_others(
 
 
 def test_pairs_show_what_was_added_and_what_the_detector_says(
-    whole: fp.images.ImageAudit, body: dict[str, Any]
+    whole: ImageAudit, body: dict[str, Any]
 ) -> None:
     assert 0 < len(body["pairs"]) <= 6
     for pair, told in zip(whole.pairs, body["pairs"], strict=True):
@@ -255,7 +259,7 @@ def test_pairs_show_what_was_added_and_what_the_detector_says(
 
 
 def test_the_run_folder_holds_numbers_report_and_findings(
-    whole: fp.images.ImageAudit, tmp_path: Path
+    whole: ImageAudit, tmp_path: Path
 ) -> None:
     whole.save(tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
@@ -278,17 +282,17 @@ def test_the_run_folder_holds_numbers_report_and_findings(
 
 
 def test_a_full_disk_costs_nothing(
-    whole: fp.images.ImageAudit, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+    whole: ImageAudit, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[dict[str, Any]] = []
+    calls: list[ImagesDocument] = []
 
-    def once(body: dict[str, Any]) -> str:
-        calls.append(body)
+    def full_at_first(document: ImagesDocument) -> str:
+        calls.append(document)
         if len(calls) == 1:
             raise OSError(28, "No space left on device")
-        return render_images(body)
+        return render(document)
 
-    monkeypatch.setattr(evidence, "render_images", once)
+    monkeypatch.setattr(base, "render", full_at_first)
     with pytest.raises(StorageError, match="No space left on device") as told:
         whole.save(tmp_path / "run")
     (rescued,) = temporary.iterdir()
@@ -302,31 +306,73 @@ def test_a_full_disk_costs_nothing(
     assert list(tmp_path.iterdir()) == [temporary]
 
 
-def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path: Path) -> None:
-    def save(name: str, *, overwrite: bool = False) -> None:
-        with fp.images.new_run(tmp_path / name, overwrite=overwrite) as staged:
-            (staged / "audit.json").write_text('{"kind": "images"}')
+def test_an_audit_whose_place_was_taken_meanwhile_is_not_lost(
+    whole: ImageAudit, tmp_path: Path, temporary: Path
+) -> None:
+    def save() -> None:
+        with base.RunFolder(tmp_path / "run") as run:
+            (tmp_path / "run").mkdir()
+            (tmp_path / "run" / "audit.json").write_text("somebody else's")
+            run.fill(whole)
 
+    with pytest.raises(StorageError, match=r"filled by somebody else meanwhile") as caught:
+        save()
+    (kept,) = temporary.iterdir()
+    assert str(caught.value).endswith(f"the whole run is in {kept}.")
+    assert (kept / "findings.npz").exists()
+    assert (tmp_path / "run" / "audit.json").read_text() == "somebody else's"
+
+
+def test_a_folder_that_holds_something_else_is_never_replaced(
+    whole: ImageAudit, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     for overwrite, words in ((False, "not empty"), (True, "is not replaced")):
         with pytest.raises(SettingError, match=words):
-            save("mine", overwrite=overwrite)
+            whole.save(tmp_path / "mine", overwrite=overwrite)
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingError, match="is a file"):
-        save("file")
+        whole.save(tmp_path / "file")
     with pytest.raises(StorageError, match="Cannot write"):
-        save("file/below")
-    save("run")
-    save("run", overwrite=True)
+        whole.save(tmp_path / "file" / "below")
+    whole.save(tmp_path / "run")
+    whole.save(tmp_path / "run", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine", "run"]
+
+
+def test_a_damaged_document_is_refused_in_a_sentence_that_names_the_place(
+    whole: ImageAudit, tmp_path: Path
+) -> None:
+    file = whole.save(tmp_path / "run") / "audit.json"
+    text = file.read_text(encoding="utf-8")
+    for old, new, words in (
+        ('"neurons": ', '"neurons": -', r"\$.interpretation.layers\[0\].neurons"),
+        ('"format": 2', '"format": 1', "written by another version"),
+        ('"most_biased": "', '"most_biased": "no such ', "is not among the layers"),
+    ):
+        file.write_text(text.replace(old, new, 1), encoding="utf-8")
+        with pytest.raises(StorageError, match=words):
+            read_run(tmp_path / "run")
+    file.write_text(text, encoding="utf-8")
+    assert to_dict(read_run(tmp_path / "run")) == whole.to_dict()
+
+
+def test_an_audit_shows_itself_in_a_line(whole: ImageAudit) -> None:
+    assert repr(whole) == f"<ImageAudit of images data: {whole.document.verdict}>"
+    assert whole.document.verdict in whole._repr_html_()
+
+
+def test_the_old_name_still_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match=r"fairprobe.audits.images.audit_images"):
+        assert fp.images.audit is fp.audit_images
 
 
 # -- detectors whose answer is known ---------------------------------------------------------------
 
 
 def test_a_detector_that_ignores_every_change_has_no_findings() -> None:
-    audited = fp.images.audit(
+    audited = fp.audit_images(
         pictures(), judging_by(0.0, 0.0, always=1.0), "gender", controls=False
     )
     told = audited.to_dict()
@@ -338,7 +384,7 @@ def test_a_detector_that_ignores_every_change_has_no_findings() -> None:
 
 
 def test_a_detector_that_judges_by_the_attribute_differs_at_the_seed() -> None:
-    told = fp.images.audit(
+    told = fp.audit_images(
         pictures(), judging_by(0.0, 1.0), "gender", controls=False, repair=False
     ).to_dict()
     by_value = {
@@ -347,14 +393,14 @@ def test_a_detector_that_judges_by_the_attribute_differs_at_the_seed() -> None:
     assert by_value == {"Female": 0, "Male": 1}
     assert (
         told["sentences"][0]
-        == "Held-out faces are not found equally often: Female 0.0%, Male 100.0%."
+        == "Held-out faces are not found equally often: Female 0 %, Male 100 %."
     )
     assert told["generation"][0]["at_seed"] > 0.9 * told["generation"][0]["seeds"]
 
 
 def test_the_same_seed_gives_the_same_audit() -> None:
     def told(seed: int) -> dict[str, Any]:
-        some = fp.images.audit(
+        some = fp.audit_images(
             pictures(),
             honest(),
             "gender",
@@ -376,7 +422,7 @@ def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
     mine = nn.Sequential()
     mine.add_module("body", Square())
     mine.add_module("top", honest().head)
-    audited = fp.images.audit(
+    audited = fp.audit_images(
         pictures(), mine, "gender", trunk="body", head="top", faces=4, controls=False, repair=False
     )
     assert (audited.name, audited.trained_here) == ("Sequential", False)
@@ -384,26 +430,25 @@ def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
     with pytest.raises(
         ModelError, match="Which part of Sequential is its trunk and which its head"
     ):
-        fp.images.audit(pictures(), mine, "gender")
+        fp.audit_images(pictures(), mine, "gender")
     with pytest.raises(ModelError, match="cannot take pictures of 12 × 12 pixels"):
-        fp.images.audit(pictures(), Detector(nn.Linear(5, 5), nn.Linear(5, 2)), "gender")
+        fp.audit_images(pictures(), Detector(nn.Linear(5, 5), nn.Linear(5, 2)), "gender")
     with pytest.raises(ModelError, match=r"answers with \(2, 3\) to two pictures"):
-        fp.images.audit(pictures(), Detector(Square(), nn.Linear(4 * TIMES, 3)), "gender")
+        fp.audit_images(pictures(), Detector(Square(), nn.Linear(4 * TIMES, 3)), "gender")
 
 
 def test_where_no_face_can_be_flipped_the_audit_says_so_and_does_not_call_itself_interrupted(
     tmp_path: Path,
 ) -> None:
-    nothing = fp.images.audit(
+    nothing = fp.audit_images(
         pictures(40), honest(), "gender", faces=4, epsilon=1e-7, cap=2e-7, controls=False
     )
     told = nothing.to_dict()
     assert told["verdict"].startswith(
-        "The attribute head's opinion on gender could not be flipped in any face by a change of"
-        " 2e-07"
+        "A change of 2e-07 did not flip the attribute head's opinion on gender for any face"
     )
     assert (told["partial"], told["generation"]) == (False, [])
-    assert "by a change of 2e-07: nothing to search" in told["messages"][0]
+    assert told["messages"] == ["A change of 2e-07 flips the gender of no face: nothing to search."]
     assert "Nothing to search: no face’s gender could be flipped" in nothing.report(
         tmp_path / "r.html"
     ).read_text(encoding="utf-8")
@@ -418,7 +463,7 @@ def test_a_change_may_grow_up_to_a_cap() -> None:
         "repair": False,
     }
     small, grown = (
-        fp.images.audit(pictures(), honest(), "gender", cap=cap, **given) for cap in (None, 0.1)
+        fp.audit_images(pictures(), honest(), "gender", cap=cap, **given) for cap in (None, 0.1)
     )
     assert len(small.seeds) < len(grown.seeds)
     assert grown.to_dict()["change"]["cap"] == 0.1
@@ -427,7 +472,7 @@ def test_a_change_may_grow_up_to_a_cap() -> None:
 
 def test_a_detector_that_was_frozen_for_use_is_retrained_as_a_copy_that_learns() -> None:
     frozen = judging_by(1.0, 0.0).requires_grad_(False)
-    repaired = fp.images.audit(
+    repaired = fp.audit_images(
         pictures(60), frozen, "gender", faces=6, methods=["adf"], controls=False
     ).repaired
     assert repaired is not None
@@ -441,7 +486,7 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
         def forward(self, features: Tensor) -> Tensor:
             return torch.stack([features[:, 2], features[:, 0]], dim=1)
 
-    told = fp.images.audit(
+    told = fp.audit_images(
         pictures(60),
         Detector(Square(), Brightness()),
         "gender",
@@ -450,9 +495,7 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
         controls=False,
     ).to_dict()
     assert told["generation"][0]["idis"] > 0
-    assert told["messages"] == [
-        "The detector could not be retrained. It has no weights that could learn."
-    ]
+    assert told["messages"] == ["The detector could not be retrained. It has no weights to train."]
 
 
 def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_is_told() -> None:
@@ -464,7 +507,7 @@ def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_
         "repair": False,
     }
     same, reverse = (
-        fp.images.audit(pictures(), one, "gender", **some).to_dict()
+        fp.audit_images(pictures(), one, "gender", **some).to_dict()
         for one in (judging_by(0, 0, 1), judging_by(-1, 0))
     )
     assert (
@@ -472,7 +515,7 @@ def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_
         == "The detector gives all held-out pictures the same answer, so it detects nothing."
     )
     assert reverse["sentences"][0].endswith(
-        "fewer than by chance. Are its classes in this order: not a face, face?"
+        "less than by chance. Are its classes in this order: not a face, face?"
     )
 
 
@@ -485,7 +528,7 @@ def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
     data = replace(
         data, attributes={"gender": ImageAttribute(("Female", "Male", "Other", "Unsaid"), codes)}
     )
-    told = fp.images.audit(
+    told = fp.audit_images(
         data,
         honest(),
         "gender",
@@ -504,9 +547,10 @@ def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
 
 def test_a_repair_after_which_nothing_can_be_compared_praises_nothing(body: dict[str, Any]) -> None:
     changed = json.loads(json.dumps(body))
-    changed["repair"]["after"]["differing"] |= {"hits": 0, "samples": 0, "estimate": 0.0}
-    assert any("no held-out pair is left" in sentence for sentence in sentences(changed))
-    assert not any("still differ" in sentence for sentence in sentences(changed))
+    changed["repair"]["after"]["differing"] = Rate(0, 0).to_dict()
+    said = " ".join(sentences(from_dict(changed, ImagesDocument)))
+    assert "no held-out pair is left" in said
+    assert "still differ" not in said
 
 
 # -- interrupts ------------------------------------------------------------------------------------
@@ -538,7 +582,7 @@ def test_an_interrupt_keeps_what_was_found(
     stage: str, after: int, methods: list[str], tmp_path: Path
 ) -> None:
     data = pictures(60)
-    some = fp.images.audit(
+    some = fp.audit_images(
         data,
         honest(),
         "gender",
@@ -558,13 +602,13 @@ def test_an_interrupt_keeps_what_was_found(
 
 def test_an_interrupt_before_anything_is_known_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
-        fp.images.audit(pictures(), progress=stopping("Training the detector"))
+        fp.audit_images(pictures(), progress=stopping("Training the detector"))
 
 
 @pytest.mark.parametrize("after", [0, 1])
 def test_an_error_on_the_way_keeps_what_was_found(after: int, tmp_path: Path) -> None:
     failing = stopping("Searching with adf", after, ModelError("The network went away."))
-    some = fp.images.audit(
+    some = fp.audit_images(
         pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=failing
     )
     told = some.to_dict()
@@ -581,7 +625,7 @@ def test_an_error_on_the_way_keeps_what_was_found(after: int, tmp_path: Path) ->
     )
     nothing = stopping("Interpreting the network", 0, ModelError("The network went away."))
     with pytest.raises(ModelError, match="went away"):
-        fp.images.audit(
+        fp.audit_images(
             pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=nothing
         )
 
@@ -610,7 +654,7 @@ def test_data_that_cannot_be_audited_are_refused_in_a_sentence() -> None:
             replace(data, attributes={}),
             "gender",
             DataError,
-            "Nothing is known of the people in 'tiny'",
+            "No attribute of the people in 'tiny' is known",
         ),
         (replace(data, y=np.zeros(40, dtype=np.int64)), "gender", DataError, "'tiny' has no faces"),
         (data.take(data.y == 1), "gender", DataError, "All pictures of 'tiny' are faces"),
@@ -629,7 +673,7 @@ def test_data_that_cannot_be_audited_are_refused_in_a_sentence() -> None:
     ]
     for given, sensitive, kind, words in cases:
         with pytest.raises(kind, match="^" + words.replace("?", r"\?").split(".")[0]):
-            fp.images.audit(given, sensitive=sensitive)
+            fp.audit_images(given, sensitive=sensitive)
 
 
 def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None:
@@ -654,14 +698,14 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None
     ]
     for given, words in cases:
         with pytest.raises(SettingError, match=words):
-            fp.images.audit("nowhere.npz", **given)
+            fp.audit_images("nowhere.npz", **given)
     with pytest.raises(StorageError, match=r"There is no nowhere.npz"):
-        fp.images.audit("nowhere.npz")
+        fp.audit_images("nowhere.npz")
 
 
 def test_a_detector_of_ones_own_needs_no_other_pictures_but_is_not_retrained_without() -> None:
     data = pictures()
-    told = fp.images.audit(
+    told = fp.audit_images(
         data.take(data.y == 1), honest(), "gender", faces=8, controls=False
     ).to_dict()
     assert told["detector"]["false_alarms"] is None
@@ -702,46 +746,35 @@ def test_fine_tuning_leaves_the_detector_as_it_was() -> None:
 # -- words -----------------------------------------------------------------------------------------
 
 
-def rate(hits: int, samples: int) -> dict[str, float]:
-    interval = binomtest(hits, samples).proportion_ci(method="exact")
-    return {
-        "estimate": hits / samples,
-        "low": interval.low,
-        "high": interval.high,
-        "hits": hits,
-        "samples": samples,
-    }
-
-
-def told_of(found: int, blind: int | None, seen: int | None) -> str:
-    controls = {} if blind is None else {"shuffled_labels": {"success": rate(blind, 200)}}
-    method = {
-        "title": "NeuronFair",
-        "is_control": False,
+def verdict_of(
+    body: dict[str, Any], found: int, shuffled: int | None = None, seen: int | None = None
+) -> str:
+    """The verdict of an audit whose only search found so many of 200."""
+    method = body["generation"][0]
+    control = method["controls"]["shuffled_labels"]
+    success = None if shuffled is None else Rate(shuffled, 200).to_dict()
+    changed = method | {
         "seeds": 200,
         "idis": found,
-        "success": rate(found, 200),
-        "seen_by_independent": None if seen is None else rate(seen, 100),
-        "controls": controls,
+        "success": Rate(found, 200).to_dict(),
+        "seen_by_independent": None if seen is None else Rate(seen, 100).to_dict(),
+        "controls": {"shuffled_labels": control | {"success": success}} if success else {},
     }
-    return verdict({"sensitive": "gender", "generation": [method]})
+    return verdict(from_dict(body | {"generation": [changed]}, ImagesDocument))
 
 
-def test_the_verdict_never_says_more_than_the_controls_allow() -> None:
-    boundary = "An image IDI is mostly near the decision boundary"
-    assert boundary in told_of(170, 180, 11)
-    assert boundary in told_of(
-        170, 180, 90
-    )  # others see the attribute change, but any change would do
-    assert boundary in told_of(
-        170, 60, 11
-    )  # only this change does it, but nobody else sees the attribute change
-    assert "more than nearness to the decision boundary" in told_of(170, 60, 90)
-    assert "Without all controls this cannot be told from" in told_of(170, None, None)
-    assert told_of(0, 0, None).startswith("No differing pair was found")
-    assert "interrupted before a search" in verdict(
-        {"sensitive": "gender", "generation": [], "partial": True}
-    )
+def test_the_verdict_never_says_more_than_the_controls_allow(body: dict[str, Any]) -> None:
+    boundary = "Image IDIs mostly lie near the decision boundary"
+    assert boundary in verdict_of(body, 170, 180, 11)
+    # others see the attribute change, but any change would do
+    assert boundary in verdict_of(body, 170, 180, 90)
+    # only this change does it, but no other network sees the attribute change
+    assert boundary in verdict_of(body, 170, 60, 11)
+    assert "more than nearness to the decision boundary" in verdict_of(body, 170, 60, 90)
+    assert "Without all controls, such pairs cannot be told apart" in verdict_of(body, 170)
+    assert verdict_of(body, 0, 0).startswith("No differing pair was found")
+    interrupted = from_dict(body | {"generation": [], "partial": True}, ImagesDocument)
+    assert "interrupted before any search" in verdict(interrupted)
 
 
 def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any]) -> None:
@@ -749,7 +782,7 @@ def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any
         changed = json.loads(json.dumps(body))
         changed["repair"]["without_idis"] |= {"auc": 0.4, "auc_random_signs": 0.2}
         changed["repair"]["after"] |= {"auc": auc, "auc_random_signs": noise}
-        return " ".join(sentences(changed))
+        return " ".join(sentences(from_dict(changed, ImagesDocument)))
 
     unspecific = "The AUC fell no further than for noise"
     assert "AUC 0.300 instead of 0.400 (for noise of the same size 0.100 instead of 0.200)" in told(

@@ -5,6 +5,7 @@ interrupts, words for every mistake.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,8 +17,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fairprobe.audits import images
 from fairprobe.errors import ModelError
-from fairprobe.images import auditing
 from fairprobe.images.search import ImageFindings, search_images
 from fairprobe.models import one_thread
 from tests.audits.test_image_audit import SIDE, pictures
@@ -140,7 +141,7 @@ def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
     assert answer.code == 0, answer
     assert all(
         word in answer.out
-        for word in ("before", "without IDIs", "repaired", "L2 a new attack needs")
+        for word in ("before", "without IDIs", "after the repair", "L2 that the new attack needs")
     )
     assert ask("show", "runs/faces-gender").out == answer.out
 
@@ -219,12 +220,12 @@ def test_an_interrupted_audit_is_kept_and_says_so(
             raise KeyboardInterrupt
         return search_images(*given, **named)
 
-    monkeypatch.setattr(auditing, "search_images", interrupted)
+    monkeypatch.setattr(images, "search_images", interrupted)
     answer = audit_images(faces, "--model", "own_faces.py:detector", *FAST, "--out", "run")
     body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
     found = sum(method["idis"] for method in body["generation"])
     assert answer.code == 130
-    assert f"Interrupted: kept all {found:,} findings until then in run." in answer.said
+    assert f"Interrupted: all {found:,} findings until then are in run." in answer.said
     assert "Interrupted while searching with eidig" in answer.out
     assert [method["method"] for method in body["generation"]] == ["neuronfair", "adf"]
     assert body["partial"]
@@ -238,7 +239,7 @@ def test_an_error_on_the_way_ends_with_2_and_keeps_the_run(
             raise ModelError("The network went away.")
         return search_images(*given, **named)
 
-    monkeypatch.setattr(auditing, "search_images", failing)
+    monkeypatch.setattr(images, "search_images", failing)
     answer = audit_images(
         faces, "--model", "own_faces.py:detector", *FAST, "--iterations", "20", "--out", "run"
     )
@@ -257,7 +258,7 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(auditing, "train_detector", interrupted)
+    monkeypatch.setattr(images, "train_detector", interrupted)
     answer = audit_images(faces, "--out", "runs/faces")
     assert (answer.code, answer.said) == (130, "Interrupted; nothing was written.")
     assert list(Path("runs").iterdir()) == []
@@ -266,16 +267,16 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(
 IN_A_SEARCH = """
 import pathlib, sys, time
 from fairprobe.cli import main
-from fairprobe.images import auditing
+from fairprobe.audits import images
 come, sent = map(pathlib.Path, (sys.argv.pop(1), sys.argv.pop(1)))
-search = auditing.search_images
+search = images.search_images
 def slow(*given, **named):
     if given[3].method == "eidig":
         come.touch()
         while not sent.exists():
             time.sleep(0.02)
     return search(*given, **named)
-auditing.search_images = slow
+images.search_images = slow
 main()
 """
 
@@ -307,7 +308,9 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
         "run",
     ]
     own_code = environment(tmp_path) | {
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join(
+            str(Path(__file__).parents[2] / place) for place in ("src", ".")
+        ),
         "OMP_NUM_THREADS": "1",
     }
     pipe = subprocess.PIPE
@@ -322,7 +325,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
     found = {method["method"]: method["idis"] for method in body["generation"]}
     assert answer.code == 130, answer
     assert (
-        f"Interrupted: kept all {sum(found.values()):,} findings until then in run." in answer.said
+        f"Interrupted: all {sum(found.values()):,} findings until then are in run." in answer.said
     )
     assert "Interrupted while searching with eidig" in answer.out
     assert "Traceback" not in answer.err
@@ -356,7 +359,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
             ["--model", "own_faces.py:detektor"],
             "There is no 'detektor' in own_faces.py. Did you mean 'detector'?",
         ),
-        (["--model", "own_faces.py:function"], "is no torch module, so it cannot be looked into"),
+        (["--model", "own_faces.py:function"], "is not a torch module"),
         (
             ["--model", "own_faces.py:parts"],
             "Which part of own_faces.py:parts is its trunk and which its head?",

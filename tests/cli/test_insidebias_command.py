@@ -16,6 +16,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fairprobe.datasets.image_folders import read_groups
+from fairprobe.documents import from_dict
+from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, StorageError
 from fairprobe.interpret import insidebias
 from fairprobe.networks.vision import vgg
@@ -162,7 +164,7 @@ def test_what_is_only_about_brightness_is_told(
     }
     assert body["even_brightness"]["verdict"] == "unbiased"
     assert body["even_brightness"]["ratio"] > 0.9
-    assert "Control: with all images made equally bright Λ is " in body["sentence"]
+    assert "Control: with all images made equally bright, Λ is " in body["sentence"]
     assert told in body["sentence"]
 
 
@@ -185,7 +187,7 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(
     assert "<script" not in html
     assert "The network knows “&lt;script&gt;" in html
     assert html.count('<svg class="plot"') == 2
-    assert "Control: with all images made equally bright Λ is 0.20" in html
+    assert "Control: with all images made equally bright, Λ is 0.20" in html
     assert "default-src 'none'" in html
     lost = ask(
         "insidebias",
@@ -203,11 +205,11 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(
 @pytest.mark.parametrize(
     ("verdict", "control", "headline"),
     [
-        ("biased", "biased", "The network knows “b” less than “a”"),
-        ("biased", "unbiased", "it may be the brightness"),
-        ("biased", None, "The network knows “b” less than “a”"),
-        ("unbiased", "unbiased", "All groups excite the network alike"),
-        ("not distinguishable", "biased", "These images cannot tell"),
+        ("biased", "biased", "The network knows “b” less well than “a”"),
+        ("biased", "unbiased", "perhaps because of the brightness"),
+        ("biased", None, "The network knows “b” less well than “a”"),
+        ("unbiased", "unbiased", "All groups activate the network alike"),
+        ("not distinguishable", "biased", "These images are not enough to tell"),
     ],
 )
 def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
@@ -223,19 +225,24 @@ def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
         "highest": "a",
         "lowest": "b",
     }
-    layer = {
+    ratio = ("ratio", "low", "high", "p_value", "by_chance")
+    layer: dict[str, Any] = {
         "name": "relu",
+        "maps": 1,
+        "is_convolution": True,
         "activation": {"a": 1.0, "b": 0.7},
-        **{key: found[key] for key in ("ratio", "low", "high", "by_chance")},
+        **{key: found[key] for key in ratio},
     }
-    dead = {**layer, "name": "dead", "activation": {"a": 1.0, "b": 0.0}, "ratio": None}
-    html = render_insidebias(
+    silent = {"name": "dead", "activation": {"a": 1.0, "b": 0.0}}
+    dead = layer | silent | dict.fromkeys(ratio)
+    document = from_dict(
         found
         | {
             "created": "2026-01-02T03:04:05+00:00",
             "versions": {},
             "seed": 0,
-            "model": {"name": "mine"},
+            "model": {"kind": "torch", "name": "mine"},
+            "order": "image",
             "sentence": "So it is.",
         }
         | {
@@ -253,8 +260,10 @@ def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
         | {
             "brightness": {"a": 0.5, "b": 0.4},
             "even_brightness": None if control is None else found | {"verdict": control},
-        }
+        },
+        InsideBiasDocument,
     )
+    html = render_insidebias(document)
     assert headline in html
     assert ('class="verdict found"' in html) == (verdict == "biased" and control != "unbiased")
     assert ("(control)" in html) == (control is not None)
@@ -503,7 +512,7 @@ def test_one_group_that_is_left_is_not_compared(faces: Path, code: str) -> None:
         path.unlink()
     answer = ask("insidebias", "--model", f"{code}:digits", "--groups", faces)
     assert answer.code == 2
-    assert "1 of them can be used. Group 'blue' has no image" in answer.said
+    assert "1 can be used. Group 'blue' has no image" in answer.said
 
 
 def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_path: Path) -> None:
@@ -515,7 +524,7 @@ def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_pa
         faces,
     )
     assert answer.code == 2
-    assert "takes 100 numbers; an image of 12 × 12 pixels has 144, or 432 in colour" in answer.said
+    assert "takes 100 numbers; an image of 12 × 12 pixels has 144, or 432 in color" in answer.said
     assert (
         ask(
             "insidebias",

@@ -29,7 +29,7 @@ from fairprobe.images.detector import (
     train_detector,
 )
 from fairprobe.images.interpret import image_bias
-from fairprobe.images.models import Given
+from fairprobe.images.models import DetectorSource
 from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
@@ -352,7 +352,7 @@ def test_an_own_network_that_is_not_what_was_said_of_it_is_refused_at_once(
     network: nn.Module, settings: Any, told: str
 ) -> None:
     with pytest.raises(ModelError, match=told):
-        Given(model=network, **{"trunk": "eyes", "head": "mind"} | settings).open(
+        DetectorSource(model=network, **{"trunk": "eyes", "head": "mind"} | settings).open(
             (3, 8, 8), 2, seed=0
         )
 
@@ -363,7 +363,7 @@ def test_a_head_may_be_given_its_features_by_name() -> None:
             answer: Tensor = self.mind(input=self.eyes(images).mean(dim=(2, 3)))
             return answer
 
-    network = Given(model=Named(2), trunk="eyes", head="mind").open(SHAPE, 2, seed=0)
+    network = DetectorSource(model=Named(2), trunk="eyes", head="mind").open(SHAPE, 2, seed=0)
     assert network.features(torch.rand(5, *SHAPE)).shape == (5, 4)
 
 

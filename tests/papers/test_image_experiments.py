@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, StorageError
-from fairprobe.images import ImageAudit, audit
 from fairprobe.papers import insidebias, insidebias_faces, neuronfair_images, paper
 from fairprobe.papers.base import Plan, Scale
 from fairprobe.papers.insidebias import ColoredMNIST
@@ -296,9 +296,9 @@ def small_audits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faces_file(cache / "face_nonface32.npz", each=6, others=60)
 
     def short(*args: Any, **options: Any) -> ImageAudit:
-        return audit(*args, **{**options, "faces": 6, "iterations": 5})
+        return audit_images(*args, **{**options, "faces": 6, "iterations": 5})
 
-    monkeypatch.setattr(neuronfair_images, "audit", short)
+    monkeypatch.setattr(neuronfair_images, "audit_images", short)
 
 
 @pytest.mark.usefixtures("small_audits")

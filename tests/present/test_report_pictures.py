@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fairprobe.documents import from_dict
+from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import Example, ScenesDocument
 from fairprobe.errors import StorageError
-from fairprobe.present.images_page import render_images
+from fairprobe.present import render
 from fairprobe.present.scene_comparisons import p_value, rate
 from fairprobe.present.scenes_page import render_scenes
 from fairprobe.present.shots import Shot, shots, source
@@ -302,7 +303,10 @@ def search(method: str, title: str, hits: int, *, is_control: bool = False) -> D
         "idis": hits,
         "moved": hits,
         "at_seed_rate": share(3, 247),
+        "gsr_rate": share(43, 247),
         "iterations": spread(4.2),
+        "stopped": "complete",
+        "seen_by_head": None,
     }
     own = {
         "method": method,
@@ -326,12 +330,17 @@ def state(differing: int) -> Document:
         "differing": share(differing, 420),
         "differing_faces": share(9, 420),
     }
-    return {**rates, "auc": 0.312, "auc_random_signs": None, "attack": attack}
+    return {**rates, "auc": 0.312, "auc_random_signs": 0.1, "attack": attack}
 
 
 def images() -> Document:
     recalls = [{"name": name, "rate": share(141, 210)} for name in ("Female", "Male")]
-    change = {"flips": share(249, 250), "l2": spread(1.62), "seen_by_independent": share(31, 250)}
+    change = {
+        "flips": share(249, 250),
+        "epsilon_used": spread(0.03),
+        "l2": spread(1.62),
+        "seen_by_independent": share(31, 250),
+    }
     layer = {
         "name": "relu1",
         "neurons": 32768,
@@ -342,13 +351,13 @@ def images() -> Document:
     }
     random = {
         "random_signs": {"auc": 0.0078, "curve": [1.0, 0.2, 0.0]},
-        "shuffled_labels": {"auc": 0.0178},
+        "shuffled_labels": {"auc": 0.0178, "curve": [1.0, 0.3, 0.0]},
     }
     pictures = dict.fromkeys(("original", "bias", "without", "change", "with"), png())
     verdicts = {"original": ("face", 0.93), "without": ("face", 0.56), "with": ("not a face", 0.81)}
     return {
         "kind": "images",
-        "format": 1,
+        "format": 2,
         "created": "2026-11-16T11:20:00+00:00",
         "command": "fairprobe audit-images faces.npz --sensitive gender",
         "versions": {"fairprobe": "0.1.0"},
@@ -367,6 +376,9 @@ def images() -> Document:
             "height": 32,
             "width": 33,
             "classes": ["not a face", "face"],
+            "learnt_from": 1960,
+            "held_out": 840,
+            "values": [{"name": "Female", "images": 700, "held_out": 210}],
         },
         "detector": {
             "name": "small detector",
@@ -471,6 +483,10 @@ def shots_of(body: Document) -> tuple[Shot, Shot]:
 
 def changed(make: Callable[[], Document], **parts: Any) -> Document:
     return {**make(), **parts}
+
+
+def render_images(body: Document) -> str:
+    return render(from_dict(body, ImagesDocument))
 
 
 RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
@@ -745,7 +761,7 @@ def test_the_images_page_tells_all_that_was_measured() -> None:
     text = words(rendered(images))
     for told in (
         "faces32, 1,400 faces and 1,401 without a face, 33 × 32 pixels",
-        "Verdicts change, but mostly where nobody else sees gender change",
+        "Verdicts change, but mostly where no other network sees gender change",
         "97.0 % 95 % interval 93.0 % to 100 %",
         "87.0 % random signs: 4.9 % shuffled labels: 40.5 % random direction: 0.81 %",
         "the detector’s own head 66.4 %",
@@ -783,7 +799,7 @@ def test_small_pictures_keep_their_pixels() -> None:
     ("shuffled", "seen", "told"),
     [
         (222, 200, "Verdicts change, but as often with a change that is not about gender"),
-        (100, 23, "Verdicts change, but mostly where nobody else sees gender change"),
+        (100, 23, "Verdicts change, but mostly where no other network sees gender change"),
         (100, 200, "Verdicts that change with gender were found"),
     ],
 )
@@ -797,16 +813,17 @@ def test_the_headline_says_no_more_than_the_controls_allow(
 
 
 def interrupted_early() -> Document:
-    none = dict.fromkeys(("detector", "attribute", "change", "interpretation", "repair"))
-    rest: Document = {
-        "generation": [],
-        "pairs": [],
-        "controls": [],
-        "sentences": [],
-        "messages": [],
-    }
     return changed(
-        images, **none, **rest, partial=True, stopped="It ended while the detector was trained."
+        images,
+        interpretation=None,
+        repair=None,
+        generation=[],
+        pairs=[],
+        controls=[],
+        sentences=[],
+        messages=[],
+        partial=True,
+        stopped="It ended while the network was interpreted.",
     )
 
 
@@ -847,15 +864,15 @@ def many_layers() -> Document:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (interrupted_early, "It ended while the detector was trained."),
+        (interrupted_early, "It ended while the network was interpreted."),
         (interrupted_early, "No control was run."),
         (
             without_controls,
-            "how much of the change more training alone would have brought cannot be told",
+            "it is unknown how much of the change comes from more training alone",
         ),
         (interrupted_repair, "The audit ended before the repair was measured."),
         (nothing_found, "No verdict that changes with gender was found"),
-        (many_layers, "Of 22 layers these are the 12 that react most."),
+        (many_layers, "Of 22 layers, these 12 react most."),
     ],
 )
 def test_images_documents_with_less_or_more_in_them_are_shown_too(

@@ -59,11 +59,14 @@ def test_images_are_shown_with_what_each_method_found_and_what_the_repair_did(
     answer = ask("show", written(tmp_path / "run", body))
     assert all(sentence in answer.out for sentence in (body["verdict"], *body["sentences"]))
     assert all(method["title"] in answer.out for method in body["generation"])
-    assert all(word in answer.out for word in ("at seed", "without IDIs", "L2 a new attack needs"))
+    assert all(
+        word in answer.out
+        for word in ("at seed", "control: without", "L2 that the new attack needs")
+    )
     alone = ask("show", written(tmp_path / "run", body | {"generation": [], "repair": None}))
     assert alone.code == 0
     assert "at seed" not in alone.out
-    assert "without IDIs" not in alone.out
+    assert "control: without" not in alone.out
 
 
 def test_scenes_are_shown_with_what_was_left_out_and_names_as_they_are(tmp_path: Path) -> None:

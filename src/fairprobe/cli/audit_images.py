@@ -1,4 +1,4 @@
-"""`fairprobe audit-images`: which changes of a sensitive attribute a face detector fails on, beside
+"""`fairprobe audit-images`: how a face detector reacts to a change of a sensitive attribute, beside
 what controls give.
 """
 
@@ -25,24 +25,23 @@ from fairprobe.cli.common import (
 from fairprobe.cli.inputs import split
 
 DATA = (
-    "A folder of faces as CelebA, LFW, FairFace or UTKFace is laid out, or an .npz of pictures and"
-    " what is known of them."
+    "A folder of faces in the layout of CelebA, LFW, FairFace or UTKFace, or an .npz of pictures"
+    " and their attributes."
 )
-OTHERS = "Class folders of pictures without a face, as ImageNet has them, where the data has none."
+OTHERS = "Class folders of pictures without a face, as in ImageNet, if the data has none."
 MODEL = (
-    "The detector: module:function or file.py:function that gives a torch module, or a trunk to"
-    " train here (vgg16, resnet50). It is given pixels as numbers from 0 to 1."
+    "The detector: module:function or file.py:function that returns a torch module, or a trunk to"
+    " train here (vgg16, resnet50). Its inputs are pixels from 0 to 1."
 )
 WEIGHTS = (
-    "safetensors for the network of module:function; for a trunk a file of Keras weights, or"
-    " 'imagenet' to fetch them."
+    "A safetensors file for the network of module:function; for a trunk, a file of Keras weights,"
+    " or 'imagenet' to download them."
 )
-METHODS = "How to search, with commas: neuronfair, adf, eidig."
+METHODS = "The search methods, separated by commas: neuronfair, adf, eidig."
 FACES = (
-    "How many faces the search starts from, and how many held-out ones a repair is measured on; 0"
-    " for all."
+    "The number of faces to search from, and of held-out faces to measure a repair on; 0 for all."
 )
-BY = "What a neuron of a convolution is: each position, or each channel, which needs little memory."
+BY = "What counts as a neuron of a convolution: each position, or each channel (less memory)."
 YOURS, SEARCH = "Your own detector", "The search"
 
 
@@ -61,9 +60,11 @@ def audit_images(
     ] = False,
     others: Annotated[Path | None, typer.Option(help=OTHERS)] = None,
     size: Annotated[
-        int | None, typer.Option(help="Bring all pictures to a square of so many pixels.")
+        int | None, typer.Option(help="Resize all pictures to a square of this many pixels.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Draw at most so many pictures.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Use at most this many pictures, drawn at random.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help=MODEL, show_default="a small one is trained", rich_help_panel=YOURS),
@@ -77,7 +78,7 @@ def audit_images(
         typer.Option(help="The name of its head.", show_default="head", rich_help_panel=YOURS),
     ] = None,
     outputs: Annotated[
-        str, typer.Option(help="What it answers: logits or probabilities.", rich_help_panel=YOURS)
+        str, typer.Option(help="Its outputs: logits or probabilities.", rich_help_panel=YOURS)
     ] = "logits",
     weights: Annotated[str | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None,
     methods: Annotated[
@@ -87,14 +88,14 @@ def audit_images(
     epsilon: Annotated[
         float,
         typer.Option(
-            help="The size of Δ_sens, the change of the attribute, a pixel (0 to 1).",
+            help="The size of Δ_sens, the change of the attribute, per pixel (0 to 1).",
             rich_help_panel=SEARCH,
         ),
     ] = 0.03,
     cap: Annotated[
         float | None,
         typer.Option(
-            help="Let Δ_sens grow up to this where it flips no opinion.",
+            help="Let Δ_sens grow up to this size for faces that it does not flip.",
             show_default="epsilon",
             rich_help_panel=SEARCH,
         ),
@@ -103,39 +104,38 @@ def audit_images(
         bool,
         typer.Option(
             "--smallest",
-            help="Take the smallest change that flips each face.",
+            help="Use the smallest change that flips each face.",
             rich_help_panel=SEARCH,
         ),
     ] = False,
     step: Annotated[
-        float, typer.Option(help="The length (L2) of a step of the search.", rich_help_panel=SEARCH)
+        float, typer.Option(help="The length (L2) of a search step.", rich_help_panel=SEARCH)
     ] = 0.15,
     iterations: Annotated[
-        int, typer.Option(help="Steps of each face.", rich_help_panel=SEARCH)
+        int, typer.Option(help="Search steps per face.", rich_help_panel=SEARCH)
     ] = 20,
     by: Annotated[str, typer.Option(help=BY, rich_help_panel=SEARCH)] = "position",
     repair: Annotated[
         bool,
-        typer.Option(
-            "--repair/--no-repair", help="Retrain with what was found, and measure again."
-        ),
+        typer.Option("--repair/--no-repair", help="Retrain with the findings, and measure again."),
     ] = True,
     controls: Annotated[
         bool,
         typer.Option(
-            "--controls/--no-controls", help="What each figure is beside; without, they say little."
+            "--controls/--no-controls",
+            help="Run the controls; without them the figures say little.",
         ),
     ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look for pictures that a face detector judges differently when a change of a sensitive
-    attribute is added (NeuronFair on images).
+    """Find pictures that a face detector judges differently when a change of a sensitive attribute
+    is added (NeuronFair on images).
 
-    Five controls run beside it and say what the same search finds where the attribute cannot be the
-    reason. Pictures that cannot be used are named and left out. The run folder holds the report
-    with pairs of pictures, all numbers, and the findings.
+    Five controls show what the same search finds where the attribute cannot be the reason. Pictures
+    that cannot be used are named and left out. The run folder holds the report with pairs of
+    pictures, all numbers, and the findings.
 
     Examples:
 
@@ -147,14 +147,15 @@ def audit_images(
       --head top
     """
     with kindly():
-        from fairprobe import images
+        from fairprobe.audits import images
+        from fairprobe.audits.base import RunFolder
+        from fairprobe.documents import to_dict
 
-        folder = out or Path("runs") / f"{data.name.split('.')[0] or 'images'}-{sensitive}".replace(
-            "/", "-"
-        ).replace("\\", "-")
-        with images.new_run(folder, overwrite=overwrite) as staged:
-            with progress(show=not quiet and not as_json) as tell:
-                done = images.audit(
+        name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
+        folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
+        with RunFolder(folder, overwrite=overwrite) as run:
+            with progress(show=not quiet and not as_json) as on_stage:
+                audit = images.audit_images(
                     data,
                     model,
                     sensitive,
@@ -176,12 +177,12 @@ def audit_images(
                     repair=repair,
                     controls=controls,
                     seed=seed,
-                    progress=tell,
+                    progress=on_stage,
                 )
-            body = done.write(staged, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-        print_run(body, folder, as_json=as_json, quiet=quiet)
-        if body["partial"]:
-            found = sum(method["idis"] for method in body["generation"])
-            if done.failed:
-                end(BAD_INPUT, f"{body['stopped']} The run with {found:,} findings is in {folder}.")
-            end(INTERRUPTED, f"Interrupted: kept all {found:,} findings until then in {folder}.")
+            document = run.fill(audit, command=shlex.join(["fairprobe", *sys.argv[1:]]))
+        print_run(to_dict(document), folder, as_json=as_json, quiet=quiet)
+        found = sum(map(len, audit.findings.values()))
+        if audit.failed:
+            end(BAD_INPUT, f"{audit.stopped} The run with {found:,} findings is in {folder}.")
+        if audit.stopped:
+            end(INTERRUPTED, f"Interrupted: all {found:,} findings until then are in {folder}.")

@@ -1,23 +1,19 @@
-"""`fairprobe insidebias`: which groups of images a network knows less about, seen from inside."""
+"""`fairprobe insidebias`: which groups of images a network knows less well, seen from inside."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fairprobe.cli.common import AsJson, Quiet, app, kindly, output, progress, say
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 MODEL = (
-    "module:function or file.py:function that gives a torch module, or a file (.onnx, .keras) of a"
-    " network for images."
+    "module:function or file.py:function that returns a torch module, or a file (.onnx, .keras) of"
+    " a network for images."
 )
 
 
@@ -28,8 +24,8 @@ def insidebias(
         Path,
         typer.Option(
             help=(
-                "A folder with a folder of images for each group; five images a group are a"
-                " beginning."
+                "A folder with a folder of images for each group; five images per group are a"
+                " start."
             )
         ),
     ],
@@ -53,16 +49,16 @@ def insidebias(
     report: Annotated[
         Path | None, typer.Option(help="Write a report with figures, one HTML page, to this file.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the resampled images.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the resampling.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare how strongly the images of each group excite a network's last convolutional layer
+    """Compare how strongly the images of each group activate a network's last convolutional layer
     (InsideBias).
 
-    Pixels are given to the network as numbers from 0 to 1; a network that wants others scales them
-    itself. Images must all have the size that the network takes. Those that cannot be used are
-    named and left out.
+    Pixels are given to the network as numbers from 0 to 1; a network that expects others must scale
+    them itself. All images must have the size that the network takes. Images that cannot be used
+    are named and left out.
 
     Examples:
 
@@ -72,64 +68,31 @@ def insidebias(
     """
     with kindly():
         from fairprobe.audits.insidebias import look_inside
-        from fairprobe.present.insidebias_page import render_insidebias
+        from fairprobe.documents import encode
+        from fairprobe.present.insidebias_page import layers_table, render_insidebias
         from fairprobe.storage import write_text
 
-        with progress(show=not quiet and not as_json) as tell:
-            body = look_inside(
+        with progress(show=not quiet and not as_json) as on_stage:
+            document = look_inside(
                 model,
                 groups,
                 weights=weights,
                 tau=tau,
                 layer=layer,
                 seed=seed,
-                progress=lambda done, total: tell(
-                    "Looking at images", done, total, f"{done:,} of {total:,}"
-                ),
+                command=shlex.join(["fairprobe", *sys.argv[1:]]),
+                progress=on_stage,
             )
-        for message in body["messages"]:
+        for message in document.messages:
             say(message)
         if out is not None:
-            write_text(out, json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+            write_text(out, encode(document).decode())
         if report is not None:
-            write_text(
-                report,
-                render_insidebias(body | {"command": shlex.join(["fairprobe", *sys.argv[1:]])}),
-            )
+            write_text(report, render_insidebias(document))
         if as_json:
-            sys.stdout.write(json.dumps(body, indent=1) + "\n")
+            sys.stdout.write(encode(document).decode())
         elif not quiet:
-            output.print(body["sentence"], markup=False, highlight=False, soft_wrap=True)
-            output.print(_table(body))
+            output.print(document.sentence, markup=False, highlight=False, soft_wrap=True)
+            output.print(layers_table(document).terminal())
             if report is not None:
                 output.print(f"Report: {report}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _table(body: dict[str, Any]) -> Table:
-    """λ of each group in each layer, and Λ."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("layer")
-    for group in body["groups"]:
-        table.add_column(Text(f"λ {group['name']} ({group['images']:,})"), justify="right")
-    for name in ("Λ", "interval", "by chance"):
-        table.add_column(name, justify="right")
-    for layer in body["layers"]:
-        decides = layer["name"] == body["decisive"]
-        activation = [f"{value:.3g}" for value in layer["activation"].values()]
-        compared = ["–", "–", "–"]
-        if layer["ratio"] is not None:
-            compared = [
-                f"{layer['ratio']:.2f}",
-                f"{layer['low']:.2f} to {layer['high']:.2f}",
-                f"{layer['by_chance']:.2f}",
-            ]
-        table.add_row(
-            *(
-                Text(cell, style="bold" if decides else "")
-                for cell in (layer["name"], *activation, *compared)
-            )
-        )
-    return table

@@ -9,17 +9,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from fairprobe.documents import scenes, table
+from fairprobe.documents import images, scenes, table
 from fairprobe.documents.base import decode, header_of, read_bytes
+from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.table import TableDocument
 from fairprobe.errors import StorageError, suggest
 
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 
-RunDocument: TypeAlias = TableDocument | ScenesDocument
+RunDocument: TypeAlias = TableDocument | ImagesDocument | ScenesDocument
 KINDS: dict[str, tuple[int, type[RunDocument]]] = {
     "table": (table.FORMAT, TableDocument),
+    "images": (images.FORMAT, ImagesDocument),
     "scenes": (scenes.FORMAT, ScenesDocument),
 }
 

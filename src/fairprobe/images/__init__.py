@@ -1,43 +1,36 @@
-"""NeuronFair on images: a detector, the change of a sensitive attribute in a picture, and the
-pictures that the change makes it fail on.
+"""What only pictures need: detectors, the change of a sensitive attribute in a picture, the search
+for pictures whose verdict the change turns, and the repair. `fairprobe.audit_images` brings them
+together.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe.images.auditing import audit
     from fairprobe.images.detector import Detector, keras_detector, own_detector, small_detector
-    from fairprobe.images.evidence import ImageAudit
-    from fairprobe.images.folder import new_run
 
-# Where each public name lives; imported when first used.
-_HOMES = {
-    "Detector": "detector",
-    "ImageAudit": "evidence",
-    "audit": "auditing",
-    "keras_detector": "detector",
-    "new_run": "folder",
-    "own_detector": "detector",
-    "small_detector": "detector",
-}
+__all__ = ["Detector", "keras_detector", "own_detector", "small_detector"]
 
-__all__ = [
-    "Detector",
-    "ImageAudit",
-    "audit",
-    "keras_detector",
-    "new_run",
-    "own_detector",
-    "small_detector",
-]
+# Names that moved to fairprobe.audits.images; they work for one release.
+_MOVED = {"ImageAudit": "ImageAudit", "audit": "audit_images"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"fairprobe.images.{_HOMES[name]}"), name)
+    """Import a public name when it is first used."""
+    if name in __all__:
+        return getattr(import_module("fairprobe.images.detector"), name)
+    if name in _MOVED:
+        new = f"fairprobe.audits.images.{_MOVED[name]}"
+        warnings.warn(
+            f"fairprobe.images.{name} is now {new}. The old name will be removed in the next"
+            " release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module("fairprobe.audits.images"), _MOVED[name])
     raise AttributeError(
         f"fairprobe.images has no attribute '{name}'. It has: {', '.join(__all__)}."
     )

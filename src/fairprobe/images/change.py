@@ -178,6 +178,12 @@ def is_flipped(
     return np.concatenate(answers)
 
 
+def as_numbers(images: Images) -> Rows:
+    """Pictures as numbers from 0 to 1."""
+    pixels: Rows = images.astype(np.float32)
+    return pixels / np.float32(255) if images.dtype == np.uint8 else pixels
+
+
 def l2_of(delta: Rows) -> Floats:
     """(N,) the Euclidean length of each change."""
     lengths: Floats = np.sqrt(np.square(delta, dtype=np.float64).sum(axis=(1, 2, 3)))

@@ -1,28 +1,28 @@
-"""The five controls of an image audit: what the same figures are where the sensitive attribute
-cannot be the reason.
+"""The controls of an audit on pictures.
 
-An image IDI is found by a change that flips a *classifier's* opinion about the attribute, and by
-steps along a network's own gradient. Both would find pictures near the decision boundary of a
-network that knows nothing of the attribute. So every figure stands beside what noise of the same
-size, a head that learnt nonsense, random steps, an independent network and plain fine-tuning give.
+Without them, NeuronFair's search on images would find pictures near the decision boundary of a
+network that knows nothing about the attribute. So every figure stands beside what is found with
+noise of the same size, with a head trained on shuffled labels, with random steps, by an independent
+network, and after plain fine-tuning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
-OWN = "own"  # the change of the attribute itself, among the changes it is compared with
-RANDOM_SIGNS, SHUFFLED_LABELS, INDEPENDENT = "random_signs", "shuffled_labels", "independent"
-RANDOM_DIRECTION, WITHOUT_IDIS = "random_direction", "without_idis"
-CHANGES = (
-    RANDOM_SIGNS,
-    SHUFFLED_LABELS,
-)  # controls that put another change in the place of the attribute's
+OWN = "own"  # the change of the attribute itself, beside the control changes
+RANDOM_SIGNS: Final = "random_signs"
+SHUFFLED_LABELS: Final = "shuffled_labels"
+INDEPENDENT, RANDOM_DIRECTION, WITHOUT_IDIS = "independent", "random_direction", "without_idis"
+
+# The controls that replace the change of the attribute by another one.
+CHANGES: tuple[Literal["random_signs", "shuffled_labels"], ...] = (RANDOM_SIGNS, SHUFFLED_LABELS)
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control by its name, with a sentence about what it means."""
+    """A control's name, and what it shows."""
 
     name: str
     says: str
@@ -35,21 +35,21 @@ CONTROLS = {
     ),
     SHUFFLED_LABELS: Control(
         "shuffled labels",
-        "A change made with a head that learnt shuffled labels: what a change does that cannot know"
-        " the attribute.",
+        "A change made with a head that was trained on shuffled labels: what a change does that"
+        " cannot know the attribute.",
     ),
     INDEPENDENT: Control(
         "independent network",
-        "A network of its own for the attribute: whether anybody but the detector's own head sees"
+        "A separate network for the attribute: whether anything but the detector's own head sees"
         " the attribute change.",
     ),
     RANDOM_DIRECTION: Control(
         "random direction",
-        "Steps of the same length in random directions: what trying alone finds.",
+        "Steps of the same length in random directions: what trial and error finds.",
     ),
     WITHOUT_IDIS: Control(
         "without IDIs",
-        "The same fine-tuning with the clean pictures in the place of the IDIs: what more training"
-        " alone changes.",
+        "The same fine-tuning with clean pictures instead of the IDIs: what more training alone"
+        " changes.",
     ),
 }

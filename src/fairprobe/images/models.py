@@ -32,7 +32,7 @@ SMALL = "small detector of six convolutions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class DetectorSource:
     """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`,
     or nothing.
     """
@@ -109,8 +109,8 @@ class Given:
         module = open_own(cast("str", self.model), weights=self._path).network
         if module is None:
             raise ModelError(
-                f"'{self.model}' is no torch module, so it cannot be looked into. Give the network"
-                " itself."
+                f"'{self.model}' is not a torch module, so its layers cannot be seen. Return the"
+                " network itself."
             )
         return module
 

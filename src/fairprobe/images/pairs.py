@@ -1,5 +1,5 @@
-"""Pairs to look at: an original, what was added to it, and what the detector says without and with
-the change of the attribute.
+"""Pairs to look at: an original, what was added to it, and what the detector answers without and
+with the change of the attribute.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from torch import nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.image_sets import ImageSet
-from fairprobe.images.change import Change, l2_of
-from fairprobe.images.measure import as_numbers, probabilities
+from fairprobe.images.change import Change, as_numbers, l2_of
+from fairprobe.images.measure import probabilities
 from fairprobe.images.search import ImageFindings
 from fairprobe.networks.vision_training import labels_of
 
 SHOWN = 6
-MIDDLE = 0.5  # grey stands for no change
+MIDDLE = 0.5  # gray stands for no change
 FULL = 99.5  # the percentile of a change that is drawn at full strength
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One finding. Pictures are (3, height, width) from 0 to 1; verdicts are of the original,
-    without and with the change.
+    """One finding. Pictures are (3, height, width) from 0 to 1; `labels` and `probabilities` are
+    the detector's, for the original, without and with the change; `head` and `independent` are the
+    values that two networks see without and with it.
     """
 
     row: int
@@ -52,7 +53,7 @@ class Pair:
 
     @property
     def amplified(self) -> float:
-        """By how much both changes are amplified in their pictures."""
+        """The factor by which both changes are amplified in their pictures."""
         largest = max(float(np.percentile(np.abs(one), FULL)) for one in (self.bias, self.change))
         return round(MIDDLE / largest, 1) if largest > 0 else 1.0
 
@@ -70,49 +71,37 @@ def striking_pairs(
     head: nn.Module,
     independent: nn.Module | None,
 ) -> list[Pair]:
-    """The findings whose two pictures lie furthest apart in the detector's eyes."""
+    """The findings whose two pictures get the most different answers."""
     if len(found) == 0:
         return []
-    original = as_numbers(data.images[seeds[found.rows]])
-    without = np.clip(original + found.delta, 0, 1)
-    changed = np.clip(without + change.delta[found.rows], 0, 1)
-    told = [probabilities(detector, images) for images in (original, without, changed)]
-    own = told[1].argmax(axis=1)
-    gap = told[1][np.arange(len(own)), own] - told[2][np.arange(len(own)), own]
-    chosen = np.argsort(-gap, kind="stable")[:SHOWN]
-    opinions = [
-        (
-            None
-            if network is None
-            else np.stack(
-                [labels_of(network, without[chosen]), labels_of(network, changed[chosen])], axis=1
-            )
+    images = data.images[seeds]
+    original, (without, changed) = as_numbers(images[found.rows]), found.pairs(images, change)
+    answers = np.stack([probabilities(detector, part) for part in (original, without, changed)])
+    labels, sure = answers.argmax(axis=2), answers.max(axis=2)
+    own = np.take_along_axis(answers, labels[None, 1, :, None], axis=2)[..., 0]
+    chosen = np.argsort(own[2] - own[1], kind="stable")[:SHOWN]
+
+    def values(network: nn.Module) -> list[tuple[int, int]]:
+        both = (labels_of(network, part[chosen]).tolist() for part in (without, changed))
+        return list(zip(*both, strict=True))
+
+    by_head = values(head)
+    by_independent = [None] * len(chosen) if independent is None else values(independent)
+    return [
+        Pair(
+            row=int(seeds[found.rows[at]]),
+            method=found.method,
+            at_seed=bool(found.at_seed[at]),
+            original=original[at],
+            bias=found.delta[at],
+            change=change.delta[found.rows[at]],
+            labels=(int(labels[0, at]), int(labels[1, at]), int(labels[2, at])),
+            probabilities=(float(sure[0, at]), float(sure[1, at]), float(sure[2, at])),
+            head=by_head[place],
+            independent=by_independent[place],
         )
-        for network in (head, independent)
+        for place, at in enumerate(chosen.tolist())
     ]
-    assert opinions[0] is not None
-    pairs = []
-    for place, at in enumerate(chosen.tolist()):
-        labels = [int(one[at].argmax()) for one in told]
-        pairs.append(
-            Pair(
-                row=int(seeds[found.rows[at]]),
-                method=found.method,
-                at_seed=bool(found.at_seed[at]),
-                original=original[at],
-                bias=found.delta[at],
-                change=change.delta[found.rows[at]],
-                labels=(labels[0], labels[1], labels[2]),
-                probabilities=(
-                    float(told[0][at].max()),
-                    float(told[1][at].max()),
-                    float(told[2][at].max()),
-                ),
-                head=_two(opinions[0][place]),
-                independent=None if opinions[1] is None else _two(opinions[1][place]),
-            )
-        )
-    return pairs
 
 
 def png(picture: Rows) -> str:
@@ -125,10 +114,6 @@ def png(picture: Rows) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def drawn(change: Rows, amplified: float) -> Rows:
+def as_picture(change: Rows, amplified: float) -> Rows:
     """A change as a picture."""
     return MIDDLE + change * np.float32(amplified)
-
-
-def _two(values: Ints) -> tuple[int, int]:
-    return int(values[0]), int(values[1])

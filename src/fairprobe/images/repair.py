@@ -1,16 +1,15 @@
-"""Retraining a detector with the image IDIs that were found in it, and what that changed beyond
-what more training changes anyway.
+"""Retraining a detector with the image IDIs that were found in it, and measuring what that changed
+beyond what more training changes anyway.
 
 Zheng et al., "NeuronFair", ICSE 2022, §5.5: retrain with all image IDIs, then compare AUC and
 detection rate before and after.
 
 Deliberate choices:
-- Both pictures of a pair, x + Δ_bias and x + Δ_bias + Δ_sens, are learnt with the class of the
+- Both pictures of a pair, x + Δ_bias and x + Δ_bias + Δ_sens, are learned with the class of the
   picture that they were made of.
 - Each state is measured with a *fresh* Δ_sens, made with a new attribute head on its own trunk: an
-  old one does not transfer, so it would praise any new training.
-- The control is the same fine-tuning, step by step, with the clean pictures in the place of the
-  IDIs.
+  old one does not transfer, so any new training would look like a repair.
+- The control is the same fine-tuning, step by step, with clean pictures instead of the IDIs.
 - IDIs come from pictures that the detector may learn from; everything is measured on held-out ones.
 """
 
@@ -28,10 +27,16 @@ from fairprobe.datasets.image_sets import ImageSet
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import ModelError
 from fairprobe.images.attribute import attribute_head
-from fairprobe.images.change import Change, ChangeSettings, random_change, sensitive_change
+from fairprobe.images.change import (
+    Change,
+    ChangeSettings,
+    as_numbers,
+    random_change,
+    sensitive_change,
+)
 from fairprobe.images.detector import Detector
 from fairprobe.images.interpret import By, image_bias
-from fairprobe.images.measure import as_numbers, moved_by, quality, seen
+from fairprobe.images.measure import differing, quality
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import train_on_images
@@ -42,13 +47,13 @@ ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
 
 @dataclass(frozen=True)
 class Task:
-    """What every state is measured with: the data, the attribute, the rows to learn it from and to
-    attack, and how.
+    """How every state is measured: the data, the attribute, the rows to learn it from and to
+    attack, and the settings.
     """
 
     data: ImageSet
     sensitive: str
-    learnt: Ints
+    to_learn: Ints
     attacked: Ints
     change: ChangeSettings
     search: ImageSearch
@@ -64,19 +69,19 @@ class State:
     detection_rate: Rate
     flips: Rate
     differing: Rate
-    """IDIs of the detector before, made from held-out faces, whose verdict the fresh change still
-    changes.
+    """IDIs of the detector before the repair, made from held-out faces, whose verdict the fresh
+    change still changes.
     """
     differing_faces: Rate
-    """Held-out faces as they are, whose verdict the fresh change alone changes."""
+    """Held-out faces whose verdict the fresh change alone changes."""
     auc: float
     auc_random_signs: float
     success: Rate
-    """Faces that a new attack makes differ, those that differ from the start among them."""
+    """Faces that a new attack makes differ, including those that differ from the start."""
     l2: Floats
-    """Of Δ_bias, where that attack had to move."""
+    """The L2 of Δ_bias, for faces that the attack had to move."""
     idis: Rows
-    """x + Δ_bias there."""
+    """x + Δ_bias of these faces."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +96,8 @@ class Repaired:
 
 
 def idi_pictures(images: Bytes, change: Change, findings: ImageFindings) -> Bytes:
-    """Both pictures of each pair; `images` and `change` are what the search was given. As bytes,
-    for that is what pictures are.
-    """
-    without = np.clip(as_numbers(images[findings.rows]) + findings.delta, 0, 1)
-    with_change = np.clip(without + change.delta[findings.rows], 0, 1)
-    return np.round(np.concatenate([without, with_change]) * 255).astype(np.uint8)
+    """Both pictures of each pair, as bytes; `images` and `change` are what the search was given."""
+    return np.round(np.concatenate(findings.pairs(images, change)) * 255).astype(np.uint8)
 
 
 def fine_tuned(
@@ -109,19 +110,17 @@ def fine_tuned(
     training: Training = ON_REPAIRS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Detector:
-    """A copy of the detector, trained on with the data that it may learn from and with more
+    """Train a copy of the detector further, with the data that it may learn from and with more
     pictures.
     """
     images = np.concatenate([data.images[~data.held_out], more])
     y = np.concatenate([data.y[~data.held_out], labels])
     new = copy.deepcopy(detector)
     weights = list(new.parameters())
-    if not any(
-        weight.requires_grad for weight in weights
-    ):  # frozen for use, not for good: the copy may learn
-        new.requires_grad_(True)
     if not weights:
-        raise ModelError("It has no weights that could learn.")
+        raise ModelError("It has no weights to train.")
+    if not any(weight.requires_grad for weight in weights):  # frozen for use, but the copy learns
+        new.requires_grad_(True)
     train_on_images(new, images, y, seed=seed, training=training, progress=progress)
     return new
 
@@ -133,15 +132,15 @@ def measure(
     before: State | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> State:
-    """A fresh attribute head, a fresh change, the interpretation, and a new attack. `before`: whose
-    IDIs are asked about again.
+    """Measure a detector with a fresh attribute head, a fresh change, the interpretation and a new
+    attack. The IDIs of `before` are judged again.
     """
     data, attribute = task.data, task.data.attributes[task.sensitive]
-    told = quality(detector, data, task.sensitive)
+    right = quality(detector, data, task.sensitive)
     head = attribute_head(
         detector,
-        data.images[task.learnt],
-        attribute.codes[task.learnt],
+        data.images[task.to_learn],
+        attribute.codes[task.to_learn],
         len(attribute.values),
         seed=task.seed,
     )
@@ -150,46 +149,39 @@ def measure(
     flips = Rate(int(change.flipped.sum()), len(change))
     images, change = images[change.flipped], change.take(change.flipped)
     if len(images) == 0:
-        none = Rate(0, 0)
-        return State(
-            told.accuracy,
-            told.detection_rate,
-            flips,
-            none,
-            none,
-            0.0,
-            0.0,
-            none,
-            np.empty(0),
-            as_numbers(images),
-        )
+        none, empty = Rate(0, 0), as_numbers(images)
+        rates = (right.accuracy, right.detection_rate, flips, none, none)
+        return State(*rates, 0.0, 0.0, none, np.empty(0), empty)
     signs, walk = np.random.default_rng(task.seed).spawn(2)
     bias = image_bias(detector, images, change, by=task.by)
     noise = image_bias(detector, images, random_change(head, images, change, rng=signs), by=task.by)
     found = search_images(
         detector, images, change, task.search, bias=bias, rng=walk, progress=progress
     )
-    if found.stopped == "interrupted":  # half an attack is no measurement
+    if found.stopped == "interrupted":  # half an attack measures nothing
         raise KeyboardInterrupt
-    moved = ~found.at_seed
-    idis = np.clip(as_numbers(images[found.rows[moved]]) + found.delta[moved], 0, 1)
+    idis = found.pairs(images, change)[0][~found.at_seed]
     return State(
-        accuracy=told.accuracy,
-        detection_rate=told.detection_rate,
+        accuracy=right.accuracy,
+        detection_rate=right.detection_rate,
         flips=flips,
-        differing=_differing(detector, head, idis if before is None else before.idis, task.change),
+        differing=_still_differing(
+            detector, head, idis if before is None else before.idis, task.change
+        ),
         differing_faces=Rate(int(found.at_seed.sum()), found.seeds),
         auc=bias.auc,
         auc_random_signs=noise.auc,
         success=Rate(len(found), found.seeds),
-        l2=moved_by(found),
+        l2=found.moved_by,
         idis=idis,
     )
 
 
-def _differing(detector: Detector, head: nn.Module, images: Rows, settings: ChangeSettings) -> Rate:
-    """The pictures whose verdict changes with a change that is made for them anew."""
+def _still_differing(
+    detector: Detector, head: nn.Module, images: Rows, settings: ChangeSettings
+) -> Rate:
+    """Count the pictures whose verdict changes with a change that is made for them anew."""
     if len(images) == 0:
         return Rate(0, 0)
     change = sensitive_change(head, images, settings)
-    return seen(detector, images, np.clip(images + change.delta, 0, 1))
+    return differing(detector, images, np.clip(images + change.delta, 0, 1))

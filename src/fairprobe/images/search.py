@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.images.change import Change, check_change, l2_of, pieces, scaled
+from fairprobe.images.change import Change, as_numbers, check_change, l2_of, pieces, scaled
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import one_thread
@@ -100,8 +100,8 @@ class ImageSearch:
 
 @dataclass(frozen=True)
 class ImageFindings:
-    """The IDIs of one search. `rows` are the seeds that led to one; `delta` what was added to them,
-    which is zero for those `at_seed`.
+    """The IDIs of one search. `rows` are the seeds that led to one; `delta` is what was added to
+    them, zero for those `at_seed`.
     """
 
     method: Method
@@ -110,9 +110,9 @@ class ImageFindings:
     iterations: Ints
     at_seed: Mask
     seeds: int
-    """Images the search began with; fewer than were given when it was interrupted."""
+    """Pictures that the search began with; fewer than were given if it was interrupted."""
     generated: int
-    """Pictures that were tried on the way, the seeds among them."""
+    """Pictures that were tried on the way, including the seeds."""
     seconds: float
     stopped: str
 
@@ -121,20 +121,20 @@ class ImageFindings:
 
     @property
     def made(self) -> int:
-        """IDIs that the search made, without those that were there before."""
+        """How many IDIs the search made, without those that were there before."""
         return int((~self.at_seed).sum())
 
     @property
     def success(self) -> float:
-        """The share of all seeds that lead to an IDI, those that were one from the start among
-        them.
+        """The share of all seeds that lead to an IDI, including those that were one from the
+        start.
         """
         return len(self) / self.seeds if self.seeds else 0.0
 
     @property
     def gsr(self) -> float:
-        """The share of seeds, of those that were no IDI from the start, out of which the search
-        makes one: each gives one picture.
+        """The share of seeds that the search turns into an IDI, of those that were not one from
+        the start.
         """
         tried = self.seeds - int(self.at_seed.sum())
         return self.made / tried if tried else 0.0
@@ -145,8 +145,20 @@ class ImageFindings:
 
     @property
     def mean_l2(self) -> float:
-        """Of Δ_bias, over what the search made; NaN when it made nothing."""
-        return float(self.l2[~self.at_seed].mean()) if self.made else float("nan")
+        """The mean L2 of Δ_bias over the IDIs that the search made; NaN if it made none."""
+        return float(self.moved_by.mean()) if self.made else float("nan")
+
+    @property
+    def moved_by(self) -> Floats:
+        """The L2 of Δ_bias of each IDI that the search made."""
+        return self.l2[~self.at_seed]
+
+    def pairs(self, images: Images, change: Change) -> tuple[Rows, Rows]:
+        """Both pictures of each pair: x + Δ_bias, and the same with Δ_sens. `images` and `change`
+        are what the search was given.
+        """
+        without = np.clip(as_numbers(images[self.rows]) + self.delta, 0, 1)
+        return without, np.clip(without + change.delta[self.rows], 0, 1)
 
 
 def search_images(
@@ -159,11 +171,11 @@ def search_images(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImageFindings:
-    """Searches from every image. `network` answers with a logit for each class; NeuronFair also
+    """Search from every picture. `network` answers with a logit for each class; NeuronFair also
     needs its interpretation, `bias`.
 
-    An interrupt (Ctrl-C) ends the search and keeps what was found; `stopped` says so. An error on
-    the way carries what was found until then as `error.findings`.
+    An interrupt (Ctrl-C) ends the search and keeps what was found; `stopped` says so. An error
+    carries what was found until then as `error.findings`.
     """
     how = settings or ImageSearch()
     check_change(images, change)
@@ -184,8 +196,8 @@ def search_images(
 
 
 class _Walkers:
-    """The seeds of one batch that still walk: where they started, how far they came, what will be
-    added to change the attribute.
+    """The seeds of one batch that are still moving: where they started, how far they have come, and
+    the change of the attribute.
     """
 
     def __init__(self, rows: Ints, start: Tensor, sensitive: Tensor) -> None:
@@ -194,7 +206,7 @@ class _Walkers:
         self.memory: dict[str, Tensor] = {}
 
     def pair(self) -> Tensor:
-        """(2n, …) the images, then their changed selves."""
+        """(2n, …) the pictures, then the same with the change of the attribute."""
         x = self.start + self.delta
         return torch.cat([x, (x + self.sensitive).clamp_(0, 1)])
 
@@ -223,7 +235,7 @@ class _Run:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.network, self.how, self.total, self.progress = network, how, seeds, progress
-        self.found: list[tuple[Ints, Rows, int]] = []  # rows, deltas, iteration
+        self.found: list[tuple[Ints, Rows, Ints]] = []  # rows, deltas, iterations
         self.begun = self.generated = 0
         self.layer: LayerBias | None = None
         self.call = -1
@@ -259,17 +271,14 @@ class _Run:
 
     def one_batch(self, walkers: _Walkers, rng: np.random.Generator) -> None:
         self.begun += len(walkers.rows)
-        for iteration in range(
-            self.how.max_iter + 1
-        ):  # the image after the last move is judged too
+        for iteration in range(self.how.max_iter + 1):  # pictures are judged after the last move
             last = iteration == self.how.max_iter or self.how.method == "random"
-            differs, gradients = self.ask(walkers, iteration, rng, judge_only=last)
+            differs, gradients = self.judge(walkers, iteration, rng, judge_only=last)
             self.generated += len(walkers.rows)
             hit = differs.cpu().numpy()
             if hit.any():
-                self.found.append(
-                    (walkers.rows[hit], walkers.delta[differs].cpu().numpy(), iteration)
-                )
+                rows, delta = walkers.rows[hit], walkers.delta[differs].cpu().numpy()
+                self.found.append((rows, delta, np.full(len(rows), iteration)))
             walkers.keep(~differs)
             if len(walkers.rows) == 0 or iteration == self.how.max_iter:
                 return
@@ -282,7 +291,7 @@ class _Run:
 
     # -- one step ----------------------------------------------------------------------------------
 
-    def ask(
+    def judge(
         self, walkers: _Walkers, iteration: int, rng: np.random.Generator, *, judge_only: bool
     ) -> tuple[Tensor, Tensor | None]:
         """(n,) whether the labels of each pair differ, and (2n, …) the gradient of the method's
@@ -296,7 +305,7 @@ class _Run:
 
         def look(call: int, output: Tensor) -> None:
             if call == self.call:
-                seen.append(output.clone())  # the network may go on to change it in place
+                seen.append(output.clone())  # the network may change it in place
 
         with torch.inference_mode(False), torch.enable_grad():
             z = pair.requires_grad_()
@@ -304,10 +313,8 @@ class _Run:
                 logits = self.network(z.clone())  # likewise
             differs = _differs(logits)
             if self.layer is not None:
-                objective, slope = (
-                    seen[0],
-                    self._neuronfair(seen[0].detach(), walkers, iteration, rng),
-                )
+                objective = seen[0]
+                slope = self._neuronfair(objective.detach(), walkers, iteration, rng)
             else:
                 objective, slope = logits, _by_logits(COTANGENTS[self.how.method], logits.detach())
             if not objective.requires_grad:  # nothing here depends on the pixels
@@ -337,40 +344,37 @@ class _Run:
     def direction(
         self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator
     ) -> Tensor:
-        """(n, …) where to go, of length 1 for each image; `gradients` are (2, n, …)."""
+        """(n, …) where to go, of length 1 for each picture; `gradients` are (2, n, …)."""
         if gradients is None:
             return _random(walkers.start, rng)
         fresh = _unit(gradients.transpose(0, 1))
         if self.how.decay:
             fresh = with_momentum(walkers.memory, "gradients", fresh, self.how.decay)
         mine, other = fresh[:, 0], fresh[:, 1]
-        both = mine + other if self.layer is not None else agreement(mine, other)[1]
-        total = _unit(both)
+        total = _unit(mine + other if self.layer is not None else agreement(mine, other)[1])
         stalled = total.flatten(1).abs().amax(dim=1) == 0
         if stalled.any():
             total[stalled] = _random(total[stalled], rng)
         return total
 
     def findings(self, stopped: str, images: Images) -> ImageFindings:
-        found = sorted(
-            (
-                (row, delta, at)
-                for rows, deltas, at in self.found
-                for row, delta in zip(rows, deltas, strict=True)
-            ),
-            key=lambda one: one[0],
+        rows, delta, iterations = (
+            np.concatenate([empty, *(part[at] for part in self.found)])
+            for at, empty in enumerate(
+                (
+                    np.empty(0, dtype=np.int64),
+                    np.empty((0, *images.shape[1:]), dtype=np.float32),
+                    np.empty(0, dtype=np.int64),
+                )
+            )
         )
-        iterations = np.array([at for _, _, at in found], dtype=np.int64)
+        order = np.argsort(rows)
         return ImageFindings(
             method=self.how.method,
-            rows=np.array([row for row, _, _ in found], dtype=np.int64),
-            delta=(
-                np.stack([delta for _, delta, _ in found])
-                if found
-                else np.empty((0, *images.shape[1:]), dtype=np.float32)
-            ),
-            iterations=iterations,
-            at_seed=iterations == 0,
+            rows=rows[order],
+            delta=delta[order],
+            iterations=iterations[order],
+            at_seed=iterations[order] == 0,
             seeds=self.begun,
             generated=self.generated,
             seconds=perf_counter() - self.start,
@@ -403,9 +407,7 @@ def _by_logits(cotangent: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 
 def _by_pair(values: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
-    """Applies a rule for each image to both images of each pair together: (2n, …) in, (2n, …)
-    out.
-    """
+    """Apply a rule to both pictures of each pair together: (2n, …) in, (2n, …) out."""
     pairs = values.view(2, -1, *values.shape[1:]).transpose(0, 1)
     return rule(pairs).transpose(0, 1).reshape(values.shape)
 

@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.cache import FACES_AND_OTHERS, placed
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import Measure
+from fairprobe.documents.images import Found
 from fairprobe.errors import DataError
-from fairprobe.images import ImageAudit, audit
 from fairprobe.images.measure import people
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from fairprobe.papers import paper
@@ -62,7 +63,7 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     """Audit a face detector with all controls, and retrain it with each method's IDIs."""
     del inputs
     source = placed(FACES_AND_OTHERS)
-    audited = audit(
+    audited = audit_images(
         open_images(source, limit=settings["limit"]),
         None,
         settings["sensitive"],
@@ -75,24 +76,26 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
             f"Δ_sens flipped the {settings['sensitive']} of no face, so there is nothing to search"
             " from. Choose another seed or more faces."
         )
-    body = audited.to_dict()
+    document = audited.document
     result = DetectorResult(
-        source=source.name, messages=body["messages"], verdict=body["verdict"], numbers={}
+        source=source.name, messages=document.messages, verdict=document.verdict, numbers={}
     )
 
     def add(method: str, values: Numbers, variant: str = "") -> None:
         for key, value in values.items():
             result.numbers.setdefault(key, {}).setdefault(method, {})[variant] = value
 
-    add("detector", {"accuracy": body["detector"]["accuracy"]["estimate"]})
-    for name in ("head", "independent"):
-        add(name, {"balanced": body["attribute"][name]["balanced_accuracy"]})
-    for variant, change in ({"": body["change"]} | body["change"]["controls"]).items():
-        add("change", {"flips": change["flips"]["estimate"]}, variant)
-    for method in body["generation"]:
-        add(method["method"], {"milliseconds": method["ms_an_image"]})
-        for variant, found in ({"": method} | method["controls"]).items():
-            add(method["method"], _generated(found, method["seeds"]), variant)
+    attribute, change = document.attribute, document.change
+    add("detector", {"accuracy": document.detector.accuracy.estimate})
+    for name, network in (("head", attribute.head), ("independent", attribute.independent)):
+        add(name, {"balanced": None if network is None else network.balanced_accuracy})
+    add("change", {"flips": change.flips.estimate})
+    for variant, control in change.controls.items():
+        add("change", {"flips": control.flips.estimate}, variant)
+    for one in document.generation:
+        add(one.method, {"milliseconds": one.ms_an_image, **_generated(one, one.seeds)})
+        for variant, found in one.controls.items():
+            add(one.method, _generated(found, one.seeds), variant)
     for name, state in retrained(audited).items():
         add(name, state)
     return result
@@ -137,14 +140,14 @@ def retrained(audited: ImageAudit) -> dict[str, Numbers]:
     return states
 
 
-def _generated(found: Plain, seeds: int) -> Numbers:
-    seen = found["seen_by_independent"]
+def _generated(found: Found, seeds: int) -> Numbers:
+    seen = found.seen_by_independent
     return {
-        "gsr": found["gsr"],
-        "idis": found["idis"],
-        "at_seed": found["at_seed"] / seeds if seeds else None,
-        "l2": found["l2"]["mean"] if found["l2"] else None,
-        "seen": seen["estimate"] if seen else None,
+        "gsr": found.gsr,
+        "idis": found.idis,
+        "at_seed": found.at_seed / seeds if seeds else None,
+        "l2": found.l2.mean if found.l2 else None,
+        "seen": seen.estimate if seen else None,
     }
 
 

@@ -20,6 +20,10 @@ __all__ = ["fill_template", "render"]
 
 def render(document: RunDocument) -> str:
     """The report of any run, as HTML; the same document gives the same text."""
+    if document.kind == "images":
+        from fairprobe.present.images_page import render_images
+
+        return render_images(document)
     from fairprobe.documents import to_dict
     from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.present.page import page

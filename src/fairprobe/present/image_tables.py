@@ -2,151 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeGuard
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+from fairprobe.documents import Document, RateDocument
+from fairprobe.documents.images import (
+    ControlChange,
+    DetectorState,
+    ImageGeneration,
+    ImagesDocument,
+    MeanDocument,
+    Spread,
+)
 from fairprobe.present.formats import count, decimal, milliseconds, percent, ratio
-from fairprobe.present.measures import UNDEFINED, Cell, Measures, cell
-from fairprobe.present.table import Table
+from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 
-Document = dict[str, Any]
-Rate = dict[str, Any]
-
-CONTROLS = {
+CHANGES: dict[ControlChange, str] = {
     "random_signs": "random signs",
     "shuffled_labels": "shuffled labels",
-}  # those that take the place of the attribute change
+}
 OWN = "the attribute change"
-STATES = {"before": "before", "without_idis": "control: without IDIs", "after": "after the repair"}
+AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
-def beside(one: Document) -> list[tuple[str, Document]]:
-    """A method's own pairs, then those under its controls."""
-    return [(OWN, one)] + [
-        (name, one["controls"][key])
-        for key, name in CONTROLS.items()
-        if (one.get("controls") or {}).get(key)
+def beside(
+    own: AnyDocument, controls: Mapping[ControlChange, AnyDocument]
+) -> list[tuple[str, AnyDocument]]:
+    """What was measured with the attribute change, then with the control changes, by name."""
+    return [
+        (OWN, own),
+        *((name, controls[key]) for key, name in CHANGES.items() if key in controls),
     ]
 
 
-def estimate(rate: Rate | None) -> str:
-    """A share in words, where there is one."""
-    return percent(rate["estimate"]) if _is_known(rate) else UNDEFINED
+def share(rate: RateDocument | None) -> str:
+    """A share, or a dash where nothing was counted."""
+    return percent(rate.estimate) if rate is not None and rate.samples else UNDEFINED
 
 
-def _optional(rate: Rate | None, write: Callable[[float], str] = percent) -> Cell:
-    return cell(rate, write) if _is_known(rate) else Cell(UNDEFINED)
+def _cell(
+    measure: RateDocument | MeanDocument | None, write: Callable[[float], str] = percent
+) -> Cell:
+    return measure_cell(measure, write) if measure and measure.samples else Cell(UNDEFINED)
 
 
-def _is_known(rate: Rate | None) -> TypeGuard[Rate]:
-    """Of nothing there is no share."""
-    return rate is not None and rate["estimate"] is not None and rate.get("samples", 1) > 0
+def _mean(spread: Spread | None) -> Cell:
+    if spread is None:
+        return Cell(UNDEFINED)
+    return Cell(decimal(spread.mean), f"at most {decimal(spread.high)}")
 
 
-def _mean(spread: Document | None, write: Callable[[float], str] = decimal) -> Cell:
-    return (
-        Cell(UNDEFINED)
-        if spread is None
-        else Cell(write(spread["mean"]), f"at most {write(spread['high'])}")
-    )
-
-
-def detector_table(document: Document) -> Measures | None:
+def detector_table(document: ImagesDocument) -> Table:
     """How good the detector is, and for whom."""
-    detector = document.get("detector")
-    if detector is None:
-        return None
-    rows = [
-        ("right answers", detector["accuracy"]),
-        ("faces found", detector["detection_rate"]),
-        ("others called a face", detector["false_alarms"]),
-    ]
-    rows += [
-        (f"faces found, {one['name']}", one["detection_rate"])
-        for one in detector.get("by_value") or []
-    ]
-    there = [
-        (name, [_optional(rate), Cell(count(rate["samples"]))])
-        for name, rate in rows
-        if rate is not None
-    ]
-    return Measures(("on held-out pictures", "share", "pictures"), there)
-
-
-def attribute_table(document: Document) -> Measures | None:
-    """The head beside the two heads that judge it."""
-    attribute = document.get("attribute")
-    if attribute is None:
-        return None
-    names = {
-        "head": "the detector’s own head",
-        "independent": "independent network",
-        "shuffled_labels": "head that learnt shuffled labels",
+    detector = document.detector
+    rates = {
+        "correct answers": detector.accuracy,
+        "faces found": detector.detection_rate,
+        "other pictures taken for a face": detector.false_alarms,
     }
-    there = [(title, attribute[key]) for key, title in names.items() if attribute.get(key)]
-    rows = [
-        (
-            title,
-            [
-                Cell(percent(one["balanced_accuracy"])),
-                *(_optional(value["rate"]) for value in one["recalls"]),
-            ],
-        )
-        for title, one in there
-    ]
-    return Measures(
-        (
-            "who recognises it",
-            "balanced accuracy",
-            *(f"recall, {value}" for value in attribute["values"]),
-        ),
-        rows,
+    rates |= {f"faces found, {one.name}": one.detection_rate for one in detector.by_value}
+    return Table(
+        ("on held-out pictures", "share", "pictures"),
+        [
+            (name, _cell(rate), count(rate.samples))
+            for name, rate in rates.items()
+            if rate is not None
+        ],
     )
 
 
-def change_table(document: Document) -> Measures | None:
-    """The attribute change beside the changes that only look like it."""
-    made = document.get("change")
-    if made is None:
-        return None
-    there = [(OWN, made)] + [
-        (name, made["controls"][key])
-        for key, name in CONTROLS.items()
-        if (made.get("controls") or {}).get(key)
-    ]
-    rows = [
-        (
-            name,
-            [_optional(one["flips"]), _optional(one.get("seen_by_independent")), _mean(one["l2"])],
-        )
-        for name, one in there
-    ]
-    return Measures(
-        ("change", "flips its head", "seen by an independent network", "L2, mean"), rows
+def attribute_table(document: ImagesDocument) -> Table:
+    """The head beside the control networks."""
+    attribute = document.attribute
+    networks = {
+        "the detector’s own head": attribute.head,
+        "independent network": attribute.independent,
+        "head trained on shuffled labels": attribute.shuffled_labels,
+    }
+    return Table(
+        ("network", "balanced accuracy", *(f"recall, {value}" for value in attribute.values)),
+        [
+            (name, percent(one.balanced_accuracy), *(_cell(each.rate) for each in one.recalls))
+            for name, one in networks.items()
+            if one is not None
+        ],
     )
 
 
-def generation_table(document: Document) -> Measures | None:
-    """Each search with the attribute change, and with the changes that only look like it."""
-    rows = []
-    for one in document.get("generation") or []:
-        for name, found in beside(one):
-            cells = [
-                Cell(
-                    f"{count(found['idis'])} of {count(one['seeds'])}",
-                    f"{count(found['at_seed'])} before any step",
-                ),
-                _optional(found["success"]),
-                Cell(percent(found["gsr"]) if found["gsr"] is not None else UNDEFINED),
-                _mean(found["l2"]),
-                _optional(found.get("seen_by_independent")),
-                Cell(
-                    milliseconds(found["ms_an_image"])
-                    if found.get("ms_an_image") is not None
-                    else UNDEFINED
-                ),
-            ]
-            rows.append((f"{one['title']}, {name}", cells))
+def change_table(document: ImagesDocument) -> Table:
+    """The attribute change beside the control changes."""
+    return Table(
+        ("change", "flips its head", "seen by an independent network", "L2, mean"),
+        [
+            (name, _cell(one.flips), _cell(one.seen_by_independent), _mean(one.l2))
+            for name, one in beside(document.change, document.change.controls)
+        ],
+    )
+
+
+def generation_table(document: ImagesDocument) -> Table | None:
+    """Each search with the attribute change, and with the control changes."""
+    rows = [
+        (
+            f"{one.title}, {name}",
+            Cell(
+                f"{count(found.idis)} of {count(one.seeds)}",
+                f"{count(found.at_seed)} before any step",
+            ),
+            _cell(found.success),
+            Cell(percent(found.gsr)),
+            _mean(found.l2),
+            _cell(found.seen_by_independent),
+            milliseconds(one.ms_an_image) if found is one else UNDEFINED,
+        )
+        for one in document.generation
+        for name, found in beside(one, one.controls)
+    ]
     head = (
         "search, change",
         "pairs found",
@@ -154,69 +125,85 @@ def generation_table(document: Document) -> Measures | None:
         "GSR",
         "L2 of Δ_bias, mean",
         "seen by an independent network",
-        "time for a face",
+        "time per face",
     )
-    return Measures(head, rows) if rows else None
+    return Table(head, rows) if rows else None
 
 
-def layers_table(document: Document) -> Table | None:
-    """How much each layer reacts, beside what it does under the controls."""
-    inside = document.get("interpretation")
-    if not inside:
+def layers_table(document: ImagesDocument) -> Table | None:
+    """How much each layer reacts to the attribute change and to the control changes."""
+    inside = document.interpretation
+    if inside is None:
         return None
-    rows = []
-    for layer in inside["layers"]:
-        controls = [(layer.get("controls") or {}).get(key) for key in CONTROLS]
-        aucs = [decimal(one["auc"]) if one else UNDEFINED for one in controls]
-        most = " ▲" if layer["name"] == inside["most_biased"] else ""
-        rows.append(
-            (
-                layer["name"] + most,
-                count(layer["neurons"]),
-                decimal(layer["auc"]),
-                *aucs,
-                decimal(layer["threshold"]),
-                count(layer["biased"]),
-            )
-        )
+    head = ("layer", "neurons", "AUC", *(f"AUC, {name}" for name in CHANGES.values()))
     return Table(
-        (
-            "layer",
-            "neurons",
-            "AUC",
-            *(f"AUC, {name}" for name in CONTROLS.values()),
-            "threshold",
-            "biased neurons",
-        ),
-        rows,
+        (*head, "threshold", "biased neurons"),
+        [
+            (
+                layer.name + (" ▲" if layer.name == inside.most_biased else ""),
+                count(layer.neurons),
+                decimal(layer.auc),
+                *(
+                    decimal(layer.controls[key].auc) if key in layer.controls else UNDEFINED
+                    for key in CHANGES
+                ),
+                decimal(layer.threshold),
+                count(layer.biased),
+            )
+            for layer in inside.layers
+        ],
     )
 
 
-def repair_table(document: Document) -> Measures | None:
-    """Before, after, and between them what the same training does without IDIs."""
-    repair = document.get("repair")
-    if not repair:
+MEASURED: dict[str, Callable[[DetectorState], Cell]] = {
+    "correct answers": lambda state: _cell(state.accuracy),
+    "faces found (DR)": lambda state: _cell(state.detection_rate),
+    "earlier pairs that still differ": lambda state: _cell(state.differing),
+    "held-out faces that differ": lambda state: _cell(state.differing_faces),
+    "faces that a new attack turns": lambda state: _cell(state.attack.success),
+    "L2 that the new attack needs": lambda state: _cell(state.attack.l2, ratio),
+    "AUC of the most biased layer": lambda state: Cell(decimal(state.auc)),
+    "AUC with random signs": lambda state: Cell(decimal(state.auc_random_signs)),
+    "faces that the fresh change flips": lambda state: _cell(state.flips),
+}
+
+
+def repair_table(document: ImagesDocument, *, intervals: bool = True) -> Table | None:
+    """Before, with the control, and after the repair."""
+    repair = document.repair
+    if repair is None:
         return None
-    states = [(name, repair[key]) for key, name in STATES.items() if repair.get(key)]
-    measured: list[tuple[str, Callable[[Document], Cell]]] = [
-        ("right answers", lambda state: _optional(state["accuracy"])),
-        ("faces found (DR)", lambda state: _optional(state["detection_rate"])),
-        ("earlier pairs that still differ", lambda state: _optional(state["differing"])),
-        ("held-out faces that differ", lambda state: _optional(state.get("differing_faces"))),
-        ("faces that a new attack turns", lambda state: _optional(state["attack"]["success"])),
-        ("L2 that the new attack needs", lambda state: _optional(state["attack"]["l2"], ratio)),
-        ("AUC of the most biased layer", lambda state: Cell(decimal(state["auc"]))),
-        (
-            "AUC with random signs",
-            lambda state: Cell(
-                UNDEFINED
-                if state.get("auc_random_signs") is None
-                else decimal(state["auc_random_signs"])
-            ),
-        ),
-        ("faces that the fresh change flips", lambda state: _optional(state["flips"])),
-    ]
-    return Measures(
-        ("measured", *(name for name, _ in states)),
-        [(name, [of(state) for _, state in states]) for name, of in measured],
+    names = ("before", "control: without IDIs", "after the repair")
+    measured = zip(names, (repair.before, repair.without_idis, repair.after), strict=True)
+    states = {name: state for name, state in measured if state is not None}
+    rows = {
+        name: [cell_of(state) for state in states.values()] for name, cell_of in MEASURED.items()
+    }
+    return Table(
+        ("on held-out pictures", *states),
+        [
+            (name, *(cells if intervals else (cell.text for cell in cells)))
+            for name, cells in rows.items()
+        ],
+    )
+
+
+def searches_table(document: ImagesDocument) -> Table | None:
+    """What each search found, and its success with the control changes, for a terminal."""
+    if not document.generation:
+        return None
+    head = ("search", "differing", "at seed", "GSR", "L2", "ms", *CHANGES.values())
+    return Table(head, [_search_row(one) for one in document.generation])
+
+
+def _search_row(one: ImageGeneration) -> tuple[str, ...]:
+    controls = (one.controls.get(key) for key in CHANGES)
+    return (
+        one.title,
+        share(one.success),
+        count(one.at_seed),
+        decimal(one.gsr),
+        UNDEFINED if one.l2 is None else ratio(one.l2.mean),
+        f"{one.ms_an_image:.0f}",
+        *(UNDEFINED if found is None else share(found.success) for found in controls),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from fairprobe.documents.images import ImageInterpretation, ImageLayer
 from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.svg import BAR, FONT_SIZE, INK, LINE, MARK, MUTED, WIDTH, Slots, drawn
 
@@ -173,17 +174,17 @@ def _rate_axis(axes: Axes, rows: Sequence[ClassBar], mean: tuple[str, float] | N
         spine.set_visible(side == "bottom")
 
 
-def drawn_layers(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def drawn_layers(layers: Sequence[ImageLayer]) -> list[ImageLayer]:
     """Those that react most, in the network's order: more panels would be too small to read."""
-    most = sorted(layers, key=lambda layer: -float(layer["auc"]))[:PANELS]
+    most = sorted(layers, key=lambda layer: -layer.auc)[:PANELS]
     return [layer for layer in layers if any(layer is one for one in most)]
 
 
-def layer_curves(name: str, interpretation: dict[str, Any], *, says: str) -> Markup:
-    """A small panel for each layer: the AS curve, filled, and dashed the curve under random signs
-    where the document has it.
+def layer_curves(name: str, inside: ImageInterpretation, *, says: str) -> Markup:
+    """A small panel for each layer: the AS curve, filled, and the curve under random signs,
+    dashed, if that control was run.
     """
-    layers, at = drawn_layers(interpretation["layers"]), interpretation["thresholds"]
+    layers, at = drawn_layers(inside.layers), inside.thresholds
     rows = -(-len(layers) // ACROSS)
     height = rows * PANEL + 16
     end = max(at[-1] * 0.1, max(_reach(layer, at) for layer in layers))
@@ -192,15 +193,9 @@ def layer_curves(name: str, interpretation: dict[str, Any], *, says: str) -> Mar
         gap, wide = 14 / WIDTH, (WIDTH - 14 * (ACROSS - 1)) / ACROSS / WIDTH
         for place, layer in enumerate(layers):
             row, column = divmod(place, ACROSS)
-            axes = figure.add_axes(
-                (
-                    column * (wide + gap),
-                    1 - (row * PANEL + PANEL - 16) / height,
-                    wide,
-                    (PANEL - 48) / height,
-                )
-            )
-            _panel(axes, slots, layer, at, is_most=layer["name"] == interpretation["most_biased"])
+            left, bottom = column * (wide + gap), 1 - (row * PANEL + PANEL - 16) / height
+            axes = figure.add_axes((left, bottom, wide, (PANEL - 48) / height))
+            _panel(axes, slots, layer, at, is_most=layer.name == inside.most_biased)
             axes.set_xlim(0, end)
             axes.set_xticks([0, end], ["0", f"{end:.2g}"])
             first, last = axes.get_xticklabels()
@@ -210,46 +205,27 @@ def layer_curves(name: str, interpretation: dict[str, Any], *, says: str) -> Mar
     return drawn(name, height, draw, says=says)
 
 
-def _reach(layer: dict[str, Any], at: Sequence[float]) -> float:
+def _reach(layer: ImageLayer, at: Sequence[float]) -> float:
     """Where the curve has come down to nothing worth seeing."""
-    return next((at[step] for step, share in enumerate(layer["curve"]) if share < 0.005), at[-1])
+    return next((at[step] for step, share in enumerate(layer.curve) if share < 0.005), at[-1])
 
 
 def _panel(
-    axes: Axes, slots: Slots, layer: dict[str, Any], at: Sequence[float], *, is_most: bool
+    axes: Axes, slots: Slots, layer: ImageLayer, at: Sequence[float], *, is_most: bool
 ) -> None:
-    colour = MARK if is_most else BAR
-    axes.fill_between(at, layer["curve"], color=colour, alpha=0.25, lw=0)
-    axes.plot(at, layer["curve"], color=colour, lw=1.6)
-    random = (layer.get("controls") or {}).get("random_signs") or {}
-    if random.get("curve"):
-        axes.plot(at, random["curve"], color=INK, lw=1.1, ls=DASHED)
+    color, title, auc = MARK if is_most else BAR, shortened(layer.name, 13), f"{layer.auc:.3f}"
+    axes.fill_between(at, layer.curve, color=color, alpha=0.25, lw=0)
+    axes.plot(at, layer.curve, color=color, lw=1.6)
+    if random := layer.controls.get("random_signs"):
+        axes.plot(at, random.curve, color=INK, lw=1.1, ls=DASHED)
+        auc += f" | {random.auc:.3f}"
     axes.set_ylim(0, 1.03)
     axes.set_yticks([])
     axes.tick_params(color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 2, length=2, pad=1.5)
     for side, spine in axes.spines.items():
         spine.set_color(LINE)
         spine.set_visible(side in ("left", "bottom"))
-    title = shortened(layer["name"], 13) + (" ▲" if is_most else "")
-    beside = f"{layer['auc']:.3f}" + (
-        f" | {random['auc']:.3f}" if random.get("auc") is not None else ""
-    )
-    axes.text(
-        0,
-        1.42,
-        slots(title),
-        color=INK,
-        va="center",
-        weight="bold",
-        fontsize=FONT_SIZE - 1,
-        transform=axes.transAxes,
-    )
-    axes.text(
-        0,
-        1.15,
-        slots(beside),
-        color=MUTED,
-        va="center",
-        fontsize=FONT_SIZE - 1.5,
-        transform=axes.transAxes,
-    )
+    above: dict[str, Any] = {"va": "center", "transform": axes.transAxes}
+    title = slots(title + (" ▲" if is_most else ""))
+    axes.text(0, 1.42, title, color=INK, weight="bold", fontsize=FONT_SIZE - 1, **above)
+    axes.text(0, 1.15, slots(auc), color=MUTED, fontsize=FONT_SIZE - 1.5, **above)

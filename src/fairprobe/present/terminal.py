@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fairprobe.documents import from_dict
+from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.repair_page import changed, headline
 from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.sentences import has_phases
@@ -295,80 +297,12 @@ def _pair(pair: dict[str, Any]) -> RenderableType:
 
 
 def _of_images(body: dict[str, Any]) -> RenderableType:
-    parts: list[RenderableType] = [
-        _sentence(text) for text in (body["verdict"], *body["sentences"])
-    ]
-    if body["generation"]:
-        parts += [Text(), _searches(body)]
-    if body["repair"] is not None:
-        parts += [Text(), _detectors(body["repair"])]
+    document = from_dict(body, ImagesDocument)
+    parts: list[RenderableType] = list(map(_sentence, (document.verdict, *document.sentences)))
+    for table in (searches_table(document), repair_table(document, intervals=False)):
+        if table is not None:
+            parts += [Text(), table.terminal()]
     return Group(*parts)
-
-
-def _searches(body: dict[str, Any]) -> Table:
-    """What each method found, and the same with other changes in the place of the attribute's."""
-    controls = [
-        control
-        for control in body["controls"]
-        if control["key"] in ("random_signs", "shuffled_labels")
-    ]
-    rows = []
-    for method in body["generation"]:
-        others = (method["controls"].get(control["key"]) for control in controls)
-        l2 = "–" if method["l2"] is None else f"{method['l2']['mean']:.2f}"
-        own = (
-            _percent(method["success"]),
-            f"{method['at_seed']:,}",
-            f"{method['gsr']:.3f}",
-            l2,
-            f"{method['ms_an_image']:.0f}",
-        )
-        rows.append(
-            (
-                method["title"],
-                *own,
-                *("–" if other is None else _percent(other["success"]) for other in others),
-            )
-        )
-    return _cells(
-        (
-            "search",
-            "differing",
-            "at seed",
-            "GSR",
-            "L2",
-            "ms",
-            *(control["name"] for control in controls),
-        ),
-        rows,
-    )
-
-
-def _detectors(repair: dict[str, Any]) -> Table:
-    """The detector before and after the repair, and after the same fine-tuning without IDIs."""
-    columns = {
-        "before": repair["before"],
-        "without IDIs": repair["without_idis"],
-        "repaired": repair["after"],
-    }
-    states = {name: state for name, state in columns.items() if state is not None}
-    shares = {
-        "accuracy": "accuracy",
-        "detection rate": "detection_rate",
-        "pairs that differ": "differing",
-    }
-    rows = [
-        (name, *(_percent(state[key]) for state in states.values())) for name, key in shares.items()
-    ]
-    needed = [state["attack"]["l2"] for state in states.values()]
-    rows.append(
-        (
-            "L2 a new attack needs",
-            *("–" if l2 is None else f"{l2['estimate']:.2f}" for l2 in needed),
-        )
-    )
-    rows.append(("AUC", *(f"{state['auc']:.3f}" for state in states.values())))
-    return _cells(("held out", *states), rows)
 
 
 def _sentence(text: str) -> Text:
@@ -383,7 +317,3 @@ def _cells(head: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: int 
     for row in rows:
         table.add_row(*map(Text, row))
     return table
-
-
-def _percent(rate: dict[str, Any]) -> str:
-    return f"{rate['estimate']:.1%}"

@@ -1,0 +1,493 @@
+"""`audit_images`: from pictures and a detector to evidence, with five controls beside every figure.
+
+NeuronFair on images (Zheng et al., ICSE 2022, §3.3 and §5.5): train or open a detector, learn the
+sensitive attribute from its frozen trunk, make the change Δ_sens that flips it, see which neurons
+react, search for pictures whose verdict the change turns, and retrain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Ints
+from fairprobe.audits.base import AuditResult, OnStage, OnStep, Stages, Write, check_seed
+from fairprobe.audits.image_document import images_document
+from fairprobe.datasets.image_sets import ImageSet, open_images
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
+from fairprobe.images.attribute import attribute_head, attribute_network
+from fairprobe.images.change import (
+    Change,
+    ChangeSettings,
+    is_flipped,
+    random_change,
+    sensitive_change,
+)
+from fairprobe.images.checks import auditable
+from fairprobe.images.controls import CHANGES, INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
+from fairprobe.images.detector import Detector, train_detector
+from fairprobe.images.interpret import By, image_bias
+from fairprobe.images.measure import Quality, Recalls, differing, people, quality, recalls
+from fairprobe.images.models import DetectorSource
+from fairprobe.images.pairs import Pair, striking_pairs
+from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
+from fairprobe.images.search import ImageFindings, ImageSearch, search_images
+from fairprobe.interpret import NeuronBias
+from fairprobe.models import Outputs
+from fairprobe.statistics.rates import Rate
+from fairprobe.storage import replacing
+from fairprobe.versions import versions
+
+IMAGE_METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
+FINDINGS = "findings.npz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageAuditSettings:
+    """What an audit on pictures is to do; `faces` None takes all."""
+
+    methods: tuple[str, ...] = IMAGE_METHODS
+    faces: int | None = 250
+    epsilon: float = 0.03
+    cap: float | None = None
+    smallest: bool = False
+    step: float = 0.15
+    iterations: int = 20
+    by: By = "position"
+    repair: bool = True
+    controls: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            names = ", ".join(IMAGE_METHODS)
+            raise SettingError(f"Name at least one method to search with: {names}.")
+        for method in self.methods:
+            if method not in IMAGE_METHODS:
+                raise SettingError(
+                    f"There is no method '{method}' for images.{suggest(method, IMAGE_METHODS)}"
+                )
+        if self.faces is not None and self.faces < 1:
+            raise SettingError(f"The search must start from 1 face or more; got {self.faces}.")
+        if self.iterations < 1:
+            raise SettingError(f"The search must make 1 step or more; got {self.iterations}.")
+        if self.by not in ("position", "channel"):
+            raise SettingError(
+                f"A neuron of a convolution is a position or a channel; got '{self.by}'."
+            )
+        self.change, self.search(self.methods[0])  # they check their own settings
+
+    @property
+    def change(self) -> ChangeSettings:
+        return ChangeSettings(epsilon=self.epsilon, cap=self.cap, smallest=self.smallest)
+
+    def search(self, method: str) -> ImageSearch:
+        return ImageSearch(method=method, step=self.step, max_iter=self.iterations)  # type: ignore[arg-type]
+
+
+@dataclass(repr=False)
+class ImageAudit(AuditResult):
+    """The evidence, filled stage by stage, so that an interrupt leaves what was found until then.
+
+    `rows` are the faces that were tried, as rows of the data. `changes`, `bias` and `found` hold
+    what belongs to the attribute's own change (`OWN`) and to the control changes. Searches start
+    from `seeds`, the faces whose attribute the own change flips. `stopped` says why the audit ended
+    early; `failed`, that an error was the reason.
+    """
+
+    data: ImageSet
+    sensitive: str
+    detector: Detector
+    name: str
+    trained_here: bool
+    settings: ImageAuditSettings
+    seed: int
+    created: str
+    quality: Quality
+    recalls: dict[str, Recalls]
+    rows: Ints
+    changes: dict[str, Change]
+    seen_change: dict[str, Rate] = field(default_factory=dict)
+    bias: dict[str, NeuronBias] = field(default_factory=dict)
+    found: dict[str, dict[str, ImageFindings]] = field(default_factory=dict)  # by method, by change
+    seen: dict[tuple[str, str], Rate] = field(default_factory=dict)  # by the independent network
+    seen_by_head: dict[str, Rate] = field(default_factory=dict)
+    repaired: Repaired | None = None
+    pairs: list[Pair] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    stopped: str | None = None
+    failed: bool = False
+    versions: dict[str, str] = field(default_factory=lambda: versions("torch", "numpy"))
+
+    @property
+    def seeds(self) -> Ints:
+        return self.rows[self.changes[OWN].flipped]
+
+    @property
+    def findings(self) -> dict[str, ImageFindings]:
+        """What each method found with the attribute's own change."""
+        return {
+            method: by_change[OWN] for method, by_change in self.found.items() if OWN in by_change
+        }
+
+    def change_of_seeds(self, which: str = OWN) -> Change:
+        """A change of the seeds alone: the same faces for every control."""
+        return self.changes[which].take(self.changes[OWN].flipped)
+
+    @property
+    def document(self) -> ImagesDocument:
+        """All of it as a typed document."""
+        return images_document(self)
+
+    def files(self) -> dict[str, Write]:
+        """The findings: the seeds with their Δ_sens, and for each method which of them it made
+        differ, by which Δ_bias.
+        """
+        return {FINDINGS: self._write_findings}
+
+    def _write_findings(self, path: Path) -> None:
+        arrays: dict[str, Any] = {"seeds": self.seeds, "change": self.change_of_seeds().delta}
+        for method, found in self.findings.items():
+            arrays |= {
+                f"{method}_rows": self.seeds[found.rows],
+                f"{method}_delta": found.delta,
+                f"{method}_iterations": found.iterations,
+                f"{method}_at_seed": found.at_seed,
+            }
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+
+def audit_images(
+    data: ImageSet | Path | str,
+    model: Detector | nn.Module | str | None = None,
+    sensitive: str = "gender",
+    *,
+    others: Path | str | None = None,
+    size: int | None = None,
+    limit: int | None = None,
+    trunk: str | None = None,
+    head: str | None = None,
+    outputs: Outputs = "logits",
+    weights: Path | str | None = None,
+    methods: Sequence[str] = IMAGE_METHODS,
+    faces: int | None = 250,
+    epsilon: float = 0.03,
+    cap: float | None = None,
+    smallest: bool = False,
+    step: float = 0.15,
+    iterations: int = 20,
+    by: By = "position",
+    repair: bool = True,
+    controls: bool = True,
+    seed: int = 0,
+    progress: OnStage | None = None,
+) -> ImageAudit:
+    """Find pictures that a detector judges differently when a change of the sensitive attribute is
+    added.
+
+    `data` is an `ImageSet`, or what `datasets.open_images` opens (with `others`, `size`, `limit`).
+    `model` is a detector, a torch module with parts named `trunk` and `head`, `module:function`,
+    "vgg16" or "resnet50"; without one, a small detector is trained. `faces` is how many the search
+    starts from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and
+    with `smallest` is as small as possible. Once Δ_sens is made, an interrupt keeps what was
+    measured and found until then; `stopped` says so. So does an error, if anything was found.
+    """
+    settings = ImageAuditSettings(
+        methods=tuple(methods),
+        faces=faces,
+        epsilon=epsilon,
+        cap=cap,
+        smallest=smallest,
+        step=step,
+        iterations=iterations,
+        by=by,
+        repair=repair,
+        controls=controls,
+    )
+    check_seed(seed)
+    source = DetectorSource(model=model, trunk=trunk, head=head, outputs=outputs, weights=weights)
+    source.check()
+    if not isinstance(data, ImageSet):
+        data = open_images(data, others=others, size=size, limit=limit, seed=seed)
+    data = auditable(data, sensitive, needs_others=not source.is_trained)
+    run = _Run(data, sensitive, settings, seed, progress)
+    audit = run.prepare(source)
+    with run.stages.keep_partial(lambda: any(map(len, audit.findings.values()))):
+        run.interpret()
+        run.search(OWN, settings.methods)
+        if settings.controls:
+            run.search(OWN, ("random",))
+            for which in CHANGES:
+                run.search(which, settings.methods)
+        run.repair()
+    audit.stopped, audit.failed = run.stages.stopped, run.stages.failed
+    run.choose_pairs()
+    return audit
+
+
+class _Run:
+    """The stages of an audit, each of which adds to the evidence and has random numbers of its
+    own.
+    """
+
+    audit: ImageAudit
+    head: nn.Module
+    independent: nn.Module | None = None
+
+    def __init__(
+        self,
+        data: ImageSet,
+        sensitive: str,
+        settings: ImageAuditSettings,
+        seed: int,
+        progress: OnStage | None,
+    ) -> None:
+        self.data, self.sensitive, self.settings, self.seed = data, sensitive, settings, seed
+        self.stages = Stages(progress)
+        attribute = data.attributes[sensitive]
+        is_known = people(data) & (attribute.codes >= 0)
+        self.codes, self.values = attribute.codes, attribute.values
+        self.to_learn = np.flatnonzero(is_known & ~data.held_out)
+        self.held_out = np.flatnonzero(is_known & data.held_out)
+        self.faces_rng, self.signs_rng, self.attacked_rng = np.random.default_rng(seed).spawn(3)
+
+    # -- before the search -------------------------------------------------------------------------
+
+    def prepare(self, source: DetectorSource) -> ImageAudit:
+        """Open or train the detector, learn the attribute, and make the changes."""
+        detector = self._detector(source)
+        heads = self._learn_attribute(detector)
+        networks: dict[str, nn.Module] = dict(heads)
+        if self.independent is not None:
+            networks[INDEPENDENT] = self.independent
+        rows = _sample(self.to_learn, self.settings.faces, self.faces_rng)
+        images = self.data.images[rows]
+        held_out, codes = self.data.images[self.held_out], self.codes[self.held_out]
+        with self.stages.stage("Changing the attribute") as step:
+            recognized = {
+                key: recalls(network, held_out, codes, self.values)
+                for key, network in networks.items()
+            }
+            changes = {
+                key: sensitive_change(
+                    network, images, self.settings.change, progress=_counted(step)
+                )
+                for key, network in heads.items()
+            }
+            if self.settings.controls:
+                changes[RANDOM_SIGNS] = random_change(
+                    self.head, images, changes[OWN], rng=self.signs_rng
+                )
+            seen = {} if self.independent is None else _seen(self.independent, images, changes)
+        self.audit = ImageAudit(
+            data=self.data,
+            sensitive=self.sensitive,
+            detector=detector,
+            name=source.name,
+            trained_here=not source.is_trained,
+            settings=self.settings,
+            seed=self.seed,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            quality=quality(detector, self.data, self.sensitive),
+            recalls=recognized,
+            rows=rows,
+            changes=changes,
+            seen_change=seen,
+            seconds=self.stages.seconds,
+        )
+        return self.audit
+
+    def _detector(self, source: DetectorSource) -> Detector:
+        data = self.data
+        channels, height, width = data.images.shape[1:]
+        name = "Opening the detector" if source.is_trained else "Training the detector"
+        with self.stages.stage(name) as step:
+            detector = source.open((channels, height, width), len(data.classes), seed=self.seed)
+            if source.is_trained:
+                return detector
+            images, y = data.images[~data.held_out], data.y[~data.held_out]
+            return train_detector(detector, images, y, seed=self.seed, progress=_counted(step))
+
+    def _learn_attribute(self, detector: Detector) -> dict[str, nn.Module]:
+        images, codes = self.data.images[self.to_learn], self.codes[self.to_learn]
+        count, seed = len(self.values), self.seed
+        with self.stages.stage("Learning the attribute") as step:
+            self.head = attribute_head(
+                detector, images, codes, count, seed=seed, progress=_counted(step)
+            )
+            heads: dict[str, nn.Module] = {OWN: self.head}
+            if self.settings.controls:
+                heads[SHUFFLED_LABELS] = attribute_head(
+                    detector, images, codes, count, seed=seed, shuffled=True
+                )
+        if self.settings.controls:
+            with self.stages.stage("Training the independent network") as step:
+                self.independent = attribute_network(
+                    images, codes, count, seed=seed, progress=_counted(step)
+                )
+        return heads
+
+    # -- what is found -----------------------------------------------------------------------------
+
+    def interpret(self) -> None:
+        """See which neurons react to the change and to the control changes."""
+        audit = self.audit
+        if len(audit.seeds) == 0:
+            audit.messages.append(
+                f"A change of {max(self.settings.change.sizes):g} flips the {self.sensitive} of no"
+                " face: nothing to search."
+            )
+            return
+        with self.stages.stage("Interpreting the network") as step:
+            for key in audit.changes:
+                audit.bias[key] = image_bias(
+                    audit.detector,
+                    self.data.images[audit.seeds],
+                    audit.change_of_seeds(key),
+                    by=self.settings.by,
+                    progress=_counted(step),
+                )
+
+    def search(self, which: str, methods: Sequence[str]) -> None:
+        """Search with each method and one of the changes."""
+        audit = self.audit
+        if len(audit.seeds) == 0:
+            return
+        images, change = self.data.images[audit.seeds], audit.change_of_seeds(which)
+        for method in methods:
+            name = "Searching at random" if method == "random" else f"Searching with {method}"
+            with self.stages.stage(name if which == OWN else f"{name}, control") as step:
+                try:
+                    found = search_images(
+                        audit.detector,
+                        images,
+                        change,
+                        self.settings.search(method),
+                        bias=audit.bias[which],
+                        rng=np.random.default_rng(self.seed),
+                        progress=_counted(step),
+                    )
+                except FairprobeError as error:
+                    if which == OWN and error.findings:
+                        audit.found.setdefault(method, {})[which] = error.findings
+                    raise
+                is_complete = found.stopped == "complete"
+                if which == OWN or is_complete:  # half a control says nothing
+                    audit.found.setdefault(method, {})[which] = found
+                    self._show_to_others(method, which, found)
+                if not is_complete:
+                    raise KeyboardInterrupt
+
+    def _show_to_others(self, method: str, which: str, found: ImageFindings) -> None:
+        """Count the pairs in which others see the attribute change: the head that Δ_sens was made
+        with, at another place, and the independent network.
+        """
+        audit = self.audit
+        images = self.data.images[audit.seeds]
+        without, changed = found.pairs(images, audit.change_of_seeds(which))
+        if which == OWN:
+            audit.seen_by_head[method] = differing(self.head, without, changed)
+        if self.independent is not None:
+            audit.seen[method, which] = differing(self.independent, without, changed)
+
+    # -- the repair --------------------------------------------------------------------------------
+
+    def repair(self) -> None:
+        """Retrain with everything that was found, and measure before, after, and after the same
+        training without it.
+        """
+        audit, data = self.audit, self.data
+        found = [
+            audit.findings[method] for method in self.settings.methods if method in audit.findings
+        ]
+        if not self.settings.repair or not any(map(len, found)):
+            return
+        if len(np.unique(data.y[~data.held_out])) < 2:
+            audit.messages.append(
+                "All pictures are of one class, so the detector is not retrained: it would forget"
+                " the others."
+            )
+            return
+        try:
+            self._retrain(found)
+        except ModelError as error:  # the findings are worth more than the repair
+            audit.messages.append(f"The detector could not be retrained. {error}")
+
+    def _retrain(self, found: list[ImageFindings]) -> None:
+        audit, data, settings = self.audit, self.data, self.settings
+        images, change = data.images[audit.seeds], audit.change_of_seeds()
+        idis = np.concatenate([idi_pictures(images, change, one) for one in found])
+        rows = np.concatenate([np.tile(audit.seeds[one.rows], 2) for one in found])
+        task = Task(
+            data,
+            self.sensitive,
+            self.to_learn,
+            _sample(self.held_out, settings.faces, self.attacked_rng),
+            settings.change,
+            settings.search(settings.methods[0]),
+            settings.by,
+            self.seed,
+        )
+        with self.stages.stage("Measuring before the repair") as step:
+            before = measure(audit.detector, task, progress=_counted(step))
+        audit.repaired = Repaired(audit.detector, len(idis), before, None, None)
+        if settings.controls:
+            with self.stages.stage("Fine-tuning without IDIs") as step:
+                new = self._fine_tuned(data.images[rows], rows, step)
+            with self.stages.stage("Measuring without IDIs") as step:
+                state = measure(new, task, before=before, progress=_counted(step))
+            audit.repaired = replace(audit.repaired, without_idis=state)
+        with self.stages.stage("Retraining with IDIs") as step:
+            new = self._fine_tuned(idis, rows, step)
+        with self.stages.stage("Measuring the repair") as step:
+            state = measure(new, task, before=before, progress=_counted(step))
+        audit.repaired = replace(audit.repaired, detector=new, after=state)
+
+    def _fine_tuned(self, pictures: Any, rows: Ints, step: OnStep) -> Detector:
+        return fine_tuned(
+            self.audit.detector,
+            self.data,
+            pictures,
+            self.data.y[rows],
+            seed=self.seed,
+            progress=_counted(step),
+        )
+
+    def choose_pairs(self) -> None:
+        """Choose pairs of the first method that found any."""
+        audit = self.audit
+        found = next((one for one in audit.findings.values() if len(one)), None)
+        if found is not None:
+            audit.pairs = striking_pairs(
+                self.data,
+                audit.seeds,
+                audit.change_of_seeds(),
+                found,
+                audit.detector,
+                self.head,
+                self.independent,
+            )
+
+
+def _seen(network: nn.Module, images: Any, changes: dict[str, Change]) -> dict[str, Rate]:
+    flipped = {key: is_flipped(network, images, change) for key, change in changes.items()}
+    return {key: Rate(int(flips.sum()), len(flips)) for key, flips in flipped.items()}
+
+
+def _counted(step: OnStep) -> Callable[[int, int], None]:
+    return lambda done, total: step(done, total, f"{done:,} of {total:,}")
+
+
+def _sample(rows: Ints, count: int | None, rng: np.random.Generator) -> Ints:
+    """At most so many of the rows, drawn at random, in their order."""
+    if count is None or count >= len(rows):
+        return rows
+    return np.sort(rng.choice(rows, count, replace=False))

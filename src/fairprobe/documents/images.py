@@ -1,0 +1,343 @@
+"""The document of an audit of a face detector on pictures."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from fairprobe.documents.base import (
+    Count,
+    Document,
+    Number,
+    RateDocument,
+    Seconds,
+    Settings,
+    Share,
+    check_interval,
+)
+
+FORMAT: Final = 2  # raised when the meaning of a field changes
+
+# Changes that are not about the attribute, tried in the place of the attribute's own.
+ControlChange: TypeAlias = Literal["random_signs", "shuffled_labels"]
+
+
+class Spread(Document, frozen=True, kw_only=True):
+    """Mean, median and maximum of a quantity over pictures."""
+
+    mean: Number
+    median: Number
+    high: Number
+    samples: Count
+
+
+class MeanDocument(Document, frozen=True, kw_only=True):
+    """A mean over pictures, with its bootstrap interval."""
+
+    estimate: Number
+    low: Number
+    high: Number
+    samples: Count
+    confidence: Share
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.estimate, self.high)
+
+
+class ControlDocument(Document, frozen=True, kw_only=True):
+    """A control that was run, and what it shows."""
+
+    key: str
+    name: str
+    says: str
+
+
+class StageTime(Document, frozen=True, kw_only=True):
+    """How long a stage of the audit took."""
+
+    name: str
+    seconds: Seconds
+
+
+class Times(Document, frozen=True, kw_only=True):
+    """How long the audit took, and each of its stages."""
+
+    total: Seconds
+    parts: list[StageTime]
+
+
+class GroupSize(Document, frozen=True, kw_only=True):
+    """The pictures of people with one value of the attribute."""
+
+    name: str
+    images: Count
+    held_out: Count
+
+
+class ImageData(Document, frozen=True, kw_only=True):
+    """The pictures that were audited."""
+
+    name: str
+    images: Count
+    faces: Count
+    others: Count
+    height: Count
+    width: Count
+    classes: list[str]
+    learnt_from: Count
+    held_out: Count
+    values: list[GroupSize]
+
+
+class GroupDetection(Document, frozen=True, kw_only=True):
+    """How often held-out faces with one value of the attribute are found."""
+
+    name: str
+    detection_rate: RateDocument
+
+
+class DetectorDocument(Document, frozen=True, kw_only=True):
+    """The detector, measured on held-out pictures. Without pictures of other things there are no
+    false alarms to count.
+    """
+
+    name: str
+    trained_here: bool
+    parameters: Count
+    accuracy: RateDocument
+    detection_rate: RateDocument
+    false_alarms: RateDocument | None
+    by_value: list[GroupDetection]
+
+
+class Recall(Document, frozen=True, kw_only=True):
+    """How often one value of the attribute is recognized."""
+
+    name: str
+    rate: RateDocument
+
+
+class Recognition(Document, frozen=True, kw_only=True):
+    """How well a network recognizes the attribute of held-out faces."""
+
+    balanced_accuracy: Share
+    recalls: list[Recall]
+
+
+class AttributeDocument(Document, frozen=True, kw_only=True):
+    """Who recognizes the attribute: the head on the detector's trunk, and the control networks."""
+
+    values: list[str]
+    chance: Share
+    head: Recognition
+    independent: Recognition | None
+    shuffled_labels: Recognition | None
+
+
+class Flips(Document, frozen=True, kw_only=True):
+    """How often a change flips the head that it was made with, and how large it is."""
+
+    flips: RateDocument
+    epsilon_used: Spread | None
+    l2: Spread | None
+    seen_by_independent: RateDocument | None
+
+
+class ChangeDocument(Flips, frozen=True, kw_only=True):
+    """The change of the attribute, Δ_sens, and the control changes."""
+
+    epsilon: Number
+    cap: Number
+    smallest: bool
+    faces: Count
+    controls: dict[ControlChange, Flips]
+
+
+class LayerReaction(Document, frozen=True, kw_only=True):
+    """The AS curve of a layer under one change, and the area under it."""
+
+    auc: Number
+    curve: list[Share]
+
+
+class ImageLayer(LayerReaction, frozen=True, kw_only=True):
+    """How strongly a layer's neurons react to the change of the attribute."""
+
+    name: str
+    neurons: Count
+    threshold: Number
+    biased: Count
+    controls: dict[ControlChange, LayerReaction]
+
+
+class ImageInterpretation(Document, frozen=True, kw_only=True):
+    """What was seen inside the detector."""
+
+    pairs: Count
+    by: str
+    most_biased: str
+    auc: Number
+    thresholds: list[Number]
+    layers: list[ImageLayer]
+
+    def __post_init__(self) -> None:
+        if self.most_biased not in {layer.name for layer in self.layers}:
+            raise ValueError(f"the most biased layer '{self.most_biased}' is not among the layers")
+        curves = [
+            reaction.curve
+            for layer in self.layers
+            for reaction in (layer, *layer.controls.values())
+        ]
+        if any(len(curve) != len(self.thresholds) for curve in curves):
+            raise ValueError("a curve has another number of points than there are thresholds")
+
+    @property
+    def most_biased_layer(self) -> ImageLayer:
+        return next(layer for layer in self.layers if layer.name == self.most_biased)
+
+
+class Found(Document, frozen=True, kw_only=True):
+    """What a search found with one change."""
+
+    idis: Count
+    at_seed: Count
+    success: RateDocument
+    gsr: Share
+    l2: Spread | None
+    seen_by_independent: RateDocument | None
+
+
+class ImageGeneration(Found, frozen=True, kw_only=True):
+    """What a search found with the change of the attribute, what it cost, and what it found with
+    the control changes.
+    """
+
+    method: str
+    title: str
+    is_control: bool
+    seeds: Count
+    generated: Count
+    moved: Count
+    at_seed_rate: RateDocument
+    gsr_rate: RateDocument
+    iterations: Spread | None
+    ms_an_image: Seconds
+    stopped: str
+    seen_by_head: RateDocument | None
+    controls: dict[ControlChange, Found]
+
+
+class Attack(Document, frozen=True, kw_only=True):
+    """A new search against a detector: its success, and the L2 that it needs."""
+
+    success: RateDocument
+    l2: MeanDocument | None
+
+
+class DetectorState(Document, frozen=True, kw_only=True):
+    """A detector before or after a repair, measured with a fresh change of the attribute."""
+
+    accuracy: RateDocument
+    detection_rate: RateDocument
+    auc: Number
+    auc_random_signs: Number
+    flips: RateDocument
+    differing: RateDocument
+    differing_faces: RateDocument
+    attack: Attack
+
+
+class RepairComparison(Document, frozen=True, kw_only=True):
+    """After the repair against the same training without IDIs; null where that was 0."""
+
+    differing_ratio: Number | None
+    l2_ratio: Number | None
+    auc_ratio: Number | None
+    accuracy_points: Number
+
+
+class ImageRepair(Document, frozen=True, kw_only=True):
+    """Retraining with the findings. What an interrupt left out is null."""
+
+    idis: Count
+    method: str
+    epochs: Count
+    before: DetectorState
+    without_idis: DetectorState | None
+    after: DetectorState | None
+    compared: RepairComparison | None
+
+
+class Label(Document, frozen=True, kw_only=True):
+    """What the detector answers to a picture."""
+
+    label: str
+    probability: Share
+
+
+class PairLabels(Document, frozen=True, kw_only=True):
+    """The detector's answers to the pictures of a pair."""
+
+    original: Label
+    without: Label
+    changed: Label = msgspec.field(name="with")
+
+
+Png: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9+/]+=*$")]  # as base64
+
+
+class PairPictures(Document, frozen=True, kw_only=True):
+    """The pictures of a pair."""
+
+    original: Png
+    bias: Png
+    without: Png
+    change: Png
+    changed: Png = msgspec.field(name="with")
+
+
+class ImagePair(Document, frozen=True, kw_only=True):
+    """A finding: two pictures that differ only in the change of the attribute. `head` and
+    `independent` are the values that two networks see in them.
+    """
+
+    row: Count
+    value: str
+    method: str
+    at_seed: bool
+    l2_bias: Number
+    l2_change: Number
+    amplified: Number
+    pictures: PairPictures
+    verdicts: PairLabels
+    head: tuple[str, str]
+    independent: tuple[str, str] | None
+
+
+class ImagesDocument(Document, frozen=True, kw_only=True):
+    """A whole audit of a detector. `stopped` says why it ended early, if it is `partial`."""
+
+    kind: Literal["images"] = "images"
+    format: Literal[2] = FORMAT
+    created: str
+    command: str
+    versions: dict[str, str]
+    seed: int
+    sensitive: str
+    partial: bool
+    stopped: str | None
+    messages: list[str]
+    seconds: Times
+    settings: Settings
+    data: ImageData
+    detector: DetectorDocument
+    attribute: AttributeDocument
+    change: ChangeDocument
+    interpretation: ImageInterpretation | None
+    generation: list[ImageGeneration]
+    repair: ImageRepair | None
+    controls: list[ControlDocument]
+    verdict: str
+    sentences: list[str]
+    pairs: list[ImagePair]

@@ -1,0 +1,93 @@
+"""Which pictures can be audited for which attribute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairprobe.arrays import Ints
+from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
+from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.images.measure import people
+
+FEWEST = 2  # faces of a value to learn it from
+
+
+def auditable(data: ImageSet, sensitive: str, *, needs_others: bool) -> ImageSet:
+    """The pictures without values of the attribute that are too rare to learn; refuse pictures that
+    cannot be audited. `needs_others`: a detector is trained here and needs pictures without a face.
+    """
+    _check_attribute(data, sensitive)
+    data = _without_rare_values(data, sensitive)
+    _check_faces(data, sensitive, needs_others=needs_others)
+    return data
+
+
+def _check_attribute(data: ImageSet, sensitive: str) -> None:
+    if not people(data).any():
+        raise DataError(
+            f"'{data.name}' has no faces to audit. Expected pictures of people with known"
+            " attributes."
+        )
+    why = " ".join(data.told.get(sensitive, ()))
+    if not data.attributes:
+        raise DataError(
+            f"No attribute of the people in '{data.name}' is known that divides them into groups."
+            f" {why}".rstrip()
+        )
+    if sensitive not in data.attributes:
+        why = why or f"There is no attribute '{sensitive}' in '{data.name}'."
+        raise SettingError(why + suggest(sensitive, data.attributes))
+
+
+def _without_rare_values(data: ImageSet, sensitive: str) -> ImageSet:
+    """Leave out values that too few faces have to learn them from, if two others remain, and note
+    it.
+    """
+    attribute = data.attributes[sensitive]
+    counts = _to_learn_from(data, attribute)
+    kept = np.flatnonzero(counts >= FEWEST).tolist()
+    if len(kept) < 2 or len(kept) == len(counts):
+        return data
+    notes = [
+        f"The {sensitive} '{value}' is left out: {'one face' if count else 'no face'} to learn it"
+        " from."
+        for value, count in zip(attribute.values, counts, strict=True)
+        if count < FEWEST
+    ]
+    told = data.told | {sensitive: (*data.told.get(sensitive, ()), *notes)}
+    return replace(data, attributes=data.attributes | {sensitive: attribute.only(kept)}, told=told)
+
+
+def _to_learn_from(data: ImageSet, attribute: ImageAttribute) -> Ints:
+    """How many faces of each value are not held out."""
+    to_learn = people(data) & (attribute.codes >= 0) & ~data.held_out
+    return np.bincount(attribute.codes[to_learn], minlength=len(attribute.values))
+
+
+def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
+    """Refuse pictures that cannot be audited, before anything is trained."""
+    attribute = data.attributes[sensitive]
+    counts = _to_learn_from(data, attribute)
+    held_out = int((people(data) & (attribute.codes >= 0) & data.held_out).sum())
+    if (counts > 0).sum() < 2:
+        there = [value for value, count in zip(attribute.values, counts, strict=True) if count]
+        raise DataError(
+            f"All faces to learn from have the {sensitive} '{there[0] if there else 'unknown'}'. A"
+            " change of it needs two values or more."
+        )
+    if counts[counts > 0].min() < FEWEST or not held_out:
+        sizes = ", ".join(
+            f"{value} {count}" for value, count in zip(attribute.values, counts, strict=True)
+        )
+        raise DataError(
+            f"There are too few faces in '{data.name}': expected {FEWEST} or more of each"
+            f" {sensitive} to learn from and some held out; got {sizes} and {held_out} held out."
+        )
+    if needs_others and data.classes == FACE_CLASSES and (people(data) | data.held_out).all():
+        raise DataError(
+            f"All pictures of '{data.name}' are faces, and a detector also learns from pictures"
+            " without one. Name a folder of them (--others), or give a detector of your own"
+            " (--model)."
+        )
