@@ -13,7 +13,7 @@ from fairprobe.present.svg import coloured
 class Key:
     """An entry, drawn as a stroke in the color of a line or of bars."""
 
-    colour: str
+    color: str
     width: float
     dash: str
     name: str
