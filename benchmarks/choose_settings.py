@@ -39,7 +39,7 @@ from fairprobe.papers.runner import run
 
 REPEATS = {"adult": 2, "compas": 4, "german": 8}  # the fewer people, the more repeats
 SPEEDS_TRIED = (1.0, 2.0, 3.0)
-NEIGHBOURS_TRIED = (0.03, 0.1, 0.3, 1.0)
+IIFR_TRIED = (0.03, 0.1, 0.3, 1.0)
 COUNTERFACTUALS_TRIED = (20.0, 50.0, 100.0, 200.0)
 DEAREST_ADVERSARY = 0.025
 CHEAP = 0.005  # a loss of accuracy that does not matter
@@ -58,13 +58,13 @@ def main() -> None:
         plain = _means(_tried(subject, "mlp", [{}]), given.folder, given.workers)[0]
         for kind in ("alfr", "laftr", "cfair"):
             speed, without = _speed(subject, kind, plain, given.folder, given.workers)
-            options = [{"strength": strength, "speed": speed} for strength in NEIGHBOURS_TRIED]
+            options = [{"strength": strength, "speed": speed} for strength in IIFR_TRIED]
             _strength(subject, f"{kind}+iifr", options, without, given.folder, given.workers)
         if subject != ADULT:  # there λ = 1, which fits the paper's figures
             _strength(
                 subject,
                 "mlp+iifr",
-                [{"strength": one} for one in NEIGHBOURS_TRIED],
+                [{"strength": one} for one in IIFR_TRIED],
                 plain,
                 given.folder,
                 given.workers,
@@ -151,7 +151,7 @@ def _tried(subject: Subject, model: str, options: Iterable[Mapping[str, float]])
                 replace(
                     job,
                     id=f"choose-{subject}-{model.replace('+', '-')}-{words}-{number}",
-                    settings=job.settings | {**option, "asked": "validation"},
+                    settings=job.settings | {**option, "measured_on": "validation"},
                 )
                 for number, job in enumerate(repeats)
             ]

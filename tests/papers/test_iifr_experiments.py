@@ -172,7 +172,7 @@ def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_
 def test_a_setting_is_chosen_without_a_look_at_the_test_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = german("mlp+iifr", asked="validation")
+    settings = german("mlp+iifr", measured_on="validation")
     before = iifr_models.fit(settings, {})
     data = load_iifr("german")
     split = data.split(0)
@@ -182,11 +182,11 @@ def test_a_setting_is_chosen_without_a_look_at_the_test_people(
     monkeypatch.setattr(iifr_models, "_load", lambda name: replace(data, x=x, y=y))
     assert iifr_models.fit(settings, {}) == before
     bench = iifr_models.Bench(settings)
-    assert set(bench.asked) == set(split.validation)
-    assert set(bench.learnt) == set(split.train)
+    assert set(bench.test) == set(split.validation)
+    assert set(bench.train) == set(split.train)
     final = iifr_models.Bench(german("mlp+iifr"))
-    assert set(final.learnt) == {*split.train, *split.validation}
-    assert set(final.asked) == set(split.test)
+    assert set(final.train) == {*split.train, *split.validation}
+    assert set(final.test) == set(split.test)
 
 
 # -- runs that die ---------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_a_dead_run_is_rejected_and_begun_again(monkeypatch: pytest.MonkeyPatch)
     settings = german("mlp", repeat=2)
     bench = iifr_models.Bench(settings)
     dead = [
-        networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.learnt])
+        networks.is_constant(bench.trained("mlp", attempt), bench.data.x[bench.train])
         for attempt in range(5)
     ]
     assert dead[0]

@@ -19,11 +19,10 @@ from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, StorageError
 from fairprobe.papers import insidebias, insidebias_faces, neuronfair_images, paper
 from fairprobe.papers.base import Plan, Scale
-from fairprobe.papers.insidebias import ColoredMNIST
+from fairprobe.papers.insidebias import ColoredMNIST, Samples
 from fairprobe.papers.insidebias_faces import (
     FaceNetwork,
     FaceTables,
-    SmallSamples,
     mixed,
     regrouped,
     shift,
@@ -172,7 +171,7 @@ def ratios(*values: float) -> list[FaceNetwork | None]:
             learnt={},
             tested={},
             score={},
-            few=SmallSamples(below_tau=0, ratio=value),
+            few=Samples(below_tau=0, biased=0, unbiased=0, ratio=value),
         )
         for value in values
     ]
@@ -265,7 +264,7 @@ def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> 
     assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
     text = markdown(document)
     assert "Figure 3" in text
-    assert text.count("Figure 4, coloured digits") == 4
+    assert text.count("Figure 4, colored digits") == 4
     assert "Digits from mnist.npz." in text
 
 

@@ -130,7 +130,7 @@ def fitting(
             "model": model,
             "seed": plan.seed,
             "repeat": repeat,
-            "asked": "test",
+            "measured_on": "test",
             "epochs": None if plan.is_full else QUICK_EPOCHS[dataset],
             "strength": chosen,
             "threshold": threshold,
@@ -242,13 +242,13 @@ class Table4(Models):
     measures = (ACCURACY, *INDIVIDUAL)
     remarks = (
         "Individual fairness is that of a person and their counterparts: the whole attribute"
-        " changes, all its columns together. German Credit has four counterparts a person.",
-        "MLP+EIDIG trains the MLP on with a tenth of the IDIs that EIDIG finds around real people,"
-        " each once, labelled by the vote of five classifiers.",
-        "The counterfactual repair of German Credit trains the plain network on for 30 epochs. With"
-        " 5, as many as the paper trains for, a first choice of λ gave nearly everybody the same"
-        " answer; the epochs, and the rule for λ that it keeps half of the positive answers, were"
-        " then chosen on validation people.",
+        " changes, all its columns together. In German Credit a person has four counterparts.",
+        "MLP+EIDIG continues training the MLP with a tenth of the IDIs that EIDIG finds around"
+        " real people, each once, labeled by the vote of five classifiers.",
+        "The counterfactual repair of German Credit continues training the plain network for 30"
+        " epochs. With 5, as many as the paper trains for, a first choice of λ gave nearly"
+        " everybody the same answer; the epochs, and the rule for λ that it keeps half of the"
+        " positive answers, were then chosen on validation people.",
         *(TRAINED, CHOSEN, DEAD, CODINGS),
     )
 
@@ -305,9 +305,9 @@ class Table8(Models):
     subjects = (ADULT,)
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
     remarks = (
-        "The paper's row ε = 0.75 is a network that gives everybody the same answer: 75.8 % is the"
-        " share of the commoner class, and all differences are 0. Such runs are rejected here. What"
-        " is left of them at 0.75 is hardly better: see the rate of positive answers.",
+        "The paper's row ε = 0.75 is a network that gives everybody the same answer: 75.8 % is"
+        " the share of the more common class, and all differences are 0. Such runs are rejected"
+        " here. What is left of them at 0.75 is hardly better: see the rate of positive answers.",
         "At ε = 1 no pair counts: it is the plain network.",
         *(TRAINED, DEAD),
     )

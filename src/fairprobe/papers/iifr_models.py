@@ -91,8 +91,8 @@ def fit(settings: Plain, inputs: Inputs) -> FittedModel:
     bench = Bench(settings)
     for attempt in range(ATTEMPTS):
         model = bench.trained(settings["model"], attempt)
-        if not networks.is_constant(model, bench.data.x[bench.learnt]):
-            return measured(bench.data, model, bench.asked, rejected=attempt)
+        if not networks.is_constant(model, bench.data.x[bench.train]):
+            return measured(bench.data, model, bench.test, rejected=attempt)
     return FittedModel(rejected=ATTEMPTS, collapsed=True)
 
 
@@ -106,11 +106,11 @@ class Bench:
         self.data: Dataset = _load(settings["dataset"])
         self.recipe = RECIPES[settings["dataset"]]
         self.seed = settings["seed"] + settings["repeat"]
-        split, choosing = self.data.split(self.seed), settings["asked"] == "validation"
-        self.learnt: Ints = (
+        split, choosing = self.data.split(self.seed), settings["measured_on"] == "validation"
+        self.train: Ints = (
             split.train if choosing else np.concatenate([split.train, split.validation])
         )
-        self.asked: Ints = split.validation if choosing else split.test
+        self.test: Ints = split.validation if choosing else split.test
         self.training = Training(
             optimiser="adadelta",
             learning_rate=self.recipe.learning_rate,
@@ -132,7 +132,7 @@ class Bench:
 
     def fresh(self, hidden: tuple[int, ...], attempt: int) -> TorchModel:
         encoder = Encoder(self.data.domain)
-        z = encoder(torch.from_numpy(self.data.x[self.learnt]))
+        z = encoder(torch.from_numpy(self.data.x[self.train]))
         scale = (
             Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
             if self.recipe.raw

@@ -19,7 +19,7 @@ from fairprobe.datasets.mnist import COLOURS, coloured, fetched_digits, read_dig
 from fairprobe.documents import Count, Document, Settings, Share
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from fairprobe.interpret.excitement import Excitement, excitement
-from fairprobe.interpret.insidebias import InsideBias, compare
+from fairprobe.interpret.insidebias import compare
 from fairprobe.networks.vision import vgg
 from fairprobe.networks.vision_training import ON_IMAGES, labels_of, train_on_images
 from fairprobe.papers import paper
@@ -176,28 +176,8 @@ def curves(
         )
         for name, title in names.items()
     ]
-    caption = f"Each {groups}'s λ over its greatest; means over the networks."
-    return Lines(title, series, x_title, "λ', normalised", caption=caption)
-
-
-def small_samples(excited: Excitement, count: int, settings: Plain) -> list[InsideBias]:
-    """Compare the groups on small samples of images, drawn several times."""
-    rng = np.random.default_rng([settings["seed"], count])
-    return [
-        compare(
-            excited.sample(count, rng),
-            tau=settings["tau"],
-            resamples=settings["resamples"],
-            seed=draw,
-        )
-        for draw in range(settings["draws"])
-    ]
-
-
-# -- colored digits: the work ----------------------------------------------------------------------
-
-# added to the seed, so that the test images' colors are drawn apart from the training's
-TEST_SEED = 20_000
+    caption = f"Each {groups}'s λ divided by its greatest; means over the networks."
+    return Lines(title, series, x_title, "λ', normalized", caption=caption)
 
 
 class Samples(Document, frozen=True, kw_only=True):
@@ -207,6 +187,32 @@ class Samples(Document, frozen=True, kw_only=True):
     biased: Share
     unbiased: Share
     ratio: float
+
+
+def small_samples(excited: Excitement, count: int, settings: Plain) -> Samples:
+    """Compare the groups on small samples of images, drawn several times."""
+    rng = np.random.default_rng([settings["seed"], count])
+    found = [
+        compare(
+            excited.sample(count, rng),
+            tau=settings["tau"],
+            resamples=settings["resamples"],
+            seed=draw,
+        )
+        for draw in range(settings["draws"])
+    ]
+    return Samples(
+        below_tau=fmean(one.is_below for one in found),
+        biased=fmean(one.verdict == "biased" for one in found),
+        unbiased=fmean(one.verdict == "unbiased" for one in found),
+        ratio=fmean(one.ratio for one in found),
+    )
+
+
+# -- colored digits: the work ----------------------------------------------------------------------
+
+# added to the seed, so that the test images' colors are drawn apart from the training's
+TEST_SEED = 20_000
 
 
 class DigitNetwork(ExaminedNetwork, frozen=True, kw_only=True):
@@ -228,23 +234,16 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
     """
     del inputs
     source, seed = fetched_digits(), settings["seed"]
-    learnt, test = _read(source).split()
+    train, test = _read(source).split()
     rng = np.random.default_rng(seed)
-    drawn = learnt.take(
-        rng.choice(len(learnt), min(settings["images"], len(learnt)), replace=False)
-    )
+    drawn = train.take(rng.choice(len(train), min(settings["images"], len(train)), replace=False))
     lessons = coloured(drawn, seed=seed, digit=settings["digit"], colour=settings["colour"])
-    asked = coloured(test, seed=seed + TEST_SEED)
+    shown = coloured(test, seed=seed + TEST_SEED)
     network = vgg((3, 28, 28), 10, seed=seed)
-    train_on_images(
-        network,
-        lessons.images,
-        lessons.labels,
-        seed=seed,
-        training=replace(ON_IMAGES, epochs=settings["epochs"]),
-    )
-    right = labels_of(network, asked.images) == asked.labels
-    excited = excitement(network, asked.groups())
+    training = replace(ON_IMAGES, epochs=settings["epochs"])
+    train_on_images(network, lessons.images, lessons.labels, seed=seed, training=training)
+    right = labels_of(network, shown.images) == shown.labels
+    excited = excitement(network, shown.groups())
     found = compare(excited, tau=settings["tau"], seed=seed)
     return DigitNetwork(
         source=source.name,
@@ -252,22 +251,14 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
         tested=len(test),
         right={
             "all": float(right.mean()),
-            **{name: float(right[asked.colours == at].mean()) for at, name in enumerate(COLOURS)},
+            **{name: float(right[shown.colours == at].mean()) for at, name in enumerate(COLOURS)},
         },
         ratio=found.ratio,
         highest=found.highest,
         found=found.to_dict(),
-        samples={str(count): _samples(excited, count, settings) for count in settings["counts"]},
-    )
-
-
-def _samples(excited: Excitement, count: int, settings: Plain) -> Samples:
-    found = small_samples(excited, count, settings)
-    return Samples(
-        below_tau=fmean(one.is_below for one in found),
-        biased=fmean(one.verdict == "biased" for one in found),
-        unbiased=fmean(one.verdict == "unbiased" for one in found),
-        ratio=float(np.mean([one.ratio for one in found])),
+        samples={
+            str(count): small_samples(excited, count, settings) for count in settings["counts"]
+        },
     )
 
 
@@ -282,11 +273,12 @@ class ColoredMNIST(Examination[DigitNetwork]):
     """Does a color that was tied to a digit excite the network more?"""
 
     name = "insidebias-mnist"
-    title = "InsideBias, Figure 3: coloured digits"
+    title = "InsideBias, Figure 3: colored digits"
     about = (
-        "For each digit and each of three colours a network in whose training 90 % of that digit"
-        " have the colour, and all other digits the two other colours; unbiased networks, three at"
-        " least, beside them. 10,000 images, 3 epochs; the test digits have all colours alike."
+        "For each digit and each of three colors, a network in whose training 90 % of that digit"
+        " have the color, and all other digits have the two other colors; beside them at least"
+        " three unbiased networks. 10,000 images, 3 epochs; the test digits have all colors"
+        " equally often."
     )
     quick = "three biased networks and one unbiased, 4,000 images, 2 epochs."
     titles: ClassVar[Mapping[str, str]] = {
@@ -301,36 +293,36 @@ class ColoredMNIST(Examination[DigitNetwork]):
             "ratio",
             "Activation Ratio Λ",
             "number",
-            "Of the last convolutional layer; 1 where all colours excite it alike.",
+            "Of the last convolutional layer; 1 where all colors excite it alike.",
         ),
         *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLOURS),
-        Measure("highest", "The trained-in colour has the highest λ", "share"),
+        Measure("highest", "The trained-in color has the highest λ", "share"),
         SEPARATED,
-        Measure("accuracy", "Accuracy on digits of all colours alike", "share"),
+        Measure("accuracy", "Accuracy on digits of all colors", "share"),
         *(
             measure
             for count in COUNTS
             for measure in (
                 Measure(
                     f"below_{count}",
-                    f"Λ below τ, {count} images a colour",
+                    f"Λ below τ, {count} images per color",
                     "share",
                     "How often the paper's rule raises an alarm: right for a biased network, false"
                     " for an unbiased one.",
                 ),
                 Measure(
                     f"biased_{count}",
-                    f"Verdict “biased”, {count} images a colour",
+                    f"Verdict “biased”, {count} images per color",
                     "share",
-                    "The same, if chance must seldom give as low a Λ (permutation null at the same"
-                    " group sizes).",
+                    "The same, only where chance seldom gives as low a Λ (permutation null at the"
+                    " same group sizes).",
                 ),
             )
         ),
     )
     remarks = (
         "The paper's figure 3 prints no numbers that could stand beside ours. Each of our numbers"
-        " is a mean over networks with their own first weights, digits and colours.",
+        " is a mean over networks with their own first weights, digits and colors.",
         f"Small samples: 20 of each size from the test digits of each network; τ = {TAU}.",
         "The paper trains on 60,000 images and does not say for how long.",
     )
@@ -397,11 +389,11 @@ class ColoredMNIST(Examination[DigitNetwork]):
             ),
             *(
                 curves(
-                    f"Figure 4, coloured digits: networks {self.titles[kind]}",
+                    f"Figure 4, colored digits: networks {self.titles[kind]}",
                     networks,
                     DRAWN,
                     "layer (1 to 8: convolutions, 9: dense)",
-                    "colour",
+                    "color",
                 )
                 for kind, networks in done.items()
                 if networks

@@ -1,5 +1,5 @@
-"""The InsideBias paper's faces: tables I and II, and figure 4. Gender, learnt mostly from one
-ethnic group or from all alike.
+"""The InsideBias paper's faces: tables I and II, and figure 4. Networks
+learn gender mostly from one ethnic group, or from all alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.cache import FAIRFACE, placed
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
-from fairprobe.documents import Count, Document, Share
+from fairprobe.documents import Count, Share
 from fairprobe.documents.experiment import Figure, Measure
 from fairprobe.errors import DataError
 from fairprobe.interpret.excitement import excitement
@@ -38,6 +38,7 @@ from fairprobe.papers.insidebias import (
     Examination,
     ExaminedNetwork,
     Networks,
+    Samples,
     curves,
     small_samples,
 )
@@ -59,22 +60,15 @@ MOVED = 16  # a face is moved by up to this fraction of its side: a sixteenth
 SEEDS = 1_000  # between the seeds of two epochs, so that no two networks share any
 
 
-class SmallSamples(Document, frozen=True, kw_only=True):
-    """How often small samples had Λ below τ, and their mean Λ."""
-
-    below_tau: Share
-    ratio: float
-
-
 class FaceNetwork(ExaminedNetwork, frozen=True, kw_only=True):
-    """A network that knows gender: faces of each group that it learnt from and was tested on, and
-    its mean probability for the true gender.
+    """A network that knows gender: the faces of each group that it learned from and was tested on,
+    and its mean probability of the true gender.
     """
 
     learnt: dict[str, Count]
     tested: dict[str, Count]
     score: dict[str, Share]
-    few: SmallSamples
+    few: Samples
 
 
 @dataclass(frozen=True)
@@ -116,14 +110,14 @@ def regrouped(data: ImageSet) -> tuple[Faces, Faces]:
     group = np.array([*of_race, -1], dtype=np.int64)[race.codes]
     usable = (group >= 0) & (gender >= 0)
     parts = (np.flatnonzero(usable & ~data.held_out), np.flatnonzero(usable & data.held_out))
-    learnt, held_out = (Faces(data.images[rows], gender[rows], group[rows]) for rows in parts)
-    for part, what in ((learnt, "learn from"), (held_out, "test on")):
+    train, test = (Faces(data.images[rows], gender[rows], group[rows]) for rows in parts)
+    for part, what in ((train, "learn from"), (test, "test on")):
         if len(np.unique(part.group * 2 + part.gender)) < 2 * len(GROUPS):
             raise DataError(
                 f"The faces to {what} lack women or men of one of the three groups. Use another"
                 " collection."
             )
-    return learnt, held_out
+    return train, test
 
 
 def mixed(faces: Faces, images: int, own: str | None, rng: np.random.Generator) -> Faces:
@@ -157,24 +151,20 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
     """
     del inputs
     source, seed, side = placed(FAIRFACE), settings["seed"], settings["side"]
-    learnt, asked = _faces(source, side)
-    lessons = mixed(learnt, settings["images"], settings["own"], np.random.default_rng(seed))
+    train, test = _faces(source, side)
+    lessons = mixed(train, settings["images"], settings["own"], np.random.default_rng(seed))
     network = NETWORKS[settings["network"]]((3, side, side), 2, seed=seed)
     learn(network, lessons, settings)
-    sure = _probabilities(network, asked)
-    excited = excitement(network, asked.groups())
-    few = small_samples(excited, settings["count"], settings)
+    sure = _probabilities(network, test)
+    excited = excitement(network, test.groups())
     return FaceNetwork(
         source=source.name,
         learnt=lessons.counts(),
-        tested=asked.counts(),
-        right=asked.means((sure > 0.5).astype(np.float64)),
-        score=asked.means(sure),
+        tested=test.counts(),
+        right=test.means((sure > 0.5).astype(np.float64)),
+        score=test.means(sure),
         found=compare(excited, tau=settings["tau"], seed=seed).to_dict(),
-        few=SmallSamples(
-            below_tau=float(np.mean([one.is_below for one in few])),
-            ratio=float(np.mean([one.ratio for one in few])),
-        ),
+        few=small_samples(excited, settings["count"], settings),
     )
 
 
@@ -283,8 +273,8 @@ class FaceTables(Examination[FaceNetwork]):
             "shift",
             "Shift of accuracy towards the trained group",
             "share",
-            "How much more the own group gains over the unbiased network of the same seed than the"
-            " two others do (their mean change). The paper's is worked out from its Table I.",
+            "How much more the own group gains over the unbiased network of the same seed than"
+            " the two others do (their mean change). The paper's is computed from its Table I.",
         ),
         *(
             Measure(
@@ -329,10 +319,10 @@ class FaceTables(Examination[FaceNetwork]):
         " many, brought to 32 × 32 pixels to keep the training affordable, each time moved a little"
         " and mirrored by chance. FairFace's Middle Eastern faces are in no group of the paper and"
         " are left out.",
-        "The length of the training, the batch and the size were chosen among about ten tries, one"
-        " seed each, nearly all with unbiased networks on faces that the network had not learnt"
-        " from and that are not held out; one try was looked at on the held-out faces and dropped."
-        " They are the same for every seed and every mixture.",
+        "The length of the training, the batch and the size were chosen among about ten tries,"
+        " one seed each, nearly all with unbiased networks on faces that the network had not"
+        " learned from and that are not held out; one try was looked at on the held-out faces and"
+        " dropped. They are the same for every seed and every mixture.",
         f"τ = {TAU}; fifteen faces are drawn 20 times from the held-out ones of each network, where"
         " the paper chose them.",
     )
@@ -467,13 +457,13 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _data(networks: Sequence[FaceNetwork]) -> list[str]:
-    """What was learnt from and tested on."""
+    """How many faces the networks learned from and were tested on."""
     if not networks:
         return []
     sources = ", ".join(sorted({one.source for one in networks}))
     counts = sorted({sum(one.learnt.values()) for one in networks})
-    learnt = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    learned = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     tested = ", ".join(
         f"{count} of group {name.upper()}" for name, count in networks[0].tested.items()
     )
-    return [f"Faces from {sources}: a network learns from {learnt}, and is tested on {tested}."]
+    return [f"Faces from {sources}: a network learns from {learned}, and is tested on {tested}."]

@@ -70,8 +70,8 @@ LIKE_THE_PAPER = (
     " that do the same after a miss."
 )
 CONTROL = (
-    "Random is NeuronFair's search with chance in the place of its gradient. What a guided method"
-    " is worth is its distance from Random."
+    "Random is NeuronFair's search with chance in place of its gradient. What a guided method is"
+    " worth is its distance from Random."
 )
 
 
@@ -268,7 +268,7 @@ class Table6(Experiment):
         "instances_per_seed",
         "Local phase: different instances tried from each start",
         "number",
-        "Fewer than wanted where a walk that returns after a miss has no new neighbours left.",
+        "Fewer than wanted where a walk that returns after a miss has no new neighbors left.",
     )
     measures = (
         Measure("idis", "Global phase: IDIs among 1,000 instances", "count"),
@@ -304,45 +304,45 @@ class Table6(Experiment):
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         first, *others = self.measures
-        of_global = [
-            collect(
-                plan,
-                outcome,
-                cell_of(subject, variant, first, self._printed(plan, subject, variant)),
-                grid(plan, [subject], [variant], self._global),
-                GlobalPhase,
-            )
-            for subject in self.subjects
-            for variant in self.global_variants
-        ]
-        of_local = [
-            collect(
-                plan,
-                outcome,
-                cell_of(
-                    subject,
-                    variant,
-                    measure,
-                    None
-                    if measure is self.tried
-                    else printed("table6", subject, variant, measure, "local"),
-                ),
-                grid(plan, [subject], [variant], self._local),
-                LocalPhase,
-            )
-            for measure in others
-            for subject in self.subjects
-            for variant in self.local_variants
-        ]
+        phases = (
+            ([first], self.global_variants, self._global, GlobalPhase, Variant("neuronfair")),
+            (others, self.local_variants, self._local, LocalPhase, NEURONFAIR),
+        )
         return [
-            *compare_with(of_global, "neuronfair"),
-            *compare_with(of_local, NEURONFAIR.method, NEURONFAIR.variant),
+            cell
+            for measures, variants, job, kind, reference in phases
+            for cell in compare_with(
+                [
+                    collect(
+                        plan,
+                        outcome,
+                        cell_of(
+                            subject,
+                            variant,
+                            measure,
+                            self._printed(plan, subject, variant, measure),
+                        ),
+                        grid(plan, [subject], [variant], job),
+                        kind,
+                    )
+                    for measure in measures
+                    for subject in self.subjects
+                    for variant in variants
+                ],
+                reference.method,
+                reference.variant,
+            )
         ]
 
-    def _printed(self, plan: Plan, subject: Subject, variant: Variant) -> float | None:
-        """The paper's number of global IDIs; at the quick scale we have a tenth of its seeds."""
-        value = printed("table6", subject, variant, self.measures[0], "global")
-        return value if plan.is_full or value is None else value / 10
+    def _printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        """The paper's number; at the quick scale we have a tenth of its global seeds."""
+        if measure is self.tried:
+            return None
+        phase = "global" if measure is self.measures[0] else "local"
+        value = printed("table6", subject, variant, measure, phase)
+        return value if plan.is_full or value is None or phase == "local" else value / 10
 
     def _global(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         steps = {} if variant.method == "aequitas" else {"global_iterations": 40}

@@ -147,8 +147,9 @@ class Figure6(Searches):
     name = "neuronfair-figure6"
     title = "NeuronFair, Figure 6: the biased neurons that IDIs and non-IDIs activate"
     about = (
-        "Adult, gender: a tenth of each method's IDIs, and a tenth of what it tried in vain. A"
-        " neuron is activated when it is above half of the layer's range for that instance."
+        "Adult, gender: a tenth of each method's IDIs, and a tenth of what it tried without"
+        " success. A neuron is activated when it is above half of the layer's range for that"
+        " instance."
     )
     quick = "100 seeds and 200 local steps."
     subjects = (Subject("adult", "gender"),)

@@ -173,8 +173,8 @@ class Images(Experiment):
     about = (
         "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
         " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces for 20 steps of L2"
-        " length 0.15. Then it is trained on with the IDIs of each method, and measured with a"
-        " fresh Δ_sens on held-out faces beside the same training without IDIs."
+        " length 0.15. Then its training is continued with the IDIs of each method, and measured"
+        " with a fresh Δ_sens on held-out faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
     rows = "variant"
@@ -303,7 +303,7 @@ class Table10(Images):
     }
     remarks = (
         "An image IDI is mostly a picture near the decision boundary. So read each figure beside"
-        " its controls: a Δ of a head that learnt shuffled labels knows nothing of the attribute,"
+        " its controls: a Δ of a head that learned shuffled labels knows nothing of the attribute,"
         " and an independent network says in how many pairs anybody else sees it change.",
         "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and does"
         " not say how many pictures one face gives.",
@@ -334,7 +334,7 @@ class Table11(Images):
             "differing",
             "Pairs that differ",
             "share",
-            "IDIs that were made of held-out faces against the detector before; whether a fresh"
+            "IDIs that were made from held-out faces against the detector before; whether a fresh"
             " Δ_sens still changes the verdict on them.",
         ),
         Measure(
@@ -348,16 +348,19 @@ class Table11(Images):
     of_repaired = (
         Measure(
             "auc_kept",
-            "AUC, over that without IDIs",
+            "AUC, divided by that without IDIs",
             "number",
             "Below 1 is what the IDIs themselves improve.",
         ),
         Measure(
-            "differing_kept", "Pairs that differ, over those without IDIs", "number", "Likewise."
+            "differing_kept",
+            "Pairs that differ, divided by those without IDIs",
+            "number",
+            "Likewise.",
         ),
         Measure(
             "attack_kept",
-            "L2 of an attack, over that without IDIs",
+            "L2 of an attack, divided by that without IDIs",
             "number",
             "Above 1 is what the IDIs themselves improve.",
         ),

@@ -60,16 +60,18 @@ FALL = Measure(
     "fall",
     "Fall of DM-RS against the control without IDIs",
     "share",
-    "One less a repeat's DM-RS over the control's mean. The paper has no control: its fall is"
+    "1 − DM-RS of a repeat / mean DM-RS of the control. The paper has no control: its fall is"
     " against the network before.",
 )
 ACCURACY = Measure("accuracy", "Accuracy on held-out people", "share")
 IFR_B = Measure(
-    "ifr_b", "IFR_b: held-out people told the same under another value of the attribute", "share"
+    "ifr_b",
+    "IFR_b: held-out people who get the same answer with another value of the attribute",
+    "share",
 )
 OTHERS = Measure(
     "worst_other",
-    "The other attributes: DM-RS over its value before, the worst of them",
+    "The other attributes: DM-RS divided by its value before, the worst of them",
     "number",
     "Above 1, the new network discriminates more by an attribute that was not repaired. The"
     " controls say how much of it is chance.",
@@ -111,7 +113,7 @@ PROTOCOL = (
     " first weights are the same for all networks of a repeat and differ between repeats."
 )
 CONTROLS = (
-    "Controls: the same training without IDIs, and with possible people who are no IDIs, labelled"
+    "Controls: the same training without IDIs, and with possible people who are no IDIs, labeled"
     " by the network, as many rows as NeuronFair's IDIs have. What a repair is worth is its"
     " distance from them, not from the network before."
 )
@@ -263,7 +265,7 @@ class Repairs(Experiment):
     about = (
         "Networks trained again with 10 % of the IDIs of each method: 1,000 seeds, 40 global and"
         " 1,000 local steps (Aequitas: 1,000 uniform draws), once from the data and once from the"
-        " domain; one draw a repeat. DM-RS on 50,000 possible people."
+        " domain; one draw per repeat. DM-RS on 50,000 possible people."
     )
     quick = "100 seeds and 500 local steps; DM-RS on 10,000 possible people."
     subjects: ClassVar[tuple[Subject, ...]] = SUBJECTS
