@@ -22,10 +22,10 @@ from fairprobe.documents.experiment import (
 from fairprobe.documents.experiment import Figure as FigureDocument
 from fairprobe.present import _environment
 from fairprobe.present.blocks import Figure
-from fairprobe.present.experiment_plots import bar_figure, bar_names, line_figure, line_styles
+from fairprobe.present.experiment_plots import bar_figure, bar_names, line_figure
 from fairprobe.present.formats import SPACE, count, date, seconds
 from fairprobe.present.formats import level as confidence_level
-from fairprobe.present.svg import coloured
+from fairprobe.present.legends import Key, bar_legend, line_legend
 from fairprobe.present.table import UNDEFINED, Table
 
 NOT_RUN = "not run"
@@ -221,21 +221,11 @@ def _all_numbers(document: ExperimentDocument, grid: Grid) -> Table:
 # -- figures ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Key:
-    """A legend's entry, as a stroke in the color of a line or of bars."""
-
-    color: str
-    width: float
-    dash: str
-    name: str
-
-
 def _figure(figure: FigureDocument, name: str) -> tuple[Figure, list[Key]]:
     """The figure, and its legend."""
     percent = figure.value_kind == "share"
     if isinstance(figure, Lines):
-        names = [line.name for line in figure.series]
+        legend = line_legend(line.name for line in figure.series)
         picture = line_figure(
             figure.series,
             x_title=figure.x_title,
@@ -246,7 +236,7 @@ def _figure(figure: FigureDocument, name: str) -> tuple[Figure, list[Key]]:
             name=name,
         )
     else:
-        names = bar_names(figure.groups)
+        legend = bar_legend(bar_names(figure.groups))
         picture = bar_figure(
             _with_texts(figure),
             value_title=figure.value_title,
@@ -255,12 +245,6 @@ def _figure(figure: FigureDocument, name: str) -> tuple[Figure, list[Key]]:
             percent=percent,
             name=name,
         )
-    legend = [
-        Key(coloured(style.colour), style.width, " ".join(f"{step:g}" for step in style.dash), one)
-        if isinstance(figure, Lines)
-        else Key(coloured(style.colour), 10, "", one)
-        for style, one in zip(line_styles(len(names)), names, strict=True)
-    ]
     return Figure(figure.title, picture, figure.caption, figure_table(figure)), legend
 
 
