@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +29,8 @@ class Manner:
     said: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     content: bytes | None = None
-    seconds: float = 0.0
+    after: threading.Event | None = None
+    """What the answer waits for."""
 
 
 GOOD = Manner()
@@ -56,7 +57,8 @@ class _Handler(Handler):
     def respond(self, request: Request) -> None:
         name = self.server.name
         manner = self.server.script.pop(0) if self.server.script else GOOD
-        time.sleep(manner.seconds)
+        if manner.after is not None:
+            manner.after.wait()
         answer = (
             ANSWERS[name] if manner.status == 200 else _refusal(name, manner.status, manner.said)
         )

@@ -273,7 +273,7 @@ def _without_one(scene: Scene) -> Scene:
 
 
 @pytest.mark.parametrize("changed", [_brighter, _without_one])
-def test_a_scene_that_has_changed_under_its_name_is_painted_anew(
+def test_a_scene_that_has_changed_under_its_name_is_mutated_again(
     changed: Callable[[Scene], Scene], tmp_path: Path
 ) -> None:
     before = list(toy_scenes(3))
@@ -357,7 +357,7 @@ def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: P
     assert seen == {"see": {"car"}, "see #2": {"person"}}
 
 
-def test_recognizers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+def test_recognizers_with_the_same_identity_are_refused(tmp_path: Path) -> None:
     class Model:
         identity = "of May"
 
@@ -371,7 +371,7 @@ def test_recognizers_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> No
         audit_scenes(SCENES, [Model(), Model()], folder=tmp_path)
 
 
-def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path) -> None:
+def test_a_function_that_has_changed_under_its_name_is_queried_again(tmp_path: Path) -> None:
     blind: list[str] = []
 
     def see(image: Picture) -> list[Detection]:
@@ -392,7 +392,7 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"seed": -1}, "seed must be"),
         ({"seed": 2**32}, "seed must be"),
@@ -405,13 +405,13 @@ def test_a_function_that_has_changed_under_its_name_is_asked_anew(tmp_path: Path
         ),
     ],
 )
-def test_a_wrong_setting_is_told_before_any_question(
-    wrong: dict[str, Any], told: str, tmp_path: Path
+def test_a_wrong_setting_is_refused_before_any_query(
+    wrong: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     def never(image: Picture) -> list[Detection]:
         raise AssertionError
 
-    with pytest.raises(SettingError, match=told):
+    with pytest.raises(SettingError, match=message):
         audit_scenes(toy_scenes(1), never, folder=tmp_path, **wrong)
 
 
@@ -512,7 +512,7 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "Name a recognizer to test"),
         (["--detector", "my.py:detect"], "give --annotations, or --segmenter"),
@@ -522,32 +522,30 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
     ],
 )
 def test_a_mistake_is_a_sentence_and_exit_code_2(
-    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pictures").mkdir()
     (tmp_path / "my.py").write_text("def detect(image):\n    return []\n")
     result = CLI.invoke(app, ["scenes", "pictures", *words])
     assert result.exit_code == 2, result.output
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
 
 
-def test_a_finished_run_is_not_replaced_unasked(whole: SceneAudit) -> None:
+def test_a_finished_run_is_replaced_only_on_request(whole: SceneAudit) -> None:
     result = CLI.invoke(app, ["scenes", "demo", "--out", str(whole.evidence.folder)])
     assert result.exit_code == 2
     assert "--overwrite" in result.output
 
 
-def test_an_interrupted_run_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
-    for partial, told in ((True, "Name a recognizer"), (False, "finished run")):
+    for partial, message in ((True, "Name a recognizer"), (False, "finished run")):
         (tmp_path / "run" / "audit.json").write_text(json.dumps({"partial": partial}))
         result = CLI.invoke(app, ["scenes", "pictures", "--out", "run"])
-        assert told in " ".join(result.output.split())
+        assert message in " ".join(result.output.split())
 
 
 def test_the_demo_has_no_annotations(tmp_path: Path) -> None:

@@ -101,11 +101,11 @@ def test_a_run_that_could_judge_nothing_ends_with_exit_code_3_and_says_that_noth
     detector = f"{folder / 'toys.py'}:{detector}"
     done = called(folder, tmp_path, "--detector", detector)
     assert done.exit_code == 3, done.output
-    told = " ".join(done.output.split())
-    assert f"Nothing could be judged: {reason}." in told
+    text = " ".join(done.output.split())
+    assert f"Nothing could be judged: {reason}." in text
     assert (
         "So nothing was shown, neither that classes are treated alike nor that they are not."
-        in told
+        in text
     )
     body = json.loads((tmp_path / "audit.json").read_text())
     assert body["judged"] is False
@@ -169,12 +169,12 @@ def measured(document: ScenesDocument) -> int:
 def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_verdict(
     tmp_path: Path,
 ) -> None:
-    told: list[tuple[int, int, str]] = []
+    reported: list[tuple[int, int, str]] = []
 
     def audit(*, stop: bool) -> ScenesDocument:
         def tell(stage: str, done: int, total: int, note: str) -> None:
             if stage == MEASURING and done:
-                told.append((done, total, note))
+                reported.append((done, total, note))
                 if stop:
                     raise KeyboardInterrupt
 
@@ -191,12 +191,12 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
         return done.document
 
     stopped = audit(stop=True)
-    assert (told, stopped.partial, stopped.judged) == ([(1, 3, "1 of 3")], True, True)
+    assert (reported, stopped.partial, stopped.judged) == ([(1, 3, "1 of 3")], True, True)
     assert measured(stopped) == 0
     assert "Image quality was not measured" in render_scenes(stopped)
-    told.clear()
+    reported.clear()
     assert measured(audit(stop=False)) == 3
-    assert told == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
+    assert reported == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
 
 
 # -- given cut-outs --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def never(image: Picture) -> list[Detection]:
 
 
 @pytest.mark.parametrize(
-    ("names", "classes", "told"),
+    ("names", "classes", "message"),
     [
         (
             ("persons", "dog"),
@@ -242,11 +242,11 @@ def never(image: Picture) -> list[Detection]:
         ((), ["car"], r"It has no folders at all\."),
     ],
 )
-def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
-    names: tuple[str, ...], classes: list[str] | None, told: str, tmp_path: Path
+def test_cut_outs_of_no_class_are_reported_with_what_is_there_before_any_query(
+    names: tuple[str, ...], classes: list[str] | None, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cut").mkdir()
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         audit_scenes(
             toy_scenes(1),
             never,
@@ -263,7 +263,7 @@ def test_cut_outs_of_no_class_are_told_with_what_is_there_before_any_question(
         audit_scenes(toy_scenes(1), never, cutouts=tmp_path / "gone", folder=tmp_path / "run")
 
 
-def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_told(
+def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_not_used_is_reported(
     tmp_path: Path,
 ) -> None:
     done = audit_scenes(
@@ -286,7 +286,7 @@ def test_folders_of_cut_outs_may_be_named_as_others_name_the_class_and_what_is_n
     assert any("since there are no cut-outs:" in message for message in done.document.messages)
 
 
-def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_told(
+def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = given(tmp_path / "cut", "person")

@@ -58,7 +58,7 @@ def test_a_scene_is_always_drawn_alike_and_another_seed_gives_another() -> None:
         scenes.read("street-0003")
 
 
-def test_all_classes_occur_and_counts_can_be_asked_for() -> None:
+def test_all_classes_occur_and_counts_can_be_set() -> None:
     assert set().union(*(scene.counts() for scene in SCENES)) == set(LABELS)
     scene = draw_scene(np.random.default_rng(0), counts={"person": 2, "car": 1})
     assert dict(scene.counts()) == {"person": 2, "car": 1}
@@ -68,7 +68,7 @@ def test_all_classes_occur_and_counts_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("label", DRAWERS)
-def test_a_figure_has_just_the_height_asked_for(label: str) -> None:
+def test_a_figure_has_exactly_the_given_height(label: str) -> None:
     drawn = figure(label, 60, np.random.default_rng(1))
     rows = np.flatnonzero(drawn.mask.any(axis=1))
     assert drawn.image.shape[0] == 60

@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_clusters() -> None:
     assert (clusters(counts, LABELS, k=4, seed=5) == clusters(counts, LABELS, k=4, seed=5)).all()
 
 
-def test_classes_that_are_not_asked_for_do_not_move_a_picture() -> None:
+def test_other_classes_do_not_move_a_picture() -> None:
     assert clusters([Counter(dog=0), Counter(dog=50)], LABELS, k=2).tolist() == [0, 0]
 
 

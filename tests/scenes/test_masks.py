@@ -130,7 +130,7 @@ def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> 
         ('{"objects": [], "imgHeight": 2, "imgWidth": 2}', "another size"),
     ],
 )
-def test_bad_polygons_of_cityscapes_are_told_and_the_other_pictures_count(
+def test_bad_polygons_of_cityscapes_are_reported_and_the_other_pictures_count(
     tmp_path: Path, text: str, words: str
 ) -> None:
     save(cityscapes(tmp_path, "instanceIds.png"), street())
@@ -218,7 +218,7 @@ def test_a_bad_names_file_is_refused_in_words(tmp_path: Path, names: object, wor
         masked(tmp_path, blocks(), names)
 
 
-def test_masks_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Path) -> None:
+def test_masks_that_cannot_be_used_are_reported_and_the_others_count(tmp_path: Path) -> None:
     for name in ("alone", "small", "broken", "colored", "cut"):
         save(tmp_path / "images" / f"{name}.png")
     masks = tmp_path / "masks"

@@ -270,7 +270,7 @@ def test_given_pictures_with_transparency_are_cut_outs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_deletion_paints_every_pixel_of_the_mask_anew_and_touches_nothing_else(method: str) -> None:
+def test_deletion_fills_every_pixel_of_the_mask_and_touches_nothing_else(method: str) -> None:
     painter = inpainter(method)
     for scene in SCENES[:4]:
         deleted = delete(scene, "person", inpainter=painter)

@@ -164,7 +164,7 @@ def test_a_scene_holds_what_the_model_finds(
     assert ground
 
 
-def test_what_was_found_is_kept_and_a_damaged_file_is_found_anew(
+def test_segments_are_stored_and_a_damaged_file_is_replaced(
     models: dict[str, Path], images: Path, tmp_path: Path
 ) -> None:
     cache = tmp_path / "kept" / "here"
@@ -201,7 +201,7 @@ def test_a_picture_is_turned_as_the_camera_held_it(models: dict[str, Path], tmp_
     assert np.array_equal(SegmentedScenes(tmp_path, models["detr"]).read("a").image, picture(0))
 
 
-def test_pictures_that_cannot_be_read_are_told(
+def test_pictures_that_cannot_be_read_are_reported(
     models: dict[str, Path], images: Path, tmp_path: Path
 ) -> None:
     (images / "broken.jpg").write_bytes(b"nothing")
@@ -269,8 +269,6 @@ def test_a_hub_that_is_away_is_said_at_once(
         SegmentedScenes(images, name)
 
 
-def test_a_folder_for_what_is_kept_that_cannot_be_made_is_named(
-    models: dict[str, Path], images: Path
-) -> None:
+def test_a_cache_folder_that_cannot_be_made_is_named(models: dict[str, Path], images: Path) -> None:
     with pytest.raises(StorageError, match=r"Cannot make the folder .*0\.png"):
         SegmentedScenes(images, models["detr"], cache=images / "0.png" / "kept")

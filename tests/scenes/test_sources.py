@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from fairprobe.scenes.scene import Scene, Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.scenes.sources.coco_masks import DamagedError, mask_of, polygon, run_lengths, unpack
 from tests.helpers import assets
+
+pycocotools: Any = import_module("pycocotools.mask")
 
 HEIGHT, WIDTH = 12, 16
 SQUARE = [[2, 3, 6, 3, 6, 9, 2, 9]]  # columns 2 … 5, rows 3 … 8
@@ -220,27 +223,18 @@ def test_outlines_agree_with_an_independent_library(points: list[tuple[float, fl
     assert np.array_equal(ours, theirs)
 
 
-def packed(counts: list[int]) -> str:
-    """COCO's text for run lengths, written down one bit after another."""
-    text = ""
-    for at, count in enumerate(counts):
-        value, more = count - (counts[at - 2] if at > 2 else 0), True
-        while more:
-            low, value = value & 31, value >> 5
-            more = value != (-1 if low & 16 else 0)
-            text += chr(48 + low + (32 if more else 0))
-    return text
-
-
 @given(arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 70))))
-def test_run_lengths_and_their_packed_text_give_the_mask_back(mask: Mask) -> None:
+def test_run_lengths_and_the_packed_text_of_cocos_own_library_give_the_mask_back(
+    mask: Mask,
+) -> None:
     flat = mask.T.ravel()
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flat])))
     counts = np.diff(np.concatenate([[0], edges, [flat.size]])).tolist()
-    size = list(mask.shape)
-    assert unpack(packed(counts)).tolist() == counts
-    for written in (counts, packed(counts)):
-        assert np.array_equal(mask_of({"counts": written, "size": size}, mask.shape), mask)
+    packed = pycocotools.encode(np.asfortranarray(mask, dtype=np.uint8))["counts"].decode()
+    assert unpack(packed).tolist() == counts
+    for written in (counts, packed):
+        segmentation = {"counts": written, "size": list(mask.shape)}
+        assert np.array_equal(mask_of(segmentation, mask.shape), mask)
 
 
 @given(st.text(max_size=12))
@@ -301,7 +295,7 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
         ({"segmentation": SQUARE, "image_id": 9}, "picture that the file does not list"),
     ],
 )
-def test_a_bad_annotation_is_told_and_the_others_count(
+def test_a_bad_annotation_is_reported_and_the_others_count(
     tmp_path: Path, annotation: dict[str, Any], words: str
 ) -> None:
     scenes = coco(tmp_path, [annotation, "no record", {"segmentation": SQUARE}])
@@ -309,7 +303,7 @@ def test_a_bad_annotation_is_told_and_the_others_count(
     assert scenes.read("a").counts() == {"person": 1}
 
 
-def test_pictures_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Path) -> None:
+def test_pictures_that_cannot_be_used_are_reported_and_the_others_count(tmp_path: Path) -> None:
     folder = tmp_path / "images"
     for name in ("alone.png", "large.png", "x/twice.png"):
         save(folder / name)
@@ -340,7 +334,7 @@ def test_pictures_that_cannot_be_used_are_told_and_the_others_count(tmp_path: Pa
         assert said(scenes, words), words
 
 
-def test_an_empty_class_is_told(tmp_path: Path) -> None:
+def test_an_empty_class_is_reported(tmp_path: Path) -> None:
     categories = [{"id": 1, "name": "person"}, {"id": 2, "name": "truck"}]
     assert said(
         coco(tmp_path, [{"segmentation": SQUARE}], categories=categories),
@@ -423,7 +417,7 @@ def test_the_real_panoptic_sample_says_the_same_as_maps_and_as_run_lengths() -> 
     assert maps.read("000000439180").stuff_names == ("unknown", "tree", "grass", "sky", "earth")
 
 
-def test_what_is_wrong_with_panoptic_maps_is_told(tmp_path: Path) -> None:
+def test_what_is_wrong_with_panoptic_maps_is_reported(tmp_path: Path) -> None:
     numbers = np.zeros((HEIGHT, WIDTH, 3), dtype=np.uint8)
     numbers[2:5, 3:9, 1] = 1  # 256
     numbers[6:, :, 2] = 1  # 65536
