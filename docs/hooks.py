@@ -205,11 +205,8 @@ def parts(kind: str) -> list[dict[str, Any]]:
 
 
 def measures() -> str:
-    from fairprobe.gate.measures import MEASURES
-
     rows = [
-        [f"`{name}`", escape(each.about), "low" if each.direction == "at most" else "high"]
-        for name, each in MEASURES.items()
+        [f"`{part['name']}`", escape(part["about"]), part["good is"]] for part in parts("measures")
     ]
     return table(["measure", "what it is", "good is"], rows)
 

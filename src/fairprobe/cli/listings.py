@@ -32,6 +32,15 @@ def methods(form: FormOption = "table") -> None:
 
 
 @app.command()
+def measures(form: FormOption = "table") -> None:
+    """List the measures that a policy of 'fairprobe check' can limit."""
+    with kindly():
+        from fairprobe.present import listings
+
+        _print(listings.measures(), form)
+
+
+@app.command()
 def repairs(form: FormOption = "table") -> None:
     """List the repairs, with their strength and variants.
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.catalogue import METHODS, REPAIRS
+from fairprobe.catalogue import MEASURES, METHODS, REPAIRS
 from fairprobe.present.markdown_text import escaped, table
 
 
@@ -91,6 +91,24 @@ def repairs() -> Listing:
                 },
             )
             for name, repair in REPAIRS.all().items()
+        ]
+    )
+
+
+def measures() -> Listing:
+    """The measures that a policy can limit."""
+    return Listing(
+        [
+            (
+                name,
+                measure.title,
+                measure.about,
+                {
+                    "unit": measure.unit,
+                    "good is": "low" if measure.direction == "at most" else "high",
+                },
+            )
+            for name, measure in MEASURES.all().items()
         ]
     )
 

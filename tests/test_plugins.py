@@ -1,0 +1,152 @@
+"""A small package of somebody else, installed as pip would: its method, repair and measure are found
+in the command line, the report, the gate and the generated documentation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CODE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairprobe.metrics import Measure, Reading
+from fairprobe.repairs import Blind
+from fairprobe.search import RandomWalk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(RandomWalk):
+    name: ClassVar[str] = "greedy"
+    title: ClassVar[str] = "Greedy walk"
+    about: ClassVar[str] = "Takes the first step that it finds."
+    paper: ClassVar[str] = "Nobody, Nowhere, 2026"
+    report_text: ClassVar[str] = "It walks greedily from {seeds}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halfway(Blind):
+    name: ClassVar[str] = "halfway"
+    title: ClassVar[str] = "Half-blind network"
+    about: ClassVar[str] = "Takes half of the columns away."
+
+
+def read(document):
+    share = document.dm_rs.estimate / max(document.people.estimate, 1e-9)
+    return [Reading(what="possible people affected for each person in the data", estimate=share)]
+
+
+BEYOND = Measure(
+    name="beyond_the_data",
+    title="Beyond the data",
+    about="How much more possible people are affected than people in the data.",
+    unit="number",
+    direction="at most",
+    read=read,
+)
+"""
+ENTRY_POINTS = """
+[fairprobe.methods]
+greedy = fairplug:Greedy
+torn = fairplug:Torn
+
+[fairprobe.repairs]
+halfway = fairplug:Halfway
+
+[fairprobe.measures]
+beyond_the_data = fairplug:BEYOND
+"""
+AUDIT = ("audit", "german", "--sensitive", "gender", "--seeds", "10", "--local-iterations", "5")
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Ask:
+    """The command line in a process of its own, where the package is installed."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "fairplug.py").write_text(CODE)
+    about = site / "fairplug-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fairplug\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    paths = os.pathsep.join([str(site), *(path for path in sys.path if path)])
+
+    def run(*words: str) -> Answer:
+        done = subprocess.run(
+            [sys.executable, "-m", "fairprobe", *words],
+            env={**os.environ, "PYTHONPATH": paths, "COLUMNS": "200"},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Answer(done.returncode, done.stdout, " ".join(done.stderr.split()))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def document(ask: Ask, folder: Path) -> dict[str, Any]:
+    """An audit with the method of the package."""
+    answer = ask(*AUDIT, "--method", "greedy", "--samples", "2000", "--out", "run", "--quiet")
+    assert answer.code == 0, answer
+    body: dict[str, Any] = json.loads((folder / "run" / "audit.json").read_text())
+    return body
+
+
+def test_what_a_package_adds_is_listed_for_the_terminal_and_for_the_documentation(
+    ask: Ask,
+) -> None:
+    for kind, name, title in (
+        ("methods", "greedy", "Greedy walk"),
+        ("repairs", "halfway", "Half-blind network"),
+        ("measures", "beyond_the_data", "Beyond the data"),
+    ):
+        assert f"{name}  {title}" in ask(kind).out
+        assert f"| `{name}` | {title} |" in ask(kind, "--format", "markdown").out
+    assert "Nobody, Nowhere, 2026" in ask("methods").out
+
+
+def test_a_part_that_cannot_be_used_is_one_sentence_beside_the_list(ask: Ask) -> None:
+    answer = ask("methods")
+    assert answer.code == 0
+    assert "The method 'torn' of the package 'fairplug' cannot be used" in answer.err
+    assert "Traceback" not in answer.err
+    answer = ask(*AUDIT, "--method", "torn")
+    assert answer.code == 2
+    assert answer.err.startswith("Error: The method 'torn' of the package 'fairplug'")
+
+
+def test_help_names_the_method_and_the_repair(ask: Ask) -> None:
+    assert "random, greedy" in ask("audit", "--help").out
+    assert "cfair, halfway" in ask("repair", "--help").out
+
+
+def test_the_report_says_how_the_method_searches(document: dict[str, Any], folder: Path) -> None:
+    assert document["generation"]["method"] == "greedy"
+    assert document["generation"]["description"]["title"] == "Greedy walk"
+    report = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "It walks greedily from 10 people." in report
