@@ -1,5 +1,5 @@
-"""A small package of somebody else, installed as pip would: its method, repair and measure are found
-in the command line, the report, the gate and the generated documentation.
+"""What another package adds is found in the command line, the report, the gate and the generated
+documentation: a method, a repair and a measure, installed as pip would.
 """
 
 from __future__ import annotations

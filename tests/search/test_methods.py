@@ -1,4 +1,4 @@
-"""What is particular to each rival: its gradient, its direction, what it learns, when it stops.
+"""What is particular to each method: its gradient, its direction, what it learns, when it stops.
 What they share is in test_search.py.
 """
 
