@@ -44,6 +44,7 @@ MOVED = {
     "fairprobe.datasets.rules": "fairprobe.schema.rules",
     "fairprobe.datasets.table": "fairprobe.schema.coding",
     "fairprobe.models.formats.opened": "fairprobe.models.formats.base",
+    "fairprobe.search.protocol": "fairprobe.papers.protocol",
     "fairprobe.attributes": "fairprobe.schema.attributes",
     "fairprobe.domain": "fairprobe.schema.domain",
     "fairprobe.rates": "fairprobe.statistics.rates",

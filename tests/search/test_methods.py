@@ -23,6 +23,7 @@ from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
     ADF,
@@ -40,7 +41,6 @@ from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import Walkers, World
 from fairprobe.search.moves import Moves
-from fairprobe.search.protocol import from_each
 from tests.helpers import (
     BLACK_BOX_METHODS,
     WHITE_BOX_METHODS,

@@ -18,6 +18,7 @@ from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
     ADF,
@@ -31,7 +32,6 @@ from fairprobe.search import (
     search,
 )
 from fairprobe.search.catalogue import method_named
-from fairprobe.search.protocol import from_each
 from tests.helpers import VARIANTS, everybody, planted, tiny_domain
 
 EVERY = [(name, variant) for name, variants in VARIANTS.items() for variant in variants or (None,)]

@@ -20,11 +20,11 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.metrics import generation_diversity, gsr, spread
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.papers.jobs import Inputs, Plain, read_result
+from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import world_of
-from fairprobe.search.protocol import from_each
 
 
 class TrainedNetwork(Document, frozen=True, kw_only=True):
