@@ -170,15 +170,6 @@ def option_row(parameter: Any) -> list[str]:
 # -- catalogues ------------------------------------------------------------------------------------
 
 
-def listing(command: str) -> str:
-    """What `fairprobe COMMAND --format markdown` prints, parts of other packages included."""
-    from typer.testing import CliRunner
-
-    from fairprobe.cli import app
-
-    return CliRunner().invoke(app, [command, "--format", "markdown"]).stdout
-
-
 def sections(kind: str) -> str:
     """A section for each method or repair, those of other packages included."""
     texts = []
@@ -202,6 +193,14 @@ def parts(kind: str) -> list[dict[str, Any]]:
 
     listing: listings.Listing = getattr(listings, kind)()
     return listing.to_dicts()
+
+
+def formats() -> str:
+    rows = [
+        [f"`{part['--model']}`", escape(part["about"]), part["white box"], f"`{part['install']}`"]
+        for part in parts("formats")
+    ]
+    return table(["`--model`", "what it is", "white box", "install"], rows).replace("``", "")
 
 
 def measures() -> str:
@@ -243,7 +242,7 @@ def datasets() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
-    "formats": partial(listing, "formats"),
+    "formats": formats,
     "layouts": layouts,
     "measures": measures,
     "methods": partial(sections, "methods"),
