@@ -197,7 +197,7 @@ def parts(kind: str) -> list[dict[str, Any]]:
 
 def formats() -> str:
     rows = [
-        [f"`{part['--model']}`", escape(part["about"]), part["white box"], f"`{part['install']}`"]
+        [part["--model"], escape(part["about"]), part["white box"], f"`{part['install']}`"]
         for part in parts("formats")
     ]
     return table(["`--model`", "what it is", "white box", "install"], rows).replace("``", "")
