@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fairprobe.audits import Audit
     from fairprobe.datasets import Dataset
     from fairprobe.documents import People
+    from fairprobe.documents.policy import Uncertain
     from fairprobe.gate import Policy, Verdict
-    from fairprobe.gate.policy import Uncertain
 
 GROUPS = 5  # named in a message
 

@@ -10,13 +10,13 @@ import pytest
 
 from fairprobe.arrays import Rows
 from fairprobe.audits.table_document import fairness_document
-from fairprobe.audits.words import notes
 from fairprobe.datasets import Dataset
 from fairprobe.documents import to_dict
 from fairprobe.metrics import Fairness, fairness
 from fairprobe.models import Model, TorchModel
+from fairprobe.present.notes import notes
 from fairprobe.schema.domain import Attribute, Domain
-from tests.helpers import merit, planted
+from tests.helpers import merit, planted, typed
 from tests.present.test_report_documents import Document, document
 
 ATTRIBUTES = (
@@ -174,7 +174,7 @@ def test_people_with_a_value_outside_the_domain_are_counted_apart() -> None:
 def test_of_two_classes_the_second_is_assumed_and_said_to_be() -> None:
     body = as_document(people(favourable=None))
     assert (body["positive"], body["positive_assumed"]) == (1, True)
-    assert any("selection rates count “>50K”" in note for note in notes(document_with(body)))
+    assert any("selection rates count “>50K”" in note for note in notes(typed(document_with(body))))
 
 
 def classes_of_three(x: Rows) -> Rows:
@@ -199,7 +199,7 @@ def test_of_more_classes_without_a_favourable_one_no_group_is_compared(
     if favourable is None:
         assert any(
             "selection rates of groups were not measured" in note
-            for note in notes(document_with(body))
+            for note in notes(typed(document_with(body)))
         )
     else:
         assert body["group"]["selected"]["hits"] == 0
@@ -233,7 +233,7 @@ def test_a_model_that_says_the_same_to_all_has_perfect_differences_and_no_ratio_
 def test_small_and_unknown_groups_are_in_the_notes() -> None:
     data = people("race")
     data.x[:3, 2] = 9
-    said = " ".join(notes(document_with(as_document(data))))
+    said = " ".join(notes(typed(document_with(as_document(data)))))
     assert (
         "Small groups by race, less than 2.0 % of the people held out: “c”; their rates say little."
         in said

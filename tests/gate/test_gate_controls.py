@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,20 +33,23 @@ from fairprobe.audits import Audit
 from fairprobe.audits.models import as_model
 from fairprobe.audits.partial import possible_people, prepare
 from fairprobe.audits.table import streams
-from fairprobe.audits.words import notes, verdict
 from fairprobe.cli import app
 from fairprobe.cli import check as command
 from fairprobe.cli.common import Stop
 from fairprobe.datasets import Dataset
+from fairprobe.documents import PairDocument
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate import Policy, Verdict, check, junit, markdown, read_policy, sarif
 from fairprobe.gate.more import until_decided
-from fairprobe.gate.words import difference, shared, told
+from fairprobe.gate.words import difference, shared, written
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
+from fairprobe.present.notes import notes
+from fairprobe.present.sentences import verdict
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.statistics.rates import Rate
 from tests.gate.test_gate import document, toy
+from tests.helpers import typed
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
@@ -422,10 +426,10 @@ def test_a_difference_in_which_very_small_groups_count_as_much_says_so() -> None
 
 
 def test_a_number_never_looks_like_the_limit_that_it_misses() -> None:
-    assert told(0.200001, "number", limit=0.2) == "0.200001"
-    assert told(0.01000001, "share", limit=0.01) == "1.000001 %"
-    assert told(0.07, "share", limit=0.07) == "7 %"
-    assert told(0.0000002, "share") == "0.00002 %"
+    assert written(0.200001, "number", limit=0.2) == "0.200001"
+    assert written(0.01000001, "share", limit=0.01) == "1.000001 %"
+    assert written(0.07, "share", limit=0.07) == "7 %"
+    assert written(0.0000002, "share") == "0.000020 %"
     body = document()
     body["interpretation"]["auc"] = 0.200001
     (ruling,) = check(body, Policy(limits={"auc": 0.2})).rulings
@@ -437,27 +441,31 @@ def test_what_is_shown_lies_on_the_side_of_the_limit_where_the_number_lies(
     value: float, limit: float
 ) -> None:
     shown, mark = (
-        float(told(number, "share", limit=limit).removesuffix(" %")) for number in (value, limit)
+        float(written(number, "share", limit=limit).removesuffix(" %")) for number in (value, limit)
     )
     if abs(value - limit) > 1e-10:
         assert (shown > mark) == (value > limit)
 
 
 def test_what_does_not_change_in_a_pair_is_told_as_shared_and_commas_do_not_mislead() -> None:
-    pair = {
-        "sensitive": {"gender": ["Male", "Male"], "age": ["young", "old"]},
-        "shared": {"savings": "unknown, or none", "job": "clerk"},
-        "label": "bad",
-        "label_other": "good",
-        "probability": 0.6,
-        "probability_other": 0.7,
-    }
+    pair = PairDocument(
+        sensitive={"gender": ("Male", "Male"), "age": ("young", "old")},
+        shared={"savings": "unknown, or none", "job": "clerk"},
+        label="bad",
+        label_other="good",
+        favourable=None,
+        probability=0.6,
+        probability_other=0.7,
+        gap=0.3,
+        phase="local",
+        origin=0,
+    )
     assert difference(pair).startswith(
-        "Changing only age from young to old changes the answer from “bad” (60%)"
+        "Changing only age from young to old changes the answer from “bad” (60.0 %)"
     )
     assert shared(pair) == "gender Male; savings unknown, or none; job clerk"
-    pair["shared"] = {f"a{place}": place for place in range(100)}
-    assert shared(pair).endswith("a28 28; and 71 attributes more")
+    many = msgspec.structs.replace(pair, shared={f"a{place}": str(place) for place in range(100)})
+    assert shared(many).endswith("a28 28; and 71 attributes more")
 
 
 def test_sentences_are_sentences() -> None:
@@ -482,8 +490,10 @@ def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() 
         samples=100,
     ).to_dict()
     assert len(body["fairness"]["group"]["tables"]) == 7
-    assert verdict(body).startswith("Changing nothing but gender, age and foreign-worker changes")
-    small = [note for note in notes(body) if note.startswith("Small groups by")]
+    assert verdict(typed(body)).startswith(
+        "Changing nothing but gender, age and foreign-worker changes"
+    )
+    small = [note for note in notes(typed(body)) if note.startswith("Small groups by")]
     assert [note.split(",")[0] for note in small] == [
         f"Small groups by {part}" for part in ("age", " and ".join(by))
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlparse
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe.cli import app
 from fairprobe.gate import Policy, Verdict, check, junit, markdown, sarif
-from fairprobe.gate.words import difference, told
+from fairprobe.gate.words import difference, written
 from tests.gate.test_gate import audit_of, document
 
 NASTY = "a|b <i>c</i> & \"d\" 'e' `f` [g](h) \x00\x1b\ud800\ufffe \n é 東"
@@ -34,12 +35,9 @@ def verdict_of() -> Verdict:
 def nasty(verdict: Verdict, text: str) -> Verdict:
     """The same verdict with this text wherever somebody else's words can stand."""
     rulings = tuple(replace(ruling, what=text, why=text) for ruling in verdict.rulings)
-    pair = {
-        **verdict.pairs[0],
-        "label": text,
-        "shared": {text: text},
-        "sensitive": {text: [text, text]},
-    }
+    pair = msgspec.structs.replace(
+        verdict.pairs[0], label=text, shared={text: text}, sensitive={text: (text, text)}
+    )
     return replace(
         verdict, rulings=rulings, dataset=text, model=text, sensitive=(text,), pairs=(pair,)
     )
@@ -191,24 +189,24 @@ def test_no_name_breaks_a_table_or_becomes_a_tag(text: str) -> None:
 # -- words -----------------------------------------------------------------------------------------
 
 
-def test_numbers_are_told_by_their_unit() -> None:
-    assert [told(0.0123456, "share"), told(0.8, "number"), told(1234, "count")] == [
-        "1.235 %",
-        "0.8",
-        "1,234",
+def test_numbers_are_written_by_their_unit() -> None:
+    numbers = [written(0.0123456, "share"), written(0.8, "number"), written(1234, "count")]
+    assert numbers == ["1.2 %", "0.800", "1,234"]
+    units: list[tuple[float, Any]] = [
+        (0.002, "share"),
+        (-0.1, "number"),
+        (20, "count"),
+        (-0.0, "share"),
     ]
-    changed = [
-        told(value, unit, is_change=True)  # type: ignore[arg-type]
-        for value, unit in ((0.002, "share"), (-0.1, "number"), (20, "count"), (-0.0, "share"))
-    ]
-    assert changed == ["+0.2 points", "-0.1", "+20", "+0 points"]
+    changed = [written(value, unit, is_change=True) for value, unit in units]
+    assert changed == ["+0.20 points", "−0.100", "+20", "+0 points"]
 
 
 def test_a_pair_is_told_as_who_what_changes_and_from_which_answer_to_which() -> None:
-    pair = document()["pairs"][0]
-    mine, other = pair["sensitive"]["gender"]
+    pair = audit_of().document.pairs[0]
+    mine, other = pair.sensitive["gender"]
     assert difference(pair).startswith(
-        f"Changing only gender from {mine} to {other} changes the answer from “{pair['label']}” ("
+        f"Changing only gender from {mine} to {other} changes the answer from “{pair.label}” ("
     )
 
 

@@ -107,11 +107,11 @@ WRONG = {
     ),
     "most_samples = 1e6\n[limits]\ndm_rs = 0.1": "most_samples must be a whole number",
     "most_samples = true\n[limits]\ndm_rs = 0.1": "most_samples must be a whole number",
-    "dm_rs = 0.1": r"dm_rs stands outside of a section. Put it below the line \[limits\]",
+    "dm_rs = 0.1": r"dm_rs is outside of a section. Put it below the line \[limits\]",
     "[limit]\ndm_rs = 0.1": r"there is no setting 'limit'. Did you mean 'limits'\?",
     "path = 'x'\n[limits]\ndm_rs = 0.1": "there is no setting 'path'",
-    "[limits\ndm_rs = 0.1": "is no TOML",
-    "[limits]\ndm_rs = 0.1\ndm_rs = 0.2": "is no TOML",
+    "[limits\ndm_rs = 0.1": "is not valid TOML",
+    "[limits]\ndm_rs = 0.1\ndm_rs = 0.2": "is not valid TOML",
 }
 
 
@@ -135,7 +135,7 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
             read_policy(path)
         assert str(path) in str(caught.value)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SettingError, match="is no TOML"):
+    with pytest.raises(SettingError, match="is not valid TOML"):
         read_policy(tmp_path / "binary.toml")
 
 

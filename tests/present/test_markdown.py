@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from fairprobe.documents import TableDocument
 from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.present.markdown_text import LONGEST, escaped, fenced, named, table
+from tests.helpers import typed
 from tests.present.test_report import EVIL, with_texts
 from tests.present.test_report_documents import (
     KINDS,
@@ -135,11 +137,11 @@ def read(text: str) -> Read:
 
 
 def card(make: Callable[[], Document]) -> Read:
-    return read(model_card(make()))
+    return read(model_card(typed(make())))
 
 
 def audited(make: Callable[[], Document]) -> Read:
-    return read(audit_table(make()))
+    return read(audit_table(typed(make())))
 
 
 # -- whatever the names contain --------------------------------------------------------------------
@@ -181,25 +183,27 @@ def test_a_very_long_name_is_cut_in_tables_and_headings() -> None:
     assert len(named("Donaudampfschiff" * 100)) == LONGEST
     body = document()
     body["fairness"]["group"]["tables"][0]["rows"][0]["name"] = "東" * 500
-    assert max(len(line) for line in audit_table(body).splitlines() if line.startswith("|")) < 200
+    assert (
+        max(len(line) for line in audit_table(typed(body)).splitlines() if line.startswith("|"))
+        < 200
+    )
 
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", KINDS)
 def test_every_kind_of_document_is_valid_markdown_with_good_and_with_evil_names(
-    make: Callable[[], Document], write: Callable[[Document], str]
+    make: Callable[[], Document], write: Callable[[TableDocument], str]
 ) -> None:
-    good = read(write(make()))
+    good = read(write(typed(make())))
     assert good.headings[0][0] == 2
     assert {level for level, _ in good.headings[1:]} <= {3}
-    count = 0
+    seen: dict[str, int] = {}
 
     def change(text: str) -> str:
-        nonlocal count
-        count += 1
+        count = seen.setdefault(text, len(seen))
         return f"{count} | {EVIL}\n\n# {text} ```\n"
 
-    evil = read(write(with_texts(make(), change)))
+    evil = read(write(typed(with_texts(make(), change))))
     assert [level for level, _ in evil.headings] == [level for level, _ in good.headings]
     assert [[len(row) for row in rows] for rows in evil.tables] == [
         [len(row) for row in rows] for rows in good.tables
@@ -210,9 +214,9 @@ def test_every_kind_of_document_is_valid_markdown_with_good_and_with_evil_names(
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", KINDS)
 def test_the_words_are_measured_and_the_spaces_ordinary(
-    make: Callable[[], Document], write: Callable[[Document], str]
+    make: Callable[[], Document], write: Callable[[TableDocument], str]
 ) -> None:
-    text = write(make())
+    text = write(typed(make()))
     assert not re.search(
         r"\bunbiased\b|\bfair (model|network)\b|\bis fair\b|\bbias-free\b|\bno bias\b|debias",
         text,
@@ -318,16 +322,16 @@ def test_of_many_classes_only_the_favourable_one_has_its_column() -> None:
     body["data"]["favourable"] = 2
     divided = selection_table("gender", [selection_row("a", 1, 9, None)])
     divided["eo"] = [
-        {**divided["eo"][0], "given": name, "estimate": place / 10}
+        {**divided["eo"][0], "given": name, "estimate": place / 10, "low": 0, "high": 0.5}
         for place, name in enumerate(("low", "middle", "high"))
     ]
     body["fairness"] |= {
         "positive": 2,
         "group": {"selected": document()["dm_rs"], "tables": [divided]},
     }
-    head, row = read(model_card(body)).rows("Groups")
+    head, row = read(model_card(typed(body))).rows("Groups")
     assert head[2:] == ["ΔEO, truth “high”", "Lowest impact ratio", "of"]
-    assert row[2:] == ["0.200 (0.060 to 0.083)", "not defined", "–"]
+    assert row[2:] == ["0.200 (0 to 0.500)", "not defined", "–"]
 
 
 def test_who_is_affected_most_stands_with_the_strongest_evidence_first() -> None:
@@ -356,7 +360,7 @@ def test_the_most_striking_pair_is_told_in_words() -> None:
     )
     body = document()
     body["pairs"] = [pair() | {"shared": {f"a{place}": "x" for place in range(25)}}]
-    assert "a19 x, and 5 attributes more)" in read(model_card(body)).text
+    assert "a19 x, and 5 attributes more)" in read(model_card(typed(body))).text
 
 
 def test_where_nothing_was_found_a_card_says_so_and_shows_no_pair() -> None:
@@ -398,7 +402,8 @@ def test_a_black_box_is_called_one_and_has_no_neurons() -> None:
     body = black_box()
     body["model"]["kind"] = "scikit-learn classifier"
     assert (
-        "RandomForestClassifier (scikit-learn classifier), 3 inputs" in read(model_card(body)).text
+        "RandomForestClassifier (scikit-learn classifier), 3 inputs"
+        in read(model_card(typed(body))).text
     )
 
 
@@ -551,7 +556,7 @@ def test_names_are_shown_as_they_are_in_the_table() -> None:
     body["fairness"]["group"]["tables"] = [
         selection_table("a | b", [selection_row(name, 1, 9, (1.0, 1.0, 1.0)) for name in names])
     ]
-    read_table = read(audit_table(body))
+    read_table = read(audit_table(typed(body)))
     assert [row[0] for row in read_table.tables[0][1:]] == [
         shortened(name, LONGEST) for name in names
     ]

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairprobe.present import formats, render, sentences
-from fairprobe.present.network_picture import DOTS, picture
+from fairprobe.present.figures import inside_figures
+from fairprobe.present.network_picture import DOTS, Picture
 from tests.helpers import VARIANTS, typed
 from tests.present.test_report_documents import (
     KINDS,
@@ -346,20 +347,26 @@ ABLATIONS = {
 def test_tells_honestly_what_silencing_did(words: str, changes: Document) -> None:
     body = document()
     body["interpretation"]["ablation"] |= changes
-    said = " ".join(sentences.ablation(body)).replace(formats.SPACE, " ")
+    said = " ".join(sentences.ablation(typed(body))).replace(formats.SPACE, " ")
     assert words in said
     assert words in read(body).text
 
 
+def picture_of(body: Document) -> Picture:
+    shown = inside_figures(typed(body))
+    assert shown is not None
+    return shown.picture
+
+
 def test_every_neuron_is_a_dot_and_every_biased_one_has_a_ring() -> None:
-    drawn = picture(document(), says="")
+    drawn = picture_of(document())
     assert [column.neurons for column in drawn.columns] == [3, 8, 4, 2]
     dots, rings = (
         re.findall(rf'class="{kind}[^"]*"[^>]* d="([^"]*)"', drawn.svg) for kind in ("dots", "ring")
     )
     assert "".join(dots).count("M") == 3 + 8 + 4 + 2
     assert "".join(rings).count("M") == 1
-    large = picture(many_values(), says="").columns[-2]
+    large = picture_of(many_values()).columns[-2]
     assert large.each * len(large.dots) == 2000
     assert len(large.dots) <= DOTS
 
@@ -368,7 +375,7 @@ def test_the_picture_stays_inside_its_frame() -> None:
     for body in (make() for make in KINDS):
         if body["interpretation"] is None:
             continue
-        svg = picture(body, says="").svg
+        svg = picture_of(body).svg
         found = re.search(r'viewBox="0 (\S+) (\S+) (\S+)"', svg)
         assert found
         top, width, height = (float(number) for number in found.groups())
@@ -459,8 +466,8 @@ def test_an_assumed_favourable_answer_is_said_to_be_assumed() -> None:
 def test_rates_of_nobody_are_no_rates() -> None:
     text = parsed(without_pairs).text
     assert (
-        "No person held out has a counterpart that differs only in gender, so there is no rate to"
-        " tell." in text
+        "No person held out has a counterpart that differs only in gender, so there is no rate"
+        "." in text
     )
     assert "everybody held out" not in text
 
@@ -493,7 +500,7 @@ def test_a_black_box_has_no_neurons_no_network_and_says_so() -> None:
 @pytest.mark.parametrize("method", VARIANTS)
 def test_every_method_is_told_in_a_sentence_without_gaps(method: str) -> None:
     body = searched_by(document(), method=method)
-    said = sentences.searched(body)
+    said = sentences.searched(typed(body))
     assert "{" not in said
     assert said.endswith(".")
     assert ("1,000 people" in said) == (method != "themis")

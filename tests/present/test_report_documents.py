@@ -144,13 +144,17 @@ def measured(accuracy: float, affected: float, same: float, alike: float | None)
     def around(share: float) -> Document:
         return rate(round(share * 10000), 10000, max(0.0, share - 0.005), min(1.0, share + 0.005))
 
+    def share(pairs: float | None) -> Document:
+        low, high = (pairs and min(1.0, max(0.0, pairs + by)) for by in (-0.005, 0.005))
+        return ifr(pairs, low, high, 9769, [])
+
     return {
         "accuracy": around(accuracy),
         "f1": measure(0.6321, 0.614, 0.6498),
         "mcc": measure(0.5403, 0.52, 0.56),
         "selected": around(0.179),
-        "ifr_b": ifr(same, same - 0.005, min(1.0, same + 0.005), 9769, []),
-        "ifr_p": ifr(alike, alike and alike - 0.005, alike and min(1.0, alike + 0.005), 9769, []),
+        "ifr_b": share(same),
+        "ifr_p": share(alike),
         "dp": measure(0.1773, 0.1641, 0.1899),
         "eo": [measure(0.0712, 0.06, 0.083), measure(0.0911, 0.05, 0.1308)],
         "dm_rs": around(affected),

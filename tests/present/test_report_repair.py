@@ -18,12 +18,19 @@ from rich.console import Console
 
 from fairprobe.audits.table_document import repair_document as typed_repair_document
 from fairprobe.datasets import Dataset
-from fairprobe.documents import to_dict
+from fairprobe.documents import (
+    EstimateDocument,
+    RepairDocument,
+    TradeoffPoint,
+    from_dict,
+    to_dict,
+)
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import dm_rs, fairness, individual_fairness
 from fairprobe.models import TorchModel
-from fairprobe.present import render, repair_page
+from fairprobe.present import render, repair_figures, repair_sentences
 from fairprobe.present.formats import SPACE
+from fairprobe.present.table import Table
 from fairprobe.present.terminal import summary
 from fairprobe.present.tradeoff import tradeoff
 from fairprobe.repairs import Counterfactual
@@ -216,23 +223,31 @@ REASONS = {
 @pytest.mark.parametrize("words", REASONS)
 def test_the_headline_is_a_sentence(words: str) -> None:
     accepted, reasons = REASONS[words]
-    assert repair_page.headline({"accepted": accepted, "reasons": reasons}) == words
+    headed = from_dict(repair() | {"accepted": accepted, "reasons": reasons}, RepairDocument)
+    assert repair_sentences.headline(headed) == words
 
 
 # -- before and after ------------------------------------------------------------------------------
 
 
+def repair_of(body: Document) -> RepairDocument:
+    return from_dict(body["repair"], RepairDocument)
+
+
+def shown_table(body: Document) -> Table:
+    return repair_figures.before_and_after(repair_of(body), body["data"]["classes"])
+
+
 def row(body: Document, name: str) -> list[Any]:
-    shown = repair_page.repair_page(body)
-    assert shown is not None
-    return next(list(cells) for label, *cells in shown["table"].rows if label.startswith(name))
+    return next(
+        list(cells) for label, *cells in shown_table(body).rows if str(label).startswith(name)
+    )
 
 
 def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
-    shown = repair_page.repair_page(repaired())
-    assert shown is not None
-    assert shown["table"].head == ("", "before", "after", "blind", "retrained", "random points")
-    names = [label for label, *_ in shown["table"].rows]
+    table = shown_table(repaired())
+    assert table.head == ("", "before", "after", "blind", "retrained", "random points")
+    names = [label for label, *_ in table.rows]
     wanted = [
         "accuracy",
         "F1",
@@ -246,10 +261,10 @@ def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
         "ΔEO, truth “>50K”",
     ]
     assert all(
-        label.startswith(name)
+        str(label).startswith(name)
         for label, name in zip(names, [*wanted, "IDIs", "AUC", "scale-free AUC"], strict=True)
     )
-    assert all(len(cells) == 5 for _, *cells in shown["table"].rows)
+    assert all(len(cells) == 5 for _, *cells in table.rows)
 
 
 def test_only_what_lies_apart_from_before_is_marked() -> None:
@@ -271,25 +286,36 @@ def test_a_network_that_decides_nothing_is_never_better_but_can_be_worse() -> No
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.2))
 def test_nothing_is_marked_while_intervals_touch(was: float, now: float, half: float) -> None:
-    one, other = ({"estimate": at, "low": at - half, "high": at + half} for at in (was, now))
-    assert repair_page._apart(one, other) == (
-        one["high"] < other["low"] or other["high"] < one["low"]
+    one, other, without = (
+        EstimateDocument(estimate=at, low=low, high=high, samples=9, confidence=0.95)
+        for at, low, high in (
+            (was, was - half, was + half),
+            (now, now - half, now + half),
+            (now, None, None),
+        )
     )
-    assert not repair_page._apart(one, one)
-    assert not repair_page._apart(one, other | {"low": None, "high": None})
+    assert repair_sentences.lie_apart(one, other) == (
+        was + half < now - half or now + half < was - half
+    )
+    assert not repair_sentences.lie_apart(one, one)
+    assert not repair_sentences.lie_apart(one, without)
 
 
 def test_attributes_that_fare_worse_are_marked_and_named() -> None:
-    shown, calm = repair_page.repair_page(refused()), repair_page.repair_page(repaired())
-    assert shown is not None
-    assert calm is not None
-    assert [[cell.kind for cell in cells] for _, *cells in shown["others"].rows] == [
+    shown, calm = repair_of(refused()), repair_of(repaired())
+    table = repair_figures.other_attributes(shown)
+    assert table is not None
+    assert [[cell.kind for cell in cells] for _, *cells in table.cells] == [
         ["", "worse", "", ""],
         ["", "", "", ""],
     ]
-    assert shown["harmed"] == "Significantly worse after the repair, by DM-RS: race."
-    assert calm["harmed"].startswith("For none of them")
+    assert repair_sentences.harmed(shown) == "Significantly worse after the repair, by DM-RS: race."
+    assert repair_sentences.harmed(calm).startswith("For none of them")
     assert "Other sensitive attributes" not in parsed(collapsed).text
+
+
+def typed_point(*numbers: float, **marks: bool) -> TradeoffPoint:
+    return from_dict(point(*numbers, **marks), TradeoffPoint)
 
 
 # -- the trade-off ---------------------------------------------------------------------------------
@@ -304,13 +330,13 @@ def test_the_picture_labels_every_point_and_the_table_has_its_numbers() -> None:
         "96.7 % to 97.7 %",
     ):
         assert words in text, words
-    svg = str(tradeoff("curve", repair()["curve"], says="points"))
+    svg = str(tradeoff("curve", repair_of(repaired()).curve, says="points"))
     assert re.findall(r">(\d+)</text>", svg) == ["1", "20", "100", "1000"]
     assert 'role="img" aria-label="points"' in svg
 
 
 def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
-    assert ">20</text>" not in str(tradeoff("curve", collapsed()["repair"]["curve"], says=""))
+    assert ">20</text>" not in str(tradeoff("curve", repair_of(collapsed()).curve, says=""))
     assert "same answer for all" in parsed(collapsed).text
     assert 'id="tradeoff' not in render(typed(refused()))
 
@@ -318,14 +344,17 @@ def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7))
 def test_any_points_can_be_drawn(places: list[tuple[float, float]]) -> None:
-    points = [point(number, *place, is_best=number == 0) for number, place in enumerate(places)]
+    points = [
+        typed_point(number, *place, is_best=number == 0) for number, place in enumerate(places)
+    ]
     svg = str(tradeoff("curve", points, says=""))
     assert len(re.findall(r">\d+</text>", svg)) == len(places)
     assert "nan" not in svg
 
 
 def test_labels_stand_apart_where_there_is_room() -> None:
-    same_place = [point(number, 0.8, 0.9) for number in (1, 2, 3)] + [point(9, 0.7, 0.5)]
+    same_place = [typed_point(number, 0.8, 0.9) for number in (1, 2, 3)]
+    same_place.append(typed_point(9, 0.7, 0.5))
     texts = re.findall(r"<text ([^>]*)>\d</text>", str(tradeoff("curve", same_place, says="")))
     assert len(set(texts)) == len(texts) == 4
 
@@ -336,7 +365,7 @@ def test_labels_stand_apart_where_there_is_room() -> None:
 def terminal(body: Document) -> str:
     console = Console(width=160, file=StringIO())
     with console.capture() as captured:
-        console.print(summary(body))
+        console.print(summary(typed(body)))
     return captured.get()
 
 
@@ -352,5 +381,5 @@ def test_the_terminal_shows_the_banner_and_four_lines() -> None:
 
 def test_the_terminal_tells_of_the_people_held_out() -> None:
     text = terminal(document())
-    assert "IFR_b = 90.86% (95 % interval 90.27% to 91.42%), 9,769 pairs" in text
-    assert "6.2% (Female) to 23.8% (Male), lowest impact ratio 0.26; everybody 17.9%" in text
+    assert "IFR_b = 90.9 % (95 % interval 90.3 % to 91.4 %), 9,769 pairs" in text
+    assert "6.2 % (Female) to 23.8 % (Male), lowest impact ratio 0.26; everybody 17.9 %" in text

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from markupsafe import escape
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # stage, done, total, detail
 Write: TypeAlias = Callable[[Path], object]
+AnyRun = TypeVar("AnyRun", bound=RunDocument)
 
 
 class OnStep(Protocol):
@@ -96,12 +97,12 @@ class Stages:
         return self.current[:1].lower() + self.current[1:]
 
 
-class AuditResult(ABC):
+class AuditResult(ABC, Generic[AnyRun]):
     """What an audit returns. A subclass gives its document and its files."""
 
     @property
     @abstractmethod
-    def document(self) -> RunDocument:
+    def document(self) -> AnyRun:
         """All of it as a typed document."""
 
     def files(self) -> Mapping[str, Write]:
@@ -126,7 +127,10 @@ class AuditResult(ABC):
         return Path(folder)
 
     def check(
-        self, policy: Policy | Path | str, *, baseline: AuditResult | Path | str | None = None
+        self,
+        policy: Policy | Path | str,
+        *,
+        baseline: AuditResult[AnyRun] | Path | str | None = None,
     ) -> Verdict:
         """Evaluate a policy, as `fairprobe.check` does."""
         from fairprobe.gate import check
@@ -170,7 +174,7 @@ class RunFolder(StagedFolder):
             extended.findings = error.findings
             raise extended from error
 
-    def fill(self, result: AuditResult, *, command: str = "") -> RunDocument:
+    def fill(self, result: AuditResult[AnyRun], *, command: str = "") -> AnyRun:
         """Write the audit, give the folder its name, and return the document. If that fails, the
         audit is kept in a temporary folder that the error names.
         """
@@ -193,7 +197,7 @@ def _is_run(folder: Path) -> bool:
     return True
 
 
-def run_files(result: AuditResult, document: RunDocument) -> dict[str, Write]:
+def run_files(result: AuditResult[AnyRun], document: AnyRun) -> dict[str, Write]:
     """All files of a run, what cannot be made again in a moment first."""
     return {
         **result.files(),

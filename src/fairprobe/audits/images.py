@@ -92,7 +92,7 @@ class ImageAuditSettings:
 
 
 @dataclass(repr=False)
-class ImageAudit(AuditResult):
+class ImageAudit(AuditResult[ImagesDocument]):
     """The evidence, filled stage by stage, so that an interrupt leaves what was found until then.
 
     `rows` are the faces that were tried, as rows of the data. `changes`, `bias` and `found` hold

@@ -9,15 +9,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairprobe.documents import TableDocument, encode, to_dict
+from fairprobe.documents import (
+    EstimateDocument,
+    GroupIfr,
+    RateDocument,
+    SelectionTable,
+    TableDocument,
+    encode,
+)
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.present import render
-from fairprobe.present.fairness_page import lowest
 from fairprobe.present.formats import shortened
+from fairprobe.present.group_sentences import lowest
 from fairprobe.present.markdown import model_card
 from fairprobe.present.sentences import status
 from fairprobe.storage import write_text
@@ -26,15 +32,10 @@ if TYPE_CHECKING:
     from fairprobe.audits.table import Audit
 
 AT_ONCE = 500  # metrics in one request; stores take at most 1,000
-# characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
-# names of them
+# Characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
+# names of them.
 LONGEST_NAME = 60
 LONGEST_VALUE = 500  # characters of a parameter or a tag, which every version of MLflow takes
-ENDS = {
-    "": "estimate",
-    "_low": "low",
-    "_high": "high",
-}  # of a measure with its interval, after its name
 PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
 
 
@@ -51,14 +52,13 @@ def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = T
             f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
         )
     mlflow, document = _mlflow(), audit.document
-    body = to_dict(document)
     with tempfile.TemporaryDirectory(prefix="fairprobe-mlflow-") as folder:
         _write(audit, document, Path(folder), findings=findings)
-        with _telling(prefix):
+        with _reporting(prefix):
             if active := mlflow.active_run():
-                return _log(mlflow, active.info.run_id, body, prefix, folder)
+                return _log(mlflow, active.info.run_id, document, prefix, folder)
             with mlflow.start_run() as run:
-                return _log(mlflow, run.info.run_id, body, prefix, folder)
+                return _log(mlflow, run.info.run_id, document, prefix, folder)
 
 
 def _mlflow() -> Any:
@@ -72,9 +72,9 @@ def _mlflow() -> Any:
 
 
 @contextmanager
-def _telling(prefix: str) -> Iterator[None]:
-    """What MLflow, or the program that stores its files, has to complain of, in a sentence that
-    says what became of the audit.
+def _reporting(prefix: str) -> Iterator[None]:
+    """Turn errors of MLflow, or of the program that stores its files, into a sentence that says
+    what became of the audit.
     """
     try:
         yield
@@ -88,30 +88,31 @@ def _telling(prefix: str) -> Iterator[None]:
         )
         raise StorageError(
             f"MLflow could not store the audit: {shortened(why, LONGEST_VALUE)}.{again} The audit"
-            " itself is as it was; keep it with fairprobe.save(audit, folder)."
+            " itself is as it was; keep it with audit.save(folder)."
         ) from error
 
 
 def _write(audit: Audit, document: TableDocument, folder: Path, *, findings: bool) -> None:
     write_text(folder / "audit.json", encode(document).decode())
     write_text(folder / "report.html", render(document))
-    write_text(folder / "model-card.md", model_card(to_dict(document)))
+    write_text(folder / "model-card.md", model_card(document))
     if findings:
         audit.findings.save(folder / "findings.parquet")
 
 
-def _log(mlflow: Any, run: str, body: dict[str, Any], prefix: str, folder: str) -> str:
+def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: str) -> str:
     from mlflow.entities import Metric, Param, RunTag
 
     client, now = mlflow.MlflowClient(), int(time.time() * 1000)
     client.log_batch(
         run,
-        params=[Param(f"{prefix}/{name}", value) for name, value in _texts(_params(body))],
-        tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(body))],
+        params=[Param(f"{prefix}/{name}", value) for name, value in _texts(_params(document))],
+        tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(document))],
         synchronous=True,
     )
     metrics = [
-        Metric(f"{prefix}/{name}", float(value), now, 0) for name, value in _metrics(body).items()
+        Metric(f"{prefix}/{name}", float(value), now, 0)
+        for name, value in _metrics(document).items()
     ]
     for start in range(0, len(metrics), AT_ONCE):
         client.log_batch(run, metrics=metrics[start : start + AT_ONCE], synchronous=True)
@@ -119,79 +120,83 @@ def _log(mlflow: Any, run: str, body: dict[str, Any], prefix: str, folder: str) 
     return run
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- what is logged --------------------------------------------------------------------------------
 
 
-def _params(body: dict[str, Any]) -> dict[str, Any]:
+def _params(document: TableDocument) -> dict[str, Any]:
     """What the numbers depend on."""
-    found, repair = body["generation"], body["repair"]
+    found, repair = document.generation, document.repair
     return {
-        "dataset": body["dataset"],
-        "sensitive": ", ".join(body["sensitive"]),
-        "model": body["model"]["network"],
-        "method": found["method"],
-        "variant": found["variant"],
-        "seed": body["seed"],
-        "seeds": found["seeds"],
-        "samples": body["dm_rs"]["samples"],
-        "repair": "" if repair is None else repair["name"],
-        **{f"version_{program}": version for program, version in body["versions"].items()},
+        "dataset": document.dataset,
+        "sensitive": ", ".join(document.sensitive),
+        "model": document.model.network,
+        "method": found.method,
+        "variant": found.variant,
+        "seed": document.seed,
+        "seeds": found.seeds,
+        "samples": document.dm_rs.samples,
+        "repair": "" if repair is None else repair.name,
+        **{f"version_{program}": version for program, version in document.versions.items()},
     }
 
 
-def _tags(body: dict[str, Any]) -> dict[str, Any]:
-    repair = body["repair"]
-    accepted = "" if repair is None else "accepted" if repair["accepted"] else "refused"
+def _tags(document: TableDocument) -> dict[str, Any]:
+    repair = document.repair
     return {
-        "verdict": body["verdict"],
-        "status": status(body),
-        "created": body["created"],
-        "repair": accepted,
+        "verdict": document.verdict,
+        "status": status(document),
+        "created": document.created,
+        "repair": "" if repair is None else "accepted" if repair.accepted else "refused",
     }
 
 
 def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What there is to tell, as short texts."""
+    """The values that are not empty, as short texts."""
     for name, value in values.items():
         if text := shortened(str(value), LONGEST_VALUE):
             yield name, text
 
 
-def _metrics(body: dict[str, Any]) -> dict[str, float]:
+def _metrics(document: TableDocument) -> dict[str, float]:
     """The numbers that are defined. Those of groups are named after what divides the people, and
     ΔEO also after the true answer.
     """
-    held_out, found, inside = body["fairness"], body["generation"], body["interpretation"]
-    with_interval = {
-        "dm_rs": body["dm_rs"],
-        "people": body["people"],
-        "ifr_b": held_out["individual"]["b"],
-        "ifr_p": held_out["individual"]["p"],
-        **held_out["quality"],
+    held_out, found, inside = document.fairness, document.generation, document.interpretation
+    measures: dict[str, RateDocument | EstimateDocument | GroupIfr] = {
+        "dm_rs": document.dm_rs,
+        "people": document.people,
+        "ifr_b": held_out.individual.b,
+        "ifr_p": held_out.individual.p,
+        "accuracy": held_out.quality.accuracy,
+        "f1": held_out.quality.f1,
+        "mcc": held_out.quality.mcc,
     }
-    numbers = {
-        f"{name}{end}": each[key]
-        for name, each in with_interval.items()
-        for end, key in ENDS.items()
+    numbers: dict[str, float | None] = {}
+    for name, each in measures.items():
+        numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
+    numbers |= {
+        "idis": found.idis,
+        "tried": found.tried,
+        "gsr": found.gsr,
+        "spread": found.spread,
+        "auc": None if inside is None else inside.auc,
     }
-    numbers |= {name: found[name] for name in ("idis", "tried", "gsr", "spread")}
-    numbers["auc"] = None if inside is None else inside["auc"]
-    if held_out["group"] is not None:
-        numbers["selected"] = held_out["group"]["selected"]["estimate"]
-        numbers |= _of_groups(held_out["group"]["tables"])
-    return {name: value for name, value in numbers.items() if value is not None and isfinite(value)}
+    if held_out.group is not None:
+        numbers["selected"] = held_out.group.selected.estimate
+        numbers |= _of_groups(held_out.group.tables)
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _of_groups(tables: list[dict[str, Any]]) -> dict[str, float | None]:
+def _of_groups(tables: list[SelectionTable]) -> dict[str, float | None]:
     numbers: dict[str, float | None] = {}
     for table in tables:
-        least, by = lowest(table), _allowed(table["attribute"])
-        numbers[_fresh(f"dp/{by}", numbers)] = table["dp"]["estimate"]
+        least, by = lowest(table), _allowed(table.attribute)
+        numbers[_fresh(f"dp/{by}", numbers)] = table.dp.estimate
         numbers[_fresh(f"lowest_impact_ratio/{by}", numbers)] = (
-            None if least is None else least["impact_ratio"]["estimate"]
+            None if least is None else least.impact_ratio.estimate
         )
-        for each in table["eo"]:
-            numbers[_fresh(f"eo/{by}/{_allowed(each['given'])}", numbers)] = each["estimate"]
+        for each in table.eo:
+            numbers[_fresh(f"eo/{by}/{_allowed(each.given)}", numbers)] = each.estimate
     return numbers
 
 

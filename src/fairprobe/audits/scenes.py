@@ -67,7 +67,7 @@ COUNTS = ("original", "found", "truth")
 
 
 @dataclass(frozen=True, repr=False)
-class SceneAudit(AuditResult):
+class SceneAudit(AuditResult[ScenesDocument]):
     """What was found: `tests` one by one, `analyses`, and the document. Pictures and answers are in
     the folder of the evidence.
     """

@@ -53,7 +53,7 @@ STREAMS = ("ablation", "domain", "seeds", "search")
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(AuditResult):
+class Audit(AuditResult[TableDocument]):
     """The evidence: what was measured, on what, with which seed. A black box has no interpretation
     and no ablation.
 
@@ -108,11 +108,11 @@ class Audit(AuditResult):
 
     def model_card(self) -> str:
         """A section for a model card, in Markdown."""
-        return model_card(self.to_dict())
+        return model_card(self.document)
 
     def audit_table(self) -> str:
         """Selection rates and impact ratios by group, in Markdown, as a bias audit lists them."""
-        return audit_table(self.to_dict())
+        return audit_table(self.document)
 
     def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
         """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the

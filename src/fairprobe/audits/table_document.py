@@ -10,7 +10,6 @@ import msgspec
 
 from fairprobe import search
 from fairprobe.audits.models import name_of
-from fairprobe.audits.words import notes, verdict
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import (
     AblationDocument,
@@ -46,7 +45,6 @@ from fairprobe.documents import (
     TableDocument,
     TableOrigin,
     TradeoffPoint,
-    to_dict,
 )
 from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
@@ -55,6 +53,8 @@ from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.metrics import People as AffectedPeople
 from fairprobe.models import About, TorchModel
 from fairprobe.present.formats import plural
+from fairprobe.present.notes import notes
+from fairprobe.present.sentences import verdict
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.verdict import Measured as MeasuredNetwork
 from fairprobe.repairs.verdict import Point, Proof
@@ -86,8 +86,7 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         verdict="",
         notes=[],
     )
-    body = to_dict(document)
-    return msgspec.structs.replace(document, verdict=verdict(body), notes=notes(body))
+    return msgspec.structs.replace(document, verdict=verdict(document), notes=notes(document))
 
 
 # -- numbers ---------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,7 +31,10 @@ from fairprobe.cli.inputs import (
     Timeout,
     Weights,
 )
-from fairprobe.errors import SettingError, StorageError
+from fairprobe.errors import SettingError
+
+if TYPE_CHECKING:
+    from fairprobe.documents import TableDocument
 
 Network = Annotated[
     str,
@@ -165,22 +168,18 @@ def audit(
             samples=samples,
             seed=seed,
         )
-        body = make_run(
+        document = make_run(
             table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json)
         )
-        print_run(body, folder, as_json=as_json, quiet=quiet)
-        if body["generation"]["stopped"] == "interrupted":
-            kind = (
-                "findings"
-                if body["generation"]["refuted"] is None
-                else "findings that were confirmed"
-            )
+        print_run(document, folder, as_json=as_json, quiet=quiet)
+        found = document.generation
+        if found.stopped == "interrupted":
+            kind = "findings" if found.refuted is None else "findings that were confirmed"
             end(
                 INTERRUPTED,
-                f"Interrupted: kept all {body['generation']['idis']:,} {kind} until then in"
-                f" {folder}.",
+                f"Interrupted: kept all {found.idis:,} {kind} until then in {folder}.",
             )
-        if limit is not None and limit(body):
+        if limit is not None and limit(document):
             end(OVER, f"More than --fail-over {fail_over} allows.")
 
 
@@ -201,33 +200,14 @@ def show(
     scenes.
     """
     with kindly():
-        body = _read(folder)
-        try:
-            print_run(body, folder, as_json=as_json, quiet=False)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise StorageError(
-                f"The audit.json of {folder} is not whole: parts of it are missing or were changed."
-                " Run it again."
-            ) from error
+        from fairprobe.documents import read_run
+
+        print_run(read_run(folder), folder, as_json=as_json, quiet=False)
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    """The document of a run; those of images and scenes are plain data still."""
-    from fairprobe.documents import AUDIT, KINDS, header_of, read_bytes, read_run, to_dict
-
-    path = folder / AUDIT
-    if path.is_file():
-        data = read_bytes(path)
-        header = header_of(data, name=str(path))
-        if header.kind in ("images", "scenes") and header.kind not in KINDS and header.format < 9:
-            body: dict[str, Any] = json.loads(data)
-            return body
-    return to_dict(read_run(folder))
-
-
-def _limit(text: str | None) -> Any:
-    """What `--fail-over` asks of a document: a number of findings, or a share of possible
-    people.
+def _limit(text: str | None) -> Callable[[TableDocument], bool] | None:
+    """Whether a document exceeds what `--fail-over` allows: a number of findings, or a share of
+    possible people.
     """
     if text is None:
         return None
@@ -241,5 +221,5 @@ def _limit(text: str | None) -> Any:
     if not number >= 0:
         raise SettingError(f"--fail-over must not be negative; got '{text}'.")
     if text.endswith("%"):
-        return lambda body: 100 * body["dm_rs"]["estimate"] > number
-    return lambda body: body["generation"]["idis"] > number
+        return lambda document: 100 * document.dm_rs.estimate > number
+    return lambda document: document.generation.idis > number

@@ -149,7 +149,6 @@ def audit_images(
     with kindly():
         from fairprobe.audits import images
         from fairprobe.audits.base import RunFolder
-        from fairprobe.documents import to_dict
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
         folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
@@ -180,7 +179,7 @@ def audit_images(
                     progress=on_stage,
                 )
             document = run.fill(audit, command=shlex.join(["fairprobe", *sys.argv[1:]]))
-        print_run(to_dict(document), folder, as_json=as_json, quiet=quiet)
+        print_run(document, folder, as_json=as_json, quiet=quiet)
         found = sum(map(len, audit.findings.values()))
         if audit.failed:
             end(BAD_INPUT, f"{audit.stopped} The run with {found:,} findings is in {folder}.")

@@ -8,13 +8,14 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairprobe.cli.common import progress
 from fairprobe.cli.inputs import OwnModel, Table
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
+    from fairprobe.documents import TableDocument
     from fairprobe.search import Method
 
 
@@ -38,12 +39,11 @@ class Asked:
 
 def make_run(
     table: Table, given: OwnModel, folder: Path, asked: Asked, *, overwrite: bool, show: bool
-) -> dict[str, Any]:
+) -> TableDocument:
     """Audits the model on the table, writes the run folder, and returns its document. What is wrong
     is told before anything is trained.
     """
     from fairprobe import audits, search
-    from fairprobe.documents import to_dict
 
     budget = search.Budget(
         seeds=asked.seeds,
@@ -74,7 +74,7 @@ def make_run(
             progress=tell,
             findings_to=staged.findings,
         )
-        return to_dict(staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]])))
+        return staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
 
 
 def _method(name: str, variant: str | None, error: float | None) -> str | Method:

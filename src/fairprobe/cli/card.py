@@ -33,12 +33,12 @@ def card(
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
     with kindly():
-        from fairprobe.documents import read_table_run, to_dict
+        from fairprobe.documents import read_table_run
         from fairprobe.present.markdown import audit_table, model_card
         from fairprobe.storage import write_text
 
-        body = to_dict(read_table_run(run))
-        text = audit_table(body) if table else model_card(body)
+        document = read_table_run(run)
+        text = audit_table(document) if table else model_card(document)
         if out is None:
             sys.stdout.write(text)
             return

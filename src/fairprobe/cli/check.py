@@ -167,7 +167,7 @@ def check(
                 classes,
             )
             run = out or Path(scratch) / "run"
-            body = make_run(
+            document = make_run(
                 table,
                 given,
                 run,
@@ -176,7 +176,7 @@ def check(
                 show=show,
             )
             with _kept(run, is_asked_for=out is not None):
-                if body["generation"]["stopped"] == "interrupted":
+                if document.generation.stopped == "interrupted":
                     raise KeyboardInterrupt
                 verdict = _held_against(run, rules, baseline, show=show)
                 done(verdict if out else replace(verdict, run=None))

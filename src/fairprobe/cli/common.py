@@ -18,6 +18,7 @@ from fairprobe.errors import FairprobeError
 
 if TYPE_CHECKING:
     from fairprobe.audits.base import OnStage
+    from fairprobe.documents import RunDocument
 
 OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -117,20 +118,25 @@ def progress(*, show: bool) -> Iterator[OnStage]:
             Stop.is_wish = False
 
 
-def print_run(body: dict[str, Any], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    """A run's result on standard output: JSON, a summary and where the report is, or nothing. What
-    went wrong is said beside it.
+def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool) -> None:
+    """Print a run's result on standard output: JSON, a summary and where the report is, or nothing.
+    What went wrong goes to standard error.
     """
-    for message in body.get("messages", []):
-        say(message)
-    for failure in body.get("failures", []):
-        say(f"{failure['count']} pictures without an answer: {failure['reason']}")
+    from fairprobe.documents import TableDocument, to_dict
+    from fairprobe.documents.scenes import ScenesDocument
+
+    if not isinstance(document, TableDocument):
+        for message in document.messages:
+            say(message)
+    if isinstance(document, ScenesDocument):
+        for failure in document.failures:
+            say(f"{failure.count} pictures without an answer: {failure.reason}")
     if as_json:
-        sys.stdout.write(json.dumps(body, indent=1) + "\n")
+        sys.stdout.write(json.dumps(to_dict(document), indent=1) + "\n")
     elif not quiet:
         from fairprobe.present.terminal import summary
 
-        output.print(summary(body), crop=False)
+        output.print(summary(document), crop=False)
         output.print(
             f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True
         )

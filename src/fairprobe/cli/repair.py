@@ -142,7 +142,7 @@ def repair(
                 " is lost. Name another."
             )
         from fairprobe.audits import RunFolder, repair_run
-        from fairprobe.documents import read_table_run, to_dict
+        from fairprobe.documents import read_table_run
 
         read_table_run(run)  # refuse what is not a run before anything is made
         with (
@@ -161,18 +161,18 @@ def repair(
                 progress=tell,
                 findings_to=staged.findings,
             )
-            body = to_dict(staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]])))
-        print_run(body, folder, as_json=as_json, quiet=quiet)
-        if body["generation"]["stopped"] == "interrupted":
+            document = staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
+        print_run(document, folder, as_json=as_json, quiet=quiet)
+        if document.generation.stopped == "interrupted":
             end(
                 INTERRUPTED,
                 "Interrupted in the last search: the repair and its proof are complete in"
                 f" {folder}.",
             )
-        if not body["repair"]["accepted"]:
+        if document.repair is not None and not document.repair.accepted:
             end(
                 OVER,
-                f"Refused: {' '.join(body['repair']['reasons'])} The evidence is in {folder}, its"
+                f"Refused: {' '.join(document.repair.reasons)} The evidence is in {folder}, its"
                 " network in refused-model.",
             )
 

@@ -177,7 +177,7 @@ def scenes(
             if audit.evidence.made:
                 with suppress(SettingError):  # too few pictures for an order that reveals nothing
                     write_survey(audit, folder)
-        print_run(audit.to_dict(), folder, as_json=as_json, quiet=quiet)
+        print_run(audit.document, folder, as_json=as_json, quiet=quiet)
         _exit(audit.document, folder, is_shown=not as_json and not quiet)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from fairprobe.errors import StorageError
 
 MOST_BYTES = 256 * 1024 * 1024
+LONGEST = 300  # characters of a reason in a message
 ROUNDING = 1e-9  # ends of an interval may miss the estimate by this much
 
 Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1.7e308, le=1.7e308)]  # finite
@@ -109,7 +110,9 @@ def from_dict(body: dict[str, Any], kind: type[AnyDocument]) -> AnyDocument:
     try:
         return msgspec.convert(body, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise StorageError(f"This is not a valid document: {error}. Run the audit again.") from None
+        raise StorageError(
+            f"This is not a valid document: {_in_a_line(error)}. Run the audit again."
+        ) from None
 
 
 def decode(data: bytes, kind: type[AnyDocument], *, name: str) -> AnyDocument:
@@ -118,7 +121,7 @@ def decode(data: bytes, kind: type[AnyDocument], *, name: str) -> AnyDocument:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise StorageError(
-            f"{name} is damaged or was altered: {_first_line(error)}. Run the audit again."
+            f"{name} is damaged or was altered: {_in_a_line(error)}. Run the audit again."
         ) from None
 
 
@@ -150,5 +153,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+def _in_a_line(error: BaseException) -> str:
+    """What is wrong; a document's own texts can be long and have many lines."""
+    line = " ".join((str(error) or type(error).__name__).split()).rstrip(".")
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"

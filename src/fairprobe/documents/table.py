@@ -82,6 +82,10 @@ class Data(Document, frozen=True, kw_only=True):
         if self.favourable is not None and not 0 <= self.favourable < len(self.classes):
             raise ValueError(f"the favourable class {self.favourable} is not one of the classes")
 
+    @property
+    def favourable_class(self) -> str | None:
+        return None if self.favourable is None else self.classes[self.favourable]
+
 
 class LayerSize(Document, frozen=True, kw_only=True):
     """A layer and its number of neurons."""

@@ -10,19 +10,11 @@ from __future__ import annotations
 
 from math import hypot
 
-from fairprobe.errors import SettingError, StorageError
-from fairprobe.gate.measures import Document, Measured, measured
+from fairprobe.documents import Search, TableDocument, TableMeasurements
+from fairprobe.errors import SettingError
+from fairprobe.gate.measures import Measured, measured
 
 DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
-BUDGET = (
-    "method",
-    "variant",
-    "settings",
-    "seeds",
-    "global_iterations",
-    "local_iterations",
-    "stopped",
-)  # of a search, and what ended it
 
 
 def newcombe(
@@ -35,15 +27,13 @@ def newcombe(
     return round(difference, DIGITS), round(low, DIGITS), round(high, DIGITS)
 
 
-def changes(name: str, body: Document, baseline: Document) -> list[Measured]:
+def changes(name: str, document: TableMeasurements, baseline: TableMeasurements) -> list[Measured]:
     """By how much each number of a measure is higher than it was in the baseline."""
     now, before = (
-        [each for each in measured(name, body) if not each.is_small],
+        [each for each in measured(name, document) if not each.is_small],
         {each.what: each for each in measured(name, baseline)},
     )
-    if name == "idis" and any(
-        body["generation"].get(key) != baseline["generation"].get(key) for key in BUDGET
-    ):
+    if name == "idis" and _budget(document.generation) != _budget(baseline.generation):
         unlike = (
             "the two searches had different methods or budgets, or did not end alike. Audit both"
             " alike"
@@ -72,9 +62,11 @@ def _change(now: Measured, before: Measured | None) -> Measured:
     return Measured(what, change, low, high, now.confidence)
 
 
-def require_comparable(body: Document, baseline: Document, place: str) -> None:
-    """Refuses a baseline that is about something else."""
-    mine, its = _about(body), _about(baseline)
+def require_comparable(
+    document: TableMeasurements, baseline: TableMeasurements, place: str
+) -> None:
+    """Refuse a baseline that is about something else."""
+    mine, its = _about(document), _about(baseline)
     for what, ours in mine.items():
         if ours != its[what] and None not in (ours, its[what]):
             raise SettingError(
@@ -83,19 +75,33 @@ def require_comparable(body: Document, baseline: Document, place: str) -> None:
             )
 
 
-def _about(body: Document) -> dict[str, str | None]:
+def _about(document: TableMeasurements) -> dict[str, str | None]:
     """What two runs must have in common; None where a run does not have it, so that there is
     nothing to mistake.
     """
-    try:
-        classes, chosen = body["data"]["classes"], body["fairness"]["positive"]
-        return {
-            "data set": body["dataset"],
-            "list of sensitive attributes": ", ".join(body["sensitive"]),
-            "list of classes": ", ".join(classes),
-            "favourable answer": None if chosen is None else classes[chosen],
-        }
-    except (KeyError, TypeError, IndexError) as error:
-        raise StorageError(
-            f"The document of a run does not say what it is about ({error!r}). Run the audit again."
-        ) from error
+    about: dict[str, str | None] = {
+        "data set": document.dataset,
+        "list of sensitive attributes": ", ".join(document.sensitive),
+        "list of classes": None,
+        "favourable answer": None,
+    }
+    if isinstance(document, TableDocument):
+        classes, chosen = document.data.classes, document.fairness.positive
+        about["list of classes"] = ", ".join(classes)
+        about["favourable answer"] = None if chosen is None else classes[chosen]
+    return about
+
+
+def _budget(search: Search | None) -> list[object]:
+    """What a search was given, and what ended it."""
+    if search is None:
+        return []
+    return [
+        search.method,
+        search.variant,
+        search.settings,
+        search.seeds,
+        search.global_iterations,
+        search.local_iterations,
+        search.stopped,
+    ]

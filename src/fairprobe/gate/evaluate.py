@@ -13,12 +13,11 @@ from fairprobe.documents import (
     TableMeasurements,
     from_dict,
     read_table_run,
-    to_dict,
 )
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
-from fairprobe.gate.measures import MEASURES, Document, Measured, measured, people_drawn
+from fairprobe.gate.measures import MEASURES, Measured, measured, people_drawn
 from fairprobe.gate.more import Audited, AuditedTable, More, at_look, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
@@ -47,35 +46,35 @@ def check(
     itself.
     """
     rules = policy if isinstance(policy, Policy) else read_policy(policy)
-    body = _document(run)
+    document = _measurements(run)
     before = baseline_of(rules, baseline)
     if before is not None:
         place = rules.baseline_run if baseline is None else baseline
-        require_comparable(body, before, f" {place}" if isinstance(place, Path | str) else "")
-    draw = more or _opener(run, body)
+        require_comparable(document, before, f" {place}" if isinstance(place, Path | str) else "")
+    draw = more or _opener(run, document)
     rulings = [
         ruling
         for name, limit in rules.limits.items()
-        for ruling in _limited(name, limit, body, rules, draw)
+        for ruling in _limited(name, limit, document, rules, draw)
     ]
     if before is not None:
         rulings += [
             ruling
             for name, margin in rules.margins.items()
-            for ruling in _changed(name, margin, body, before, rules)
+            for ruling in _changed(name, margin, document, before, rules)
         ]
     return Verdict(
         rulings=tuple(rulings),
         run=str(run) if isinstance(run, Path | str) else None,
-        dataset=body["dataset"],
-        model=body["model"]["network"],
-        sensitive=tuple(body["sensitive"]),
+        dataset=document.dataset,
+        model=document.model.network,
+        sensitive=tuple(document.sensitive),
         policy=None if rules.path is None else str(rules.path),
-        pairs=tuple(body["pairs"]),
+        pairs=tuple(document.pairs),
     )
 
 
-def _document(run: Run, what: str = "run") -> Document:
+def _measurements(run: Run, what: str = "run") -> TableMeasurements:
     """The measurements of whatever stands for a run, validated."""
     if isinstance(run, Path | str):
         found: Any = read_table_run(run, what=what)
@@ -90,10 +89,10 @@ def _document(run: Run, what: str = "run") -> Document:
             f"A {what} is an audit of a table, the folder of one, or its document"
             f" (`audit.document`, `audit.to_dict()`); got {type(found).__name__}."
         )
-    return to_dict(found)
+    return found
 
 
-def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
+def baseline_of(policy: Policy, given: Run | None = None) -> TableMeasurements | None:
     """The document to compare with, if the policy compares; `given` takes the place of the policy's
     own.
     """
@@ -110,31 +109,31 @@ def baseline_of(policy: Policy, given: Run | None = None) -> Document | None:
             "There is a baseline, but the policy does not say by how much what may be worse: add"
             " dm_rs = 0.002 to [baseline]."
         )
-    return _document(place, "baseline")
+    return _measurements(place, "baseline")
 
 
-def _opener(run: Run, body: Document) -> More | None:
+def _opener(run: Run, document: TableMeasurements) -> More | None:
     """What draws more people for a run that can be opened; a mere document has no model."""
     if not isinstance(run, AuditedTable | Path | str):
         return None
-    return sampler_of(Path(run) if isinstance(run, str) else run, body["sensitive"], body["seed"])
+    return sampler_of(Path(run) if isinstance(run, str) else run, document.sensitive, document.seed)
 
 
 def _limited(
-    name: str, limit: float, body: Document, policy: Policy, more: More | None
+    name: str, limit: float, document: TableMeasurements, policy: Policy, more: More | None
 ) -> list[Ruling]:
-    found = [each for each in measured(name, body) if not each.is_small]
+    found = [each for each in measured(name, document) if not each.is_small]
     if name == "dm_rs" and policy.uncertain == "more" and found[0].estimate is not None:
-        return [_sampled(found[0], limit, body, policy, more)]
+        return [_sampled(found[0], limit, document, policy, more)]
     return [_ruling(name, each, limit, policy) for each in found]
 
 
 def _changed(
-    name: str, margin: float, body: Document, before: Document, policy: Policy
+    name: str, margin: float, document: TableMeasurements, before: TableMeasurements, policy: Policy
 ) -> list[Ruling]:
     """At most this much more; where more is better, at least not this much less."""
     limit = margin if MEASURES[name].direction == "at most" else -margin
-    return [_ruling(CHANGE + name, each, limit, policy) for each in changes(name, body, before)]
+    return [_ruling(CHANGE + name, each, limit, policy) for each in changes(name, document, before)]
 
 
 def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
@@ -145,30 +144,30 @@ def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
     outcome = side(low, high, limit, MEASURES[name.removeprefix(CHANGE)].direction)
     if outcome == "uncertain":
         decided: Decision = "pass" if policy.uncertain == "pass" else "fail"
-        told = f"By the policy that is a {decided}. {REMEDIES.get(name, PEOPLE_NEEDED)}"
-        return _made(name, each, limit, outcome, told, decided=decided)
+        why = f"By the policy that is a {decided}. {REMEDIES.get(name, PEOPLE_NEEDED)}"
+        return _made(name, each, limit, outcome, why, decided=decided)
     if outcome == "pass" and each.cut_short:
         return _made(name, each, limit, "fail", each.cut_short)
     return _made(name, each, limit, outcome)
 
 
 def _sampled(
-    each: Measured, limit: float, body: Document, policy: Policy, more: More | None
+    each: Measured, limit: float, document: TableMeasurements, policy: Policy, more: More | None
 ) -> Ruling:
     """DM-RS, with as many more people as it takes."""
-    own = people_drawn(body)
+    own = people_drawn(document)
     try:
         rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
     except FairprobeError as error:
-        told = f"More possible people cannot be drawn: {error}"
+        why = f"More possible people cannot be drawn: {error}"
         return _made(
-            "dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", told, decided="fail"
+            "dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", why, decided="fail"
         )
     outcome = side(rate.low, rate.high, limit, "at most")
     seen = f"{rate.samples:,} possible people in {looks} {'look' if looks == 1 else 'looks'}"
     if outcome == "uncertain":
-        told = f"After {seen} it is not decided, and most_samples allows no more; that is a fail."
-        return _made("dm_rs", _pooled(each, rate), limit, outcome, told, decided="fail")
+        why = f"After {seen} it is not decided, and most_samples allows no more; that is a fail."
+        return _made("dm_rs", _pooled(each, rate), limit, outcome, why, decided="fail")
     return _made("dm_rs", _pooled(each, rate), limit, outcome, f"It took {seen}.")
 
 

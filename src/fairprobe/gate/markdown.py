@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fairprobe.gate.ruling import Ruling, Verdict
 from fairprobe.gate.words import difference, estimate, interval, limit, shared
 from fairprobe.present.formats import ELLIPSIS, listed
-from fairprobe.present.markdown_text import bullets, escaped, joined, named, table
+from fairprobe.present.markdown_text import bullets, escaped, joined, named
+from fairprobe.present.table import UNDEFINED, Table
 
 SIGNS = {"pass": "✅ pass", "fail": "❌ fail"}
 HEAD = ("Rule", "Measured", "Interval", "Limit", "Outcome")
@@ -53,14 +54,15 @@ def _table(rulings: Sequence[Ruling], most: int) -> list[str]:
         outcome = SIGNS[ruling.decided] + (" (uncertain)" if ruling.outcome == "uncertain" else "")
         rows.append(
             (
-                escaped(_cut(ruling.what, LINE)),
+                ruling.what,
                 estimate(ruling),
-                interval(ruling) or "–",
+                interval(ruling) or UNDEFINED,
                 limit(ruling),
                 outcome,
             )
         )
-    return [table(HEAD, rows, words=(0, len(HEAD) - 1)), *_more(rulings, most)]
+    table = Table(HEAD, rows, words=(0, len(HEAD) - 1))
+    return [table.markdown(longest=LINE), *_more(rulings, most)]
 
 
 def _more(rulings: Sequence[Ruling], most: int) -> list[str]:

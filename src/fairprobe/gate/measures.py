@@ -9,16 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
+from fairprobe.documents import (
+    EstimateDocument,
+    GroupIfr,
+    ModelDocument,
+    RateDocument,
+    SelectionTable,
+    TableMeasurements,
+)
 from fairprobe.errors import StorageError
 from fairprobe.present.formats import listed
 from fairprobe.statistics.rates import Rate
 
-Document: TypeAlias = dict[str, Any]
 Direction: TypeAlias = Literal["at most", "at least"]
 Unit: TypeAlias = Literal["share", "number", "count"]
+Entry: TypeAlias = RateDocument | EstimateDocument | GroupIfr
 
 MOST: Direction = "at most"
 LEAST: Direction = "at least"
@@ -60,20 +67,13 @@ class Measure:
     direction: Direction
     unit: Unit
     about: str
-    read: Callable[[Document], list[Measured]]
+    read: Callable[[TableMeasurements], list[Measured]]
 
 
-def measured(name: str, body: Document) -> list[Measured]:
-    """What the run's document says of a measure: one number, or one for each table, class or
-    group.
-    """
-    try:
-        found, is_constant = MEASURES[name].read(body), body["model"].get("constant")
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise StorageError(
-            f"The run's document does not hold '{name}' as it should ({error!r}). Run the audit"
-            " again."
-        ) from error
+def measured(name: str, document: TableMeasurements) -> list[Measured]:
+    """What a run says of a measure: one number, or one for each table, class or group."""
+    found, model = MEASURES[name].read(document), document.model
+    is_constant = isinstance(model, ModelDocument) and model.constant
     return (
         [replace(each, note=CONSTANT) for each in found]
         if is_constant and name not in ("auc", "accuracy")
@@ -81,116 +81,127 @@ def measured(name: str, body: Document) -> list[Measured]:
     )
 
 
-def _number(value: Any) -> float | None:
-    """A number that can be compared, or nothing."""
-    is_number = isinstance(value, int) or (isinstance(value, float) and isfinite(value))
-    return value if is_number and not isinstance(value, bool) else None
+Part = TypeVar("Part")
 
 
-def _with_interval(what: str, entry: Document, missing: str, *, is_small: bool = False) -> Measured:
+def required(part: Part | None, name: str) -> Part:
+    """A part of the measurements, which must be there."""
+    if part is None:
+        raise StorageError(f"The run did not measure '{name}'. Run the audit again.")
+    return part
+
+
+def _with_interval(what: str, entry: Entry, missing: str, *, is_small: bool = False) -> Measured:
     """A number whose interval decides; without the interval there is nothing to decide by."""
-    estimate, low, high = (_number(entry[key]) for key in ("estimate", "low", "high"))
-    if estimate is None or low is None or high is None or entry.get("samples") == 0:
+    if entry.estimate is None or entry.low is None or entry.high is None or entry.samples == 0:
         return Measured(what, None, missing=missing, is_small=is_small)
-    return Measured(what, estimate, low, high, _number(entry.get("confidence")), is_small=is_small)
+    return Measured(
+        what, entry.estimate, entry.low, entry.high, entry.confidence, is_small=is_small
+    )
 
 
-def _by(body: Document) -> str:
-    return listed(body["sensitive"])
+def _by(document: TableMeasurements) -> str:
+    return listed(document.sensitive)
 
 
-def _counterparts(body: Document, what: str, entry: Document, missing: str) -> Measured:
+def _counterparts(document: TableMeasurements, what: str, entry: Entry, missing: str) -> Measured:
     """A number about people and their counterparts, whom a model cannot tell apart by what it is
     not given.
     """
-    is_blind = set(body["sensitive"]) <= set(body["model"]["blind_to"])
+    is_blind = set(document.sensitive) <= set(document.model.blind_to)
     note = (
-        f"The model is not given {_by(body)}, so that is so by construction; limit what groups are"
-        " given as well."
+        f"The model is not given {_by(document)}, so that is so by construction; limit what groups"
+        " are given as well."
         if is_blind
         else ""
     )
     return replace(_with_interval(what, entry, missing), note=note)
 
 
-def _dm_rs(body: Document) -> list[Measured]:
-    what = f"share of possible people affected by {_by(body)} (DM-RS)"
+def _dm_rs(document: TableMeasurements) -> list[Measured]:
+    what = f"share of possible people affected by {_by(document)} (DM-RS)"
     return [
         _counterparts(
-            body, what, body["dm_rs"], "no possible people were drawn. Audit again with --samples"
-        )
-    ]
-
-
-def people_drawn(body: Document) -> Rate:
-    """The possible people that the run drew, counted."""
-    try:
-        drawn = body["dm_rs"]
-        return Rate(int(drawn["hits"]), int(drawn["samples"]), float(drawn["confidence"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(
-            f"The run's document does not count its possible people as it should ({error!r}). Run"
-            " the audit again."
-        ) from error
-
-
-def _people(body: Document) -> list[Measured]:
-    what = f"share of the people in the data affected by {_by(body)}"
-    return [
-        _counterparts(
-            body,
+            document,
             what,
-            body["people"],
-            f"nobody in the data has a known {_by(body)}. Check the column",
+            required(document.dm_rs, "dm_rs"),
+            "no possible people were drawn. Audit again with --samples",
         )
     ]
 
 
-def _ifr(letter: Literal["b", "p"], what: str) -> Callable[[Document], list[Measured]]:
-    def read(body: Document) -> list[Measured]:
+def people_drawn(document: TableMeasurements) -> Rate:
+    """The possible people that the run drew, counted."""
+    drawn = required(document.dm_rs, "dm_rs")
+    return Rate(drawn.hits, drawn.samples, drawn.confidence)
+
+
+def _people(document: TableMeasurements) -> list[Measured]:
+    what = f"share of the people in the data affected by {_by(document)}"
+    return [
+        _counterparts(
+            document,
+            what,
+            required(document.people, "people"),
+            f"nobody in the data has a known {_by(document)}. Check the column",
+        )
+    ]
+
+
+def _ifr(letter: Literal["b", "p"], what: str) -> Callable[[TableMeasurements], list[Measured]]:
+    def read(document: TableMeasurements) -> list[Measured]:
         missing = (
-            f"nobody held out has a counterpart by {_by(body)}. Check the column and the"
+            f"nobody held out has a counterpart by {_by(document)}. Check the column and the"
             " constraints"
         )
-        whole = f"share of pairs differing only in {_by(body)} that are told {what} (IFR_{letter})"
-        return [_counterparts(body, whole, body["fairness"]["individual"][letter], missing)]
+        whole = (
+            f"share of pairs differing only in {_by(document)} that are told {what} (IFR_{letter})"
+        )
+        return [
+            _counterparts(
+                document,
+                whole,
+                getattr(required(document.fairness, "ifr").individual, letter),
+                missing,
+            )
+        ]
 
     return read
 
 
-def _demographic_parity(body: Document) -> list[Measured]:
+def _demographic_parity(document: TableMeasurements) -> list[Measured]:
     what = "demographic parity difference"
     return _of_tables(
-        body,
+        document,
         what,
-        lambda table: [_apart(table, f"{what} by {table['attribute']}", table["dp"], "held out")],
+        lambda table: [_apart(table, f"{what} by {table.attribute}", table.dp, "held out")],
     )
 
 
-def _equalised_odds(body: Document) -> list[Measured]:
+def _equalised_odds(document: TableMeasurements) -> list[Measured]:
     what = "equalised odds difference"
 
-    def read(table: Document) -> list[Measured]:
+    def read(table: SelectionTable) -> list[Measured]:
         return [
             _apart(
                 table,
-                f"{what} by {table['attribute']} given {each['given']}",
+                f"{what} by {table.attribute} given {each.given}",
                 each,
-                f"held out with {each['given']}",
+                f"held out with {each.given}",
             )
-            for each in table["eo"]
+            for each in table.eo
         ]
 
-    return _of_tables(body, what, read)
+    return _of_tables(document, what, read)
 
 
-def _apart(table: Document, what: str, entry: Document, who: str) -> Measured:
+def _apart(table: SelectionTable, what: str, entry: Entry, who: str) -> Measured:
     found = _with_interval(
         what,
         entry,
         f"fewer than two groups have people {who}. Hold out more people, or merge groups",
     )
-    small = sum(row["is_small"] for row in table["rows"])
+    small = sum(row.is_small for row in table.rows)
     return (
         replace(
             found, note=f"Every group counts alike here, also the {small:,} with very few people."
@@ -200,33 +211,33 @@ def _apart(table: Document, what: str, entry: Document, who: str) -> Measured:
     )
 
 
-def _impact_ratio(body: Document) -> list[Measured]:
+def _impact_ratio(document: TableMeasurements) -> list[Measured]:
     what = "impact ratio"
     nobody = (
         "nobody of a group that is large enough was given the favourable answer. Check which answer"
         " is the favourable one"
     )
 
-    def read(table: Document) -> list[Measured]:
+    def read(table: SelectionTable) -> list[Measured]:
         return [
             _with_interval(
-                f"{what} of {row['name']} by {table['attribute']}",
-                row["impact_ratio"],
+                f"{what} of {row.name} by {table.attribute}",
+                row.impact_ratio,
                 nobody,
-                is_small=row["is_small"],
+                is_small=row.is_small,
             )
-            for row in table["rows"]
-            if not row["is_empty"]
+            for row in table.rows
+            if not row.is_empty
         ]
 
-    return _of_tables(body, what, read)
+    return _of_tables(document, what, read)
 
 
 def _of_tables(
-    body: Document, what: str, read: Callable[[Document], list[Measured]]
+    document: TableMeasurements, what: str, read: Callable[[SelectionTable], list[Measured]]
 ) -> list[Measured]:
-    groups = body["fairness"]["group"]
-    found = [] if groups is None else [each for table in groups["tables"] for each in read(table)]
+    groups = required(document.fairness, "fairness").group
+    found = [] if groups is None else [each for table in groups.tables for each in read(table)]
     if any(not each.is_small for each in found):
         return found
     missing = (
@@ -234,27 +245,23 @@ def _of_tables(
         if groups is None
         else "every group is empty or small. Hold out more people, or merge groups"
     )
-    return [*found, Measured(f"{what} by {_by(body)}", None, missing=missing)]
+    return [*found, Measured(f"{what} by {_by(document)}", None, missing=missing)]
 
 
-def _auc(body: Document) -> list[Measured]:
-    what = f"reaction of the most biased layer to {_by(body)} (AUC)"
-    inside = body["interpretation"]
+def _auc(document: TableMeasurements) -> list[Measured]:
+    what = f"reaction of the most biased layer to {_by(document)} (AUC)"
+    inside = document.interpretation
     if inside is None:
         missing = (
             "no neurons can be seen in the model. Give the network itself, one with hidden layers,"
             " or take auc out of the policy"
         )
         return [Measured(what, None, missing=missing)]
-    return [
-        Measured(
-            what, _number(inside["auc"]), missing="no layer was measured. Audit the network again"
-        )
-    ]
+    return [Measured(what, inside.auc)]
 
 
-def _idis(body: Document) -> list[Measured]:
-    found = body["generation"]
+def _idis(document: TableMeasurements) -> list[Measured]:
+    found = required(document.generation, "idis")
     cut_short = {
         "interrupted": "The search was interrupted, so it might have found more. Audit again.",
         "wanted": (
@@ -262,27 +269,25 @@ def _idis(body: Document) -> list[Measured]:
             " Audit again with a higher --wanted."
         ),
     }
-    what = f"number of cases by {_by(body)} that the search found (IDIs)"
-    if found["tried"] == 0:
+    what = f"number of cases by {_by(document)} that the search found (IDIs)"
+    if found.tried == 0:
         return [
             Measured(what, None, missing="the search tried nobody. Give it more time, or seeds")
         ]
-    missing = "the search told no number. Audit again"
     return [
         Measured(
             what,
-            _number(found["idis"]),
-            missing=missing,
-            cut_short=cut_short.get(found["stopped"], ""),
+            found.idis,
+            cut_short=cut_short.get(found.stopped, ""),
         )
     ]
 
 
-def _accuracy(body: Document) -> list[Measured]:
+def _accuracy(document: TableMeasurements) -> list[Measured]:
     return [
         _with_interval(
             "accuracy on the people held out",
-            body["fairness"]["quality"]["accuracy"],
+            required(document.fairness, "accuracy").quality.accuracy,
             "nobody was held out. Add rows",
         )
     ]

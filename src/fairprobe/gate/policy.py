@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
+import msgspec
+
+from fairprobe.documents.policy import PolicyDocument, Uncertain
 from fairprobe.errors import SettingError, suggest
 from fairprobe.gate.measures import MEASURES
 
-Uncertain: TypeAlias = Literal["fail", "pass", "more"]
-MOST_SAMPLES = 2_000_000
-RUN = "run"  # the key of [baseline] that is no measure
+__all__ = ["Policy", "Uncertain", "read_policy"]
+
+RUN = "run"  # the key of [baseline] that is not a measure
+EXPECTED = {
+    "limits": "a table of measures and numbers",
+    "uncertain": "'fail', 'pass' or 'more'",
+    "most_samples": "a whole number of at least 1",
+    "baseline": "a table of measures and numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -29,35 +39,21 @@ class Policy:
 
     limits: Mapping[str, float] = field(default_factory=dict)
     uncertain: Uncertain = "fail"
-    most_samples: int = MOST_SAMPLES
+    most_samples: int = 2_000_000
     baseline: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         where = f"{self.path}: " if self.path else "Policy: "
-        for section in ("limits", "baseline"):
-            if not isinstance(given := getattr(self, section), Mapping):
-                raise SettingError(
-                    f"{where}{section} must be a table of measures and numbers; it is {given!r}."
-                )
-            object.__setattr__(self, section, dict(given))
-        if self.uncertain not in get_args(Uncertain):
-            raise SettingError(
-                f"{where}uncertain must be 'fail', 'pass' or 'more'; it is {self.uncertain!r}."
-            )
-        if type(self.most_samples) is not int or self.most_samples < 1:
-            raise SettingError(
-                f"{where}most_samples must be a whole number of at least 1; it is"
-                f" {self.most_samples!r}."
-            )
-        if not isinstance(self.baseline.get(RUN, ""), str | Path):
+        valid = _validated({name: getattr(self, name) for name in EXPECTED}, where)
+        object.__setattr__(self, "limits", valid.limits)
+        object.__setattr__(self, "baseline", valid.baseline)
+        if not isinstance(self.baseline.get(RUN, ""), str):
             raise SettingError(
                 f"{where}baseline.{RUN} must be the folder of a run; it is {self.baseline[RUN]!r}."
             )
         _check_numbers(self.limits, f"{where}limits", MEASURES)
         _check_numbers(self.margins, f"{where}baseline", (*MEASURES, RUN))
-        object.__setattr__(self, "limits", _plain(self.limits))
-        object.__setattr__(self, "baseline", _plain(self.baseline))
         if not self.limits and not self.margins:
             raise SettingError(
                 f"{where}limits must name at least one measure, for instance dm_rs = 0.01; a policy"
@@ -78,7 +74,7 @@ class Policy:
 
 
 def read_policy(path: Path | str) -> Policy:
-    """The policy of a TOML file."""
+    """Read and validate the policy of a TOML file."""
     place = Path(path)
     try:
         body = tomllib.loads(place.read_text(encoding="utf-8-sig"))
@@ -89,41 +85,46 @@ def read_policy(path: Path | str) -> Policy:
         ) from error
     except OSError as error:
         raise SettingError(f"The policy {place} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # TOML that is none, or no text at all
-        raise SettingError(f"The policy {place} is no TOML: {error}.") from error
-    known = [each.name for each in fields(Policy) if each.name != "path"]
+    except (ValueError, RecursionError) as error:
+        why = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
+        raise SettingError(f"The policy {place} is not valid TOML: {why}.") from error
     for key in body:
         if key in MEASURES:
             raise SettingError(
-                f"{place}: {key} stands outside of a section. Put it below the line [limits]."
+                f"{place}: {key} is outside of a section. Put it below the line [limits]."
             )
-        if key not in known:
-            raise SettingError(f"{place}: there is no setting '{key}'.{suggest(key, known)}")
+        if key not in EXPECTED:
+            raise SettingError(f"{place}: there is no setting '{key}'.{suggest(key, EXPECTED)}")
     return Policy(**body, path=place)
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """NumPy's numbers as Python's, which can be written anywhere."""
-    return {
-        name: (
-            value
-            if not isinstance(value, Real)
-            else int(value)
-            if isinstance(value, Integral)
-            else float(value)
-        )
-        for name, value in given.items()
-    }
+def _validated(given: dict[str, Any], where: str) -> PolicyDocument:
+    """The settings with Python's own numbers; the wrong ones are named."""
+    try:
+        return msgspec.convert(_plain(given), PolicyDocument)
+    except msgspec.ValidationError as error:
+        key = re.findall(r"\$\.(\w+)", str(error))[0]
+        raise SettingError(f"{where}{key} must be {EXPECTED[key]}; it is {given[key]!r}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, and paths as texts, which can be written anywhere."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, Path):
+        return str(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _check_numbers(given: Mapping[str, Any], where: str, known: Iterable[str]) -> None:
     for name, value in given.items():
         if name not in MEASURES:
-            raise SettingError(f"{where} knows no measure '{name}'.{suggest(str(name), known)}")
+            raise SettingError(f"{where} knows no measure '{name}'.{suggest(name, known)}")
         is_count = MEASURES[name].unit == "count"
-        is_number = isinstance(value, Integral if is_count else Real) and not isinstance(
-            value, bool
-        )
+        kinds = int if is_count else (int, float)
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
         if not is_number or not value >= 0 or (value > 1 and not is_count):
             wanted = (
                 "a whole number of at least 0" if is_count else "a number from 0 to 1 (1 % is 0.01)"

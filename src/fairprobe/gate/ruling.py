@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from fairprobe.documents import PairDocument, to_dict
 from fairprobe.gate.measures import Direction, Unit
 
 Outcome: TypeAlias = Literal["pass", "fail", "uncertain"]
@@ -43,9 +44,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The rulings on a run, and what they are about. `pairs` are the run's most telling pairs of
-    people, as its document holds them.
-    """
+    """The rulings on a run, and what they are about. `pairs` are the run's most striking pairs."""
 
     rulings: tuple[Ruling, ...]
     run: str | None
@@ -53,7 +52,7 @@ class Verdict:
     model: str
     sensitive: tuple[str, ...]
     policy: str | None
-    pairs: tuple[dict[str, Any], ...] = ()
+    pairs: tuple[PairDocument, ...] = ()
 
     @property
     def failed(self) -> tuple[Ruling, ...]:
@@ -84,7 +83,7 @@ class Verdict:
             "sensitive": list(self.sensitive),
             "policy": self.policy,
             "rulings": [asdict(ruling) for ruling in self.rulings],
-            "pairs": list(self.pairs),
+            "pairs": [to_dict(pair) for pair in self.pairs],
         }
 
 

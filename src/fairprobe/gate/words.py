@@ -2,92 +2,94 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
+from math import floor, log10
 
+from fairprobe.documents import PairDocument
 from fairprobe.gate.measures import Unit
 from fairprobe.gate.ruling import Ruling
+from fairprobe.present.formats import count, percent, plain
 
-DIGITS, MOST = 4, 13  # of a number: mostly, and where it takes more to tell it from its limit
 EXACT = 10  # places after the point; what lies beyond comes of computing in binary
 SHARED = 30  # attributes of a pair
 
 
-def told(value: float, unit: Unit, *, is_change: bool = False, limit: float | None = None) -> str:
-    """1.234 %, 0.81, 1,000; of a change with its sign: +0.2 points. Beside a limit, with the digits
-    that show on which side it lies.
+def written(
+    value: float, unit: Unit, *, is_change: bool = False, limit: float | None = None
+) -> str:
+    """1.2 %, 0.813, 1,000; of a change with its sign: +0.20 points. Beside a limit, with the digits
+    that show on which side it lies; the limit itself is exact.
     """
     sign = "+" if is_change else ""
     if unit == "count":
         return f"{round(value):{sign},}"
-    scale = 100 if unit == "share" else 1
-    number, mark = (
-        round(scale * value, EXACT),
-        (None if limit is None else round(scale * limit, EXACT)),
-    )
-    digits = next(
-        (
-            few
-            for few in range(DIGITS, MOST)
-            if mark is None or _is_on_the_same_side(number, mark, few)
-        ),
-        MOST,
-    )
-    written = (  # no minus before nothing, no power of ten
-        f"{Decimal(f'{number or 0:.{digits}g}'):{sign}f}"
-    )
-    return f"{written} {'points' if is_change else '%'}" if unit == "share" else written
+    scale, mark = (100, None if limit is None else 100 * limit) if unit == "share" else (1, limit)
+    number = round(scale * value, EXACT)
+    text = _short(number, sign, None if mark is None else round(mark, EXACT), unit)
+    text = text.replace("-", "−")
+    return text if unit != "share" else f"{text} {'points' if is_change else '%'}"
 
 
-def _is_on_the_same_side(number: float, mark: float, digits: int) -> bool:
-    shown = float(f"{number:.{digits}g}")
+def _short(number: float, sign: str, mark: float | None, unit: Unit) -> str:
+    """As few places as tell the number from the mark, and a share from nothing and from all."""
+    if number == mark or number == 0:
+        return f"{f'{number or 0:{sign}.{EXACT}f}'.rstrip('0').rstrip('.')}"
+    few = 3
+    if unit == "share":  # the rule of `percent`
+        few = 1 if abs(number) >= 9.95 else 1 - floor(log10(abs(number)))
+    marks = {0.0, 100.0} if unit == "share" else {0.0}
+    marks |= set() if mark is None else {mark}
+    texts = (f"{number:{sign}.{places}f}" for places in range(few, EXACT + 1))
+    return next(
+        (text for text in texts if all(_sides(float(text), number, each) for each in marks)),
+        f"{number:{sign}.{EXACT}f}",
+    )
+
+
+def _sides(shown: float, number: float, mark: float) -> bool:
+    """Whether a rounded number lies on the same side of a mark."""
     return (shown > mark, shown < mark) == (number > mark, number < mark)
 
 
 def estimate(ruling: Ruling) -> str:
     """The number of a ruling, or that it is missing."""
-    return (
-        "missing"
-        if ruling.estimate is None
-        else told(ruling.estimate, ruling.unit, is_change=ruling.is_change, limit=ruling.limit)
-    )
+    return "missing" if ruling.estimate is None else _of_ruling(ruling, ruling.estimate)
 
 
 def interval(ruling: Ruling) -> str:
     """From where to where the true number lies; nothing where it has no interval."""
     if ruling.low is None or ruling.high is None:
         return ""
-    return " to ".join(
-        told(end, ruling.unit, is_change=ruling.is_change, limit=ruling.limit)
-        for end in (ruling.low, ruling.high)
-    )
+    return f"{_of_ruling(ruling, ruling.low)} to {_of_ruling(ruling, ruling.high)}"
 
 
 def limit(ruling: Ruling) -> str:
     """At most 1 %."""
-    return (
-        f"{ruling.direction}"
-        f" {told(ruling.limit, ruling.unit, is_change=ruling.is_change, limit=ruling.limit)}"
-    )
+    return f"{ruling.direction} {_of_ruling(ruling, ruling.limit)}"
 
 
-def difference(pair: dict[str, Any]) -> str:
+def _of_ruling(ruling: Ruling, value: float) -> str:
+    return written(value, ruling.unit, is_change=ruling.is_change, limit=ruling.limit)
+
+
+def difference(pair: PairDocument) -> str:
     """What sets the two people of a pair apart, and what that changes."""
     changes = " and ".join(
         f"{name} from {mine} to {other}"
-        for name, (mine, other) in pair["sensitive"].items()
+        for name, (mine, other) in pair.sensitive.items()
         if mine != other
     )
-    before = f"“{pair['label']}” ({pair['probability']:.0%})"
-    after = f"“{pair['label_other']}” ({pair['probability_other']:.0%})"
-    return f"Changing only {changes} changes the answer from {before} to {after}."
+    return plain(
+        f"Changing only {changes} changes the answer from “{pair.label}”"
+        f" ({percent(pair.probability)}) to “{pair.label_other}”"
+        f" ({percent(pair.probability_other)})."
+    )
 
 
-def shared(pair: dict[str, Any]) -> str:
+def shared(pair: PairDocument) -> str:
     """What the two people of a pair have in common; names may have commas, so a semicolon divides
     them.
     """
-    alike = [f"{name} {mine}" for name, (mine, other) in pair["sensitive"].items() if mine == other]
-    alike += [f"{name} {value}" for name, value in pair["shared"].items()]
-    more = [f"and {len(alike) - SHARED:,} attributes more"] if len(alike) > SHARED else []
+    alike = [f"{name} {mine}" for name, (mine, other) in pair.sensitive.items() if mine == other]
+    alike += [f"{name} {value}" for name, value in pair.shared.items()]
+    more = [f"and {count(len(alike) - SHARED)} attributes more"] if len(alike) > SHARED else []
     return "; ".join([*alike[:SHARED], *more])

@@ -7,7 +7,7 @@ that comes from the document is escaped.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,18 +20,20 @@ __all__ = ["fill_template", "render"]
 
 def render(document: RunDocument) -> str:
     """The report of any run, as HTML; the same document gives the same text."""
-    if document.kind == "images":
+    from fairprobe.documents.images import ImagesDocument
+    from fairprobe.documents.scenes import ScenesDocument
+
+    if isinstance(document, ImagesDocument):
         from fairprobe.present.images_page import render_images
 
         return render_images(document)
-    from fairprobe.documents import to_dict
-    from fairprobe.documents.scenes import ScenesDocument
-    from fairprobe.present.page import page
-    from fairprobe.present.scenes_page import render_scenes
-
     if isinstance(document, ScenesDocument):
+        from fairprobe.present.scenes_page import render_scenes
+
         return render_scenes(document)
-    return fill_template("report.html.j2", page(to_dict(document)))
+    from fairprobe.present.page import page
+
+    return fill_template("report.html.j2", page(document))
 
 
 def fill_template(name: str, variables: dict[str, Any]) -> str:
@@ -57,4 +59,5 @@ def _environment() -> Environment:
         " subscripts"
     )
     environment.filters.update({name: getattr(formats, name) for name in names.split()})
+    environment.filters["decimals"] = partial(formats.interval, write=formats.decimal)
     return environment

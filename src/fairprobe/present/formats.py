@@ -85,7 +85,19 @@ def interval(measure: Interval, write: Callable[[float], str] = percent) -> str:
     return "" if low is None or high is None else f"{write(low)}{SPACE}to{SPACE}{write(high)}"
 
 
-between = interval
+class _Estimated(_Ends, Protocol):
+    @property
+    def estimate(self) -> float | None: ...
+    @property
+    def confidence(self) -> float: ...
+
+
+def with_interval(measure: _Estimated, write: Callable[[float], str] = percent) -> str:
+    """4.5 % (95 % interval 4.3 % to 4.7 %)."""
+    if measure.estimate is None:
+        return "not defined"
+    within = f" ({level(measure.confidence)} interval {interval(measure, write)})"
+    return f"{write(measure.estimate)}{within}"
 
 
 def estimate_of(measure: Interval) -> float | None:
@@ -106,9 +118,6 @@ def count(number: float) -> str:
 def decimal(value: float) -> str:
     """Three places and a true minus sign, for quantities that are not shares; 0 is a plain 0."""
     return f"{value:.3f}".replace("-", "−") if value else "0"
-
-
-number = decimal
 
 
 def ratio(value: float) -> str:

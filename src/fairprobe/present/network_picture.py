@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, sqrt
-from typing import Any
 
 from markupsafe import Markup, escape
+
+from fairprobe.documents import Interpretation, Layer
 
 WIDTH, HEIGHT = 1000, 520  # units of the drawing; its dots are no higher than this
 MARGIN = 12  # above and below, for the frame
@@ -52,14 +53,13 @@ class Picture:
         return max(column.each for column in self.columns)
 
 
-def picture(document: dict[str, Any], *, says: str) -> Picture:
+def picture(inside: Interpretation, *, inputs: int, outputs: int, says: str) -> Picture:
     """The whole network, from its inputs to its outputs."""
-    inside, model = document["interpretation"], document["model"]
-    columns = [_plain("in", "input", model["inputs"])]
+    columns = [_plain("in", "input", inputs)]
     columns += [
-        _hidden(number, layer, inside) for number, layer in enumerate(inside["layers"], start=1)
+        _hidden(number, layer, inside) for number, layer in enumerate(inside.layers, start=1)
     ]
-    columns.append(_plain("out", "output", model["outputs"]))
+    columns.append(_plain("out", "output", outputs))
     space = WIDTH / len(columns)
     grids = [
         _Grid.fitting(column, (place + 0.5) * space, 0.8 * space)
@@ -80,14 +80,14 @@ def _plain(short: str, name: str, neurons: int) -> Column:
     return Column(short, name, neurons, each, [0.0] * ceil(neurons / each), plain=True)
 
 
-def _hidden(number: int, layer: dict[str, Any], inside: dict[str, Any]) -> Column:
-    is_most = layer["name"] == inside["most_biased"] and inside["auc"] > 0
-    values, each = layer["differences"], ceil(layer["neurons"] / DOTS)
+def _hidden(number: int, layer: Layer, inside: Interpretation) -> Column:
+    is_most = layer.name == inside.most_biased and inside.auc > 0
+    values, each = layer.differences, ceil(layer.neurons / DOTS)
     dots = [max(values[start : start + each]) for start in range(0, len(values), each)]
     ringed = (
-        frozenset(neuron // each for neuron in layer["biased_neurons"]) if is_most else frozenset()
+        frozenset(neuron // each for neuron in layer.biased_neurons) if is_most else frozenset()
     )
-    return Column(str(number), layer["name"], layer["neurons"], each, dots, ringed, is_most)
+    return Column(str(number), layer.name, layer.neurons, each, dots, ringed, is_most)
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from markupsafe import Markup
 
-from fairprobe.present.formats import SPACE, shortened
-from fairprobe.present.svg import BAR, FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
+from fairprobe.documents import Interpretation, Layer
+from fairprobe.present.formats import SPACE, count, percent, shortened
+from fairprobe.present.svg import (
+    BAR,
+    INK,
+    LAYERS,
+    LINE,
+    MARK,
+    MUTED,
+    Slots,
+    drawn,
+    style_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW, TOP, BOTTOM = (
-    35,
-    4,
-    22,
-)  # units: a bar with its label, the space above the first, the axis below the last
+# Units: a bar with its label, the space above the first, the axis below the last.
+ROW, TOP, BOTTOM = 35, 4, 22
 LABEL = 46  # characters of a bar's label; the table under the figure has all of it
-STYLED_LAYERS = (
-    9  # more curves than this cannot be told apart, so only the most biased layer stands out
-)
+STYLED_LAYERS = 9  # of more curves only that of the most biased layer stands out
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5))
 
 
@@ -40,6 +46,34 @@ class Bar:
     low: float | None = None
     high: float | None = None
     marked: bool = False
+
+
+class _Counted(Protocol):
+    """A measure of a group of people, with its interval."""
+
+    @property
+    def estimate(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def samples(self) -> int: ...
+
+
+def measure_bar(
+    label: str, measure: _Counted, write: Callable[[float], str] = percent, *, remark: str = ""
+) -> Bar:
+    """A bar with its interval; beside the label stands how many people there are."""
+    estimate = measure.estimate or 0
+    return Bar(
+        label,
+        write(estimate),
+        estimate,
+        remark or f" ({count(measure.samples)})",
+        measure.low,
+        measure.high,
+    )
 
 
 def bars(
@@ -123,16 +157,12 @@ def _share_axis(axes: Axes, end: float, *, ratios: bool) -> None:
         ticks, [f"{share:g}" if ratios else f"{100 * share:g}{SPACE}%" for share in ticks]
     )
     axes.set_yticks([])
-    axes.tick_params(axis="x", color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
-    for share, label in zip(
-        ticks, axes.get_xticklabels(), strict=True
-    ):  # labels at the ends stay inside the drawing
+    style_axes(axes, "bottom")
+    # Labels at the ends stay inside the drawing.
+    for share, label in zip(ticks, axes.get_xticklabels(), strict=True):
         label.set_horizontalalignment(
             "left" if share == 0 else "right" if share > 0.97 * end else "center"
         )
-    for side, spine in axes.spines.items():
-        spine.set_color(LINE)
-        spine.set_visible(side == "bottom")
 
 
 def _texts(axes: Axes, slots: Slots, y: float, left: str, right: str) -> None:
@@ -153,14 +183,14 @@ class LineStyle:
     dash: tuple[float, ...] = ()
 
 
-def curve_styles(interpretation: dict[str, Any]) -> list[LineStyle]:
+def curve_styles(interpretation: Interpretation) -> list[LineStyle]:
     """A style for each layer: the most biased stands out, the others differ in colour and dash as
     long as they are few.
     """
-    names = [layer["name"] for layer in interpretation["layers"]]
+    names = [layer.name for layer in interpretation.layers]
     few, styles = len(names) <= STYLED_LAYERS, []
     for number, name in enumerate(names):
-        if name == interpretation["most_biased"]:
+        if name == interpretation.most_biased:
             styles.append(LineStyle(MARK, 2.6))
         elif few:
             styles.append(
@@ -171,20 +201,20 @@ def curve_styles(interpretation: dict[str, Any]) -> list[LineStyle]:
     return styles
 
 
-def curves(name: str, interpretation: dict[str, Any], *, says: str) -> Markup:
+def curves(name: str, interpretation: Interpretation, *, says: str) -> Markup:
     """The AS curve of every layer, the line y = x, and the threshold of the most biased layer where
     they meet.
     """
-    layers, grid = interpretation["layers"], interpretation["grid"]
+    layers, grid = interpretation.layers, interpretation.grid
     height = 250
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes((0.125, 0.16, 0.86, 0.75))
         for layer, style in zip(layers, curve_styles(interpretation), strict=True):
-            at = [number * grid for number in range(len(layer["curve"]))]
+            at = [number * grid for number in range(len(layer.curve))]
             axes.plot(
                 at,
-                layer["curve"],
+                layer.curve,
                 color=style.colour,
                 lw=style.width,
                 ls=(0, style.dash) if style.dash else "-",
@@ -194,26 +224,26 @@ def curves(name: str, interpretation: dict[str, Any], *, says: str) -> Markup:
         _threshold(
             axes,
             slots,
-            next(layer for layer in layers if layer["name"] == interpretation["most_biased"]),
+            interpretation.most_biased_layer,
         )
         _curve_axes(axes, slots, _last_step(layers) * grid)
 
     return drawn(name, height, draw, says=says)
 
 
-def _last_step(layers: list[dict[str, Any]]) -> int:
+def _last_step(layers: Sequence[Layer]) -> int:
     """The step of the grid by which every curve has come down to zero: what follows is empty."""
     return max(
         next(
-            (step for step, share in enumerate(layer["curve"]) if share == 0),
-            len(layer["curve"]) - 1,
+            (step for step, share in enumerate(layer.curve) if share == 0),
+            len(layer.curve) - 1,
         )
         for layer in layers
     )
 
 
-def _threshold(axes: Axes, slots: Slots, layer: dict[str, Any]) -> None:
-    at = layer["threshold"]
+def _threshold(axes: Axes, slots: Slots, layer: Layer) -> None:
+    at = layer.threshold
     axes.plot([at, at], [0, at], color=MARK, lw=1.2, ls=(0, (3, 2)), zorder=4)
     axes.plot([at], [at], color=MARK, marker="o", ms=6, zorder=4)
     arrow = {"arrowstyle": "-", "color": INK, "lw": 0.7, "shrinkB": 4}
@@ -228,9 +258,8 @@ def _threshold(axes: Axes, slots: Slots, layer: dict[str, Any]) -> None:
         ha="right",
         arrowprops=arrow,
     )
-    label.set_gid(
-        "halo"
-    )  # the style sheet gives it an edge in the colour of the paper, in case a curve passes there
+    # The style sheet gives it an edge in the color of the paper, in case a curve passes there.
+    label.set_gid("halo")
 
 
 def _curve_axes(axes: Axes, slots: Slots, end: float) -> None:
@@ -241,10 +270,7 @@ def _curve_axes(axes: Axes, slots: Slots, end: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], [f"{share}{SPACE}%" for share in (0, 25, 50, 75, 100)])
-    axes.tick_params(color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
-    for side, spine in axes.spines.items():
-        spine.set_color(LINE)
-        spine.set_visible(side in ("left", "bottom"))
+    style_axes(axes, "left", "bottom")
     axes.grid(color=LINE, lw=0.5)
     axes.set_axisbelow(True)
     axes.set_xlabel(slots("Threshold t for a neuron’s reaction"), color=MUTED, labelpad=2)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 342  # units of the drawing; a phone shows about one pixel for each
@@ -33,12 +34,9 @@ _THEME = dict(
     )
 )
 
-_drawing = (
-    Lock()
-    # matplotlib's settings belong to the process: two threads that change and restore them would
-    # mix
-    # them up
-)
+# Matplotlib's settings belong to the process: two threads that change and restore them would mix
+# them up.
+_drawing = Lock()
 
 
 def coloured(sentinel: str) -> str:
@@ -87,6 +85,14 @@ def drawn(name: str, height: float, draw: Callable[[Figure, Slots], None], *, sa
     box, drawing = _adopted(text.getvalue(), name)
     opening = f'<svg class="plot" viewBox="{box}" role="img" aria-label="{escape(says)}">'
     return Markup(opening + slots.fill(drawing))  # noqa: S704  (made here; the document's texts are escaped)
+
+
+def style_axes(axes: Axes, *sides: str) -> None:
+    """Give ticks and frame the page's colors; of the frame only these sides are shown."""
+    axes.tick_params(color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
+    for side, spine in axes.spines.items():
+        spine.set_color(LINE)
+        spine.set_visible(side in sides)
 
 
 def _adopted(svg: str, name: str) -> tuple[str, str]:

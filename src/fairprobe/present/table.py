@@ -95,6 +95,7 @@ class Table:
                 Text(plain(name)),
                 justify="left" if place in self.words else "right",
                 no_wrap=place < unbroken,
+                style="" if name or place else "bold",
             )
         for row in self.cells:
             table.add_row(

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from fairprobe.documents import TradeoffPoint
 from fairprobe.present.formats import SPACE
-from fairprobe.present.svg import FONT_SIZE, INK, LINE, MARK, MUTED, WIDTH, Slots, drawn
+from fairprobe.present.svg import FONT_SIZE, INK, LINE, MARK, MUTED, WIDTH, Slots, drawn, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,12 +37,10 @@ AROUND = (
 )  # side, units up
 
 
-def tradeoff(name: str, points: Sequence[dict[str, Any]], *, says: str) -> Markup:
+def tradeoff(name: str, points: Sequence[TradeoffPoint], *, says: str) -> Markup:
     """Accuracy to the right, IFR_p upwards. Points of which IFR_p is not defined are not drawn."""
-    there = [point for point in points if point["ifr_p"]["estimate"] is not None]
-    best = sorted(
-        (_place(point) for point in there if point["is_best"]), key=lambda place: place[0]
-    )
+    there = [point for point in points if point.ifr_p.estimate is not None]
+    best = sorted((_place(point) for point in there if point.is_best), key=lambda place: place[0])
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes(BOX)
@@ -56,26 +55,28 @@ def tradeoff(name: str, points: Sequence[dict[str, Any]], *, says: str) -> Marku
         for number, (point, (x, y)) in enumerate(
             zip(there, _label_places(axes, there), strict=True)
         ):
-            weight = "bold" if point["is_chosen"] else "normal"
+            weight = "bold" if point.is_chosen else "normal"
             label = axes.text(
                 x,
                 y,
-                slots(f"{point['setting']:g}"),
+                slots(_setting(point)),
                 color=INK,
                 weight=weight,
                 ha="center",
                 va="center",
                 zorder=5,
             )
-            label.set_gid(
-                f"{number}-halo"
-            )  # as in the plots of neurons: an edge in the colour of the paper
+            label.set_gid(f"{number}-halo")  # an edge in the color of the paper
 
     return drawn(name, HEIGHT, draw, says=says)
 
 
-def _place(point: dict[str, Any]) -> tuple[float, float]:
-    return point["accuracy"]["estimate"], point["ifr_p"]["estimate"]
+def _place(point: TradeoffPoint) -> tuple[float, float]:
+    return point.accuracy.estimate, point.ifr_p.estimate or 0.0
+
+
+def _setting(point: TradeoffPoint) -> str:
+    return "–" if point.setting is None else f"{point.setting:g}"
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -85,10 +86,10 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _dot(axes: Axes, point: dict[str, Any]) -> None:
+def _dot(axes: Axes, point: TradeoffPoint) -> None:
     """Filled if it is not beaten, crossed out if it decides nothing, ringed if it was chosen."""
     x, y = _place(point)
-    colour = MARK if point["is_best"] else MUTED
+    colour = MARK if point.is_best else MUTED
     axes.plot(
         [x],
         [y],
@@ -96,16 +97,16 @@ def _dot(axes: Axes, point: dict[str, Any]) -> None:
         ms=7,
         mec=colour,
         mew=1.4,
-        mfc=MARK if point["is_best"] else "none",
+        mfc=MARK if point.is_best else "none",
         zorder=3,
     )
-    if point["is_constant"]:
+    if point.is_constant:
         axes.plot([x], [y], marker="x", ms=11, mec=INK, mew=1.6, zorder=4)
-    if point["is_chosen"]:
+    if point.is_chosen:
         axes.plot([x], [y], marker="o", ms=14, mec=INK, mew=1.5, mfc="none", zorder=4)
 
 
-def _label_places(axes: Axes, points: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+def _label_places(axes: Axes, points: Sequence[TradeoffPoint]) -> list[tuple[float, float]]:
     """Where each label stands: the first place around its point that is free of points and of
     earlier labels, or the freest.
     """
@@ -116,13 +117,13 @@ def _label_places(axes: Axes, points: Sequence[dict[str, Any]]) -> list[tuple[fl
         for x, y in map(_place, points)
     ]
     taken = [(x, y, 13.0, 13.0) for x, y in spots]
-    best = sorted(spot for spot, point in zip(spots, points, strict=True) if point["is_best"])
+    best = sorted(spot for spot, point in zip(spots, points, strict=True) if point.is_best)
     taken += [
         (x, y, 3.0, 3.0) for one, other in pairwise(best) for x, y in _between(one, other)
     ]  # the line that joins them
     places = []
     for (x, y), point in zip(spots, points, strict=True):
-        width = LETTER * len(f"{point['setting']:g}")
+        width = LETTER * len(_setting(point))
         boxes = [(x + side * (width / 2 + 11), y + up, width, LINE_HEIGHT) for side, up in AROUND]
         box = min(
             boxes,
@@ -167,10 +168,7 @@ def _axes(axes: Axes, slots: Slots) -> None:
         axis.set_major_formatter(
             FuncFormatter(lambda share, _: f"{100 * share:.4g}{SPACE}%" if 0 <= share <= 1 else "")
         )
-        axis.set_tick_params(color=LINE, labelcolor=MUTED, labelsize=FONT_SIZE - 1, length=3)
-    for side, spine in axes.spines.items():
-        spine.set_color(LINE)
-        spine.set_visible(side in ("left", "bottom"))
+    style_axes(axes, "left", "bottom")
     axes.grid(color=LINE, lw=0.5)
     axes.set_axisbelow(True)
     axes.set_xlabel(slots("Accuracy on validation people"), color=MUTED, labelpad=2)

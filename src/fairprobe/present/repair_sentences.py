@@ -1,0 +1,169 @@
+"""What is said about a repair: whether it was accepted, what it changed, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from fairprobe.documents import EstimateDocument, GroupIfr, Measured, RateDocument, RepairDocument
+from fairprobe.present.formats import change, interval, level, listed, percent, plural
+
+Outcome = Literal["accepted", "refused", "forced"]
+WithInterval = RateDocument | EstimateDocument | GroupIfr
+
+CONTROLS = {
+    "blind": (
+        "the sensitive columns taken away, and the same network trained without them: what never"
+        " looking costs"
+    ),
+    "retrained": (
+        "the same network trained again without any repair: what a new training alone changes"
+    ),
+    "random points": (
+        "trained again with as many possible people added, labelled by the network: what more data"
+        " alone changes"
+    ),
+}
+
+
+def outcome(repair: RepairDocument) -> Outcome:
+    """The three ways a repair can end."""
+    if not repair.reasons:
+        return "accepted"
+    return "forced" if repair.accepted else "refused"
+
+
+def headline(repair: RepairDocument) -> str:
+    """Accepted, refused, or accepted although; with the reason, or how many there are."""
+    kind, reasons = outcome(repair), repair.reasons
+    if kind == "accepted":
+        return "Repair accepted"
+    if len(reasons) == 1:
+        text = reasons[0].rstrip(".")
+        if text[1:2].islower() or text[1:2] == " ":  # a sentence as a part of another one
+            text = text[:1].lower() + text[1:]
+        return f"Repair refused: {text}" if kind == "refused" else f"Accepted although {text}"
+    many = plural(len(reasons), "reason")
+    return (
+        f"Repair refused for {many}"
+        if kind == "refused"
+        else f"Accepted although {many} speak against it"
+    )
+
+
+def reasons(repair: RepairDocument) -> list[str]:
+    """The reasons that the headline has no room for."""
+    return repair.reasons if len(repair.reasons) > 1 else []
+
+
+def changed(repair: RepairDocument, sensitive: str) -> list[str]:
+    """What the repair changed: the rate that it was for, what it cost, and the people held out."""
+    before, after = repair.before, repair.after
+    was, now = before.dm_rs, after.dm_rs
+    written = [
+        (
+            f"Changing only {sensitive} changed the decision for {percent(was.estimate)} of all"
+            f" possible people before the repair ({level(was.confidence)} interval"
+            f" {interval(was)}) and changes it for {percent(now.estimate)} after it"
+            f" ({interval(now)}){_relative(repair)}."
+        ),
+        (
+            f"Accuracy goes from {percent(before.accuracy.estimate)} to"
+            f" {percent(after.accuracy.estimate)} ({change(repair.change.accuracy)}),"
+            f" IFR_b from {share(before.ifr_b)} to {share(after.ifr_b)}, IFR_p from"
+            f" {share(before.ifr_p)} to {share(after.ifr_p)}."
+        ),
+    ]
+    if again := repair.controls.get("retrained"):
+        written.append(
+            "For comparison, the same network trained again without a repair:"
+            f" {percent(again.dm_rs.estimate)} of all possible people ({interval(again.dm_rs)}),"
+            f" accuracy {percent(again.accuracy.estimate)}."
+        )
+    if after.is_constant:
+        written.append(
+            "The repaired network gives everybody the same answer: it treats all alike because it"
+            " decides nothing."
+        )
+    return written
+
+
+def _relative(repair: RepairDocument) -> str:
+    """How much that is, and whether it can be chance."""
+    relative = repair.change.dm_rs
+    if not relative:
+        return ""
+    share = f", {percent(abs(relative))} {'less' if relative < 0 else 'more'}"
+    if lie_apart(repair.before.dm_rs, repair.after.dm_rs):
+        return share
+    return f"{share}, which may be chance: the intervals overlap"
+
+
+def share(measure: GroupIfr) -> str:
+    """A rate, or that it is not defined."""
+    return "not defined" if measure.estimate is None else percent(measure.estimate)
+
+
+def lie_apart(one: WithInterval, other: WithInterval) -> bool:
+    """Whether two intervals have nothing in common."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.high < other.low or other.high < one.low
+
+
+def how(repair: RepairDocument) -> str:
+    """Which repair it was, and when it is refused."""
+    start = (
+        "trained from scratch"
+        if repair.start == "scratch"
+        else "trained on from the network as it was"
+    )
+    dial, limits = repair.dial, repair.limits
+    strength = f", with {dial.name} {dial.value:g} ({dial.means})" if dial.value is not None else ""
+    return (
+        f"The repair “{repair.name}”, {start}{strength}. It is refused if the network then decides"
+        f" nothing, loses more than {change(limits.max_accuracy_drop).lstrip('+')} of accuracy,"
+        f" helps nobody, or makes another attribute decide for more than {limits.max_harm:g} times"
+        " as many people as before, beyond what chance explains."
+    )
+
+
+def networks(repair: RepairDocument) -> dict[str, Measured]:
+    """All networks that were measured, by name."""
+    return {"before": repair.before, "after": repair.after, **repair.controls}
+
+
+def which_are_constant(repair: RepairDocument) -> str:
+    """Which networks decide nothing, if any."""
+    dead = [f"“{name}”" for name, each in networks(repair).items() if each.is_constant]
+    if not dead:
+        return ""
+    verb = "gives everybody the same answer" if len(dead) == 1 else "give everybody the same answer"
+    return (
+        f"{listed(dead)} {verb}: such numbers look perfect where they compare people, and mean"
+        " nothing."
+    )
+
+
+def harmed(repair: RepairDocument) -> str:
+    """Which other attributes decide for more people after the repair."""
+    worse = [
+        now.name
+        for was, now in zip(repair.before.others, repair.after.others, strict=True)
+        if lie_apart(was.dm_rs, now.dm_rs) and now.dm_rs.estimate > was.dm_rs.estimate
+    ]
+    if worse:
+        return f"Significantly worse after the repair, by DM-RS: {listed(worse)}."
+    return "For none of them the share of possible people affected rose significantly."
+
+
+def settings_in_words(settings: Mapping[str, Any], within: str = "") -> list[tuple[str, str]]:
+    """Names and values, those of nested settings after the name of what they belong to."""
+    rows: list[tuple[str, str]] = []
+    for name, value in settings.items():
+        label = f"{within}{name.replace('_', ' ')}"
+        if isinstance(value, dict):
+            rows += settings_in_words(value, f"{label}: ")
+        else:
+            rows.append((label, "none" if value is None else str(value)))
+    return rows

@@ -1,0 +1,207 @@
+"""What the terminal shows of an audit of a table: the verdict, the numbers, one pair of people."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from fairprobe.documents import (
+    GroupFairness,
+    Ifr,
+    PairDocument,
+    RepairDocument,
+    TableDocument,
+)
+from fairprobe.present import repair_sentences, sentences
+from fairprobe.present.formats import (
+    count,
+    decimal,
+    interval,
+    level,
+    percent,
+    plain,
+    ratio,
+    seconds,
+    with_interval,
+)
+from fairprobe.present.table import Table, measure_cell
+
+GROUPS = 5
+
+
+def table_summary(document: TableDocument) -> RenderableType:
+    """All of it, with the repair first if there was one."""
+    repair, people = document.repair, document.people
+    parts: list[RenderableType] = [
+        _panel(sentences.title(document), document.verdict),
+        numbers(document).terminal(),
+    ]
+    if repair is not None:
+        lines = [
+            *repair_sentences.reasons(repair),
+            *repair_sentences.changed(repair, sentences.sensitive(document)),
+        ]
+        parts = [
+            _panel(repair_sentences.headline(repair), "\n".join(lines)),
+            _before_and_after(repair).terminal(),
+            *parts,
+        ]
+    if people.groups:
+        parts.append(_most_affected(document).terminal())
+    if document.pairs:
+        parts.append(_pair(document.pairs[0]))
+    return Group(*parts)
+
+
+def _panel(title: str, text: str) -> Panel:
+    return Panel(Text(plain(text)), title=Text(plain(title)), title_align="left")
+
+
+def numbers(document: TableDocument) -> Table:
+    """The numbers that carry the verdict, each in a line."""
+    model, found, people, common = (
+        document.model,
+        document.generation,
+        document.people,
+        document.dm_rs,
+    )
+    phases = (
+        f" ({count(found.global_idis)} global, {count(found.local_idis)} local)"
+        if sentences.has_phases(found)
+        else ""
+    )
+    variant = f", variant {found.variant}" if found.variant else ""
+    held_out = "held-out data" if model.trained_here else "a fifth of the data"
+    rows = {
+        "People in the data affected": (
+            f"{count(people.hits)} of {count(people.samples)}  = {with_interval(people)}"
+        ),
+        "Possible people affected (DM-RS)": (
+            f"{count(common.hits)} of {count(common.samples)} sampled  = {with_interval(common)}"
+        ),
+        "Cases found by the search": (
+            f"{count(found.idis)} different{phases}; success rate {percent(found.gsr)}, which is"
+            " no population rate"
+        ),
+        **_scores(document),
+        **_inside(document),
+        "Same decision as a counterpart": f"IFR_b {_of_pairs(document.fairness.individual.b)}",
+        "and nearly the same probabilities": f"IFR_p {_of_pairs(document.fairness.individual.p)}",
+        **_selected(document.fairness.group),
+        f"Accuracy on {held_out}": (
+            f"{percent(model.accuracy)} of {count(model.accuracy_rows)} rows (commonest answer:"
+            f" {percent(model.majority)})"
+        ),
+        "Time of the search": (
+            f"{seconds(found.wall_seconds)} with {found.method}{variant}, seed {document.seed}"
+        ),
+    }
+    return Table(("", ""), list(rows.items()), words=(0, 1))
+
+
+def _scores(document: TableDocument) -> dict[str, str]:
+    """What Themis measured: the share of possible people once more, and the widest difference
+    between groups.
+    """
+    if not (scores := sentences.scores(document)):
+        return {}
+    causal, group = (
+        f"{percent(scores[name])} ({level(scores['confidence'])} interval"
+        f" {percent(scores[f'{name}_low'])} to {percent(scores[f'{name}_high'])})"
+        for name in ("causal", "group")
+    )
+    return {
+        "Causal score of Themis": (
+            f"{causal}, {count(scores['draws'])} draws; the share of possible people, measured anew"
+        ),
+        "Group score of Themis": f"{group}; the widest difference between groups",
+    }
+
+
+def _inside(document: TableDocument) -> dict[str, str]:
+    if (inside := document.interpretation) is None:
+        return {"Inside the model": "cannot be seen: a black box can only be asked"}
+    layer, cut = inside.most_biased_layer, inside.ablation
+    return {
+        "Most biased layer": (
+            f"{layer.name}: AUC {decimal(layer.auc)}, {count(layer.biased)} of"
+            f" {count(layer.neurons)} neurons biased"
+        ),
+        "Silencing these neurons": (
+            f"DM-RS {percent(cut.before)} → {percent(cut.biased_zeroed)} (as many random ones:"
+            f" {percent(cut.random_zeroed)})"
+        ),
+    }
+
+
+def _of_pairs(rate: Ifr) -> str:
+    if rate.estimate is None:
+        return "is not defined: there are no pairs"
+    return f"= {with_interval(rate)}, {count(rate.pairs)} pairs"
+
+
+def _selected(group: GroupFairness | None) -> dict[str, str]:
+    """The groups that are selected least and most, small ones aside."""
+    if group is None or not group.tables:
+        return {}
+    table = group.tables[-1]
+    rows = sorted(
+        (row for row in table.rows if not row.is_empty and not row.is_small),
+        key=lambda row: row.estimate,
+    )
+    text = "only small groups"
+    if rows:
+        ends = rows[:1] + rows[1:][-1:]
+        text = " to ".join(f"{percent(row.estimate)} ({row.name})" for row in ends)
+        if (impact := rows[0].impact_ratio.estimate) is not None:
+            text += f", lowest impact ratio {ratio(impact)}"
+    return {
+        f"Selected, by {table.attribute}": f"{text}; everybody {percent(group.selected.estimate)}"
+    }
+
+
+def _before_and_after(repair: RepairDocument) -> Table:
+    rows: dict[str, tuple[repair_sentences.WithInterval, repair_sentences.WithInterval]] = {
+        "Accuracy": (repair.before.accuracy, repair.after.accuracy),
+        "DM-RS": (repair.before.dm_rs, repair.after.dm_rs),
+        "IFR_b": (repair.before.ifr_b, repair.after.ifr_b),
+        "IFR_p": (repair.before.ifr_p, repair.after.ifr_p),
+    }
+    return Table(
+        ("", "before", "after"),
+        [(name, *(measure_cell(side) for side in sides)) for name, sides in rows.items()],
+    )
+
+
+def _most_affected(document: TableDocument) -> Table:
+    return Table(
+        ("group", "people", "affected", "interval"),
+        [
+            (
+                f"{group.attribute}: {group.value}",
+                count(group.samples),
+                percent(group.estimate),
+                interval(group),
+            )
+            for group in document.people.groups[:GROUPS]
+        ],
+        title="Most affected groups in the data",
+    )
+
+
+def _pair(pair: PairDocument) -> RenderableType:
+    rows = [(name, mine, other) for name, (mine, other) in pair.sensitive.items()]
+    rows.append(
+        (
+            "decision",
+            f"{pair.label} ({percent(pair.probability)})",
+            f"{pair.label_other} ({percent(pair.probability_other)})",
+        )
+    )
+    shared = ", ".join(f"{name} {value}" for name, value in pair.shared.items())
+    return Group(
+        Text("Two people who differ in nothing else", style="italic"),
+        Table(("", "one", "the other"), rows, words=(0, 1, 2)).terminal(),
+        Text.assemble(("Both: ", "bold"), shared),
+    )
