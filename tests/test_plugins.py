@@ -150,3 +150,9 @@ def test_the_report_says_how_the_method_searches(document: dict[str, Any], folde
     assert document["generation"]["description"]["title"] == "Greedy walk"
     report = (folder / "run" / "report.html").read_text(encoding="utf-8")
     assert "It walks greedily from 10 people." in report
+
+
+def test_the_report_shows_what_the_measure_reads(document: dict[str, Any], folder: Path) -> None:
+    assert document["dm_rs"]["samples"] == 2000
+    report = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<dt>Beyond the data</dt>" in report

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fairprobe.catalogue import METHODS
+from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Search, TableDocument
+from fairprobe.measure import Measure, Reading
 from fairprobe.present import (
     figures,
     group_figures,
@@ -19,6 +20,7 @@ from fairprobe.present import (
     repair_sentences,
     sentences,
 )
+from fairprobe.present.formats import count, decimal, interval, percent
 from fairprobe.present.network_picture import shade_names
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # of a document nothing else becomes Python
@@ -42,8 +44,31 @@ def page(document: TableDocument) -> dict[str, Any]:
         "figures": figures,
         "group_figures": group_figures,
         "repair_figures": repair_figures,
+        "added_measures": added_measures(document),
         "python": python(document),
     }
+
+
+def added_measures(document: TableDocument) -> list[tuple[str, str]]:
+    """The title of each measure that another package adds, and what it says of this audit."""
+    added = [each for name, each in MEASURES.all().items() if name not in MEASURES.own]
+    return [
+        (each.title, " ".join([each.about, *_sentences(each, each.readings(document))]))
+        for each in added
+    ]
+
+
+def _sentences(measure: Measure, readings: list[Reading]) -> list[str]:
+    write = {"share": percent, "number": decimal, "count": count}[measure.unit]
+    said = []
+    for each in readings:
+        if each.estimate is None:
+            said.append(f"{each.what}: {each.missing}.")
+        elif each.low is None or each.high is None:
+            said.append(f"{each.what}: {write(each.estimate)}.")
+        else:
+            said.append(f"{each.what}: {write(each.estimate)} ({interval(each, write)}).")
+    return said
 
 
 def python(document: TableDocument) -> str:
