@@ -141,7 +141,7 @@ def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
     assert answer.code == 0, answer
     assert all(
         word in answer.out
-        for word in ("before", "without IDIs", "after the repair", "L2 that the new attack needs")
+        for word in ("before", "without IDIs", "after", "L2 that the new attack needs")
     )
     assert ask("show", "runs/faces-gender").out == answer.out
 

@@ -164,7 +164,7 @@ MEASURED: dict[str, Callable[[DetectorState], Cell]] = {
     "L2 that the new attack needs": lambda state: _cell(state.attack.l2, ratio),
     "AUC of the most biased layer": lambda state: Cell(decimal(state.auc)),
     "AUC with random signs": lambda state: Cell(decimal(state.auc_random_signs)),
-    "faces that the fresh change flips": lambda state: _cell(state.flips),
+    "faces that a new change flips": lambda state: _cell(state.flips),
 }
 
 
@@ -173,7 +173,7 @@ def repair_table(document: ImagesDocument, *, intervals: bool = True) -> Table |
     repair = document.repair
     if repair is None:
         return None
-    names = ("before", "control: without IDIs", "after the repair")
+    names = ("before", "control: without IDIs", "after")
     measured = zip(names, (repair.before, repair.without_idis, repair.after), strict=True)
     states = {name: state for name, state in measured if state is not None}
     rows = {
