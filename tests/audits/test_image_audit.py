@@ -433,7 +433,7 @@ def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
         fp.audit_images(pictures(), mine, "gender")
     with pytest.raises(ModelError, match="cannot take pictures of 12 × 12 pixels"):
         fp.audit_images(pictures(), Detector(nn.Linear(5, 5), nn.Linear(5, 2)), "gender")
-    with pytest.raises(ModelError, match=r"answers with \(2, 3\) to two pictures"):
+    with pytest.raises(ModelError, match=r"returns the shape \(2, 3\) for two pictures"):
         fp.audit_images(pictures(), Detector(Square(), nn.Linear(4 * TIMES, 3)), "gender")
 
 
@@ -693,8 +693,8 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None
         ({"by": "pixel"}, "position or a channel"),
         ({"seed": -1}, "The seed must be"),
         ({"model": "vgg17"}, "There is no detector 'vgg17'. Did you mean 'vgg16'"),
-        ({"trunk": "body"}, "goes with a detector of your own"),
-        ({"weights": "w.safetensors"}, "Weights go with a trunk"),
+        ({"trunk": "body"}, "needs a detector of your own"),
+        ({"weights": "w.safetensors"}, "Weights need a trunk"),
     ]
     for given, words in cases:
         with pytest.raises(SettingError, match=words):

@@ -368,7 +368,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
             ["--model", "own_faces.py:parts", "--trunk", "bodi", "--head", "top"],
             "no part called 'bodi'",
         ),
-        (["--trunk", "body"], "goes with a detector of your own"),
+        (["--trunk", "body"], "needs a detector of your own"),
         (["--methods", "neuronfare"], "There is no method 'neuronfare' for images."),
         (["--epsilon", "-1"], "The size of a change"),
         (["--faces", "-1"], "must start from 1 face or more"),

@@ -134,11 +134,11 @@ def test_a_detector_learns_and_the_same_seed_gives_the_same_one(detector: Detect
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: small_detector((3, 4, 16)), "8 pixels"),
+        (lambda: small_detector((3, 4, 16)), "8 × 8 pixels"),
         (lambda: small_detector(SHAPE, 1), "two classes"),
         (lambda: keras_detector("vgg19", (3, 32, 32)), "vgg16"),  # type: ignore[arg-type]
-        (lambda: keras_detector("vgg16", (3, 31, 32)), "32 pixels"),
-        (lambda: keras_detector("vgg16", (1, 32, 32)), "3 colours"),
+        (lambda: keras_detector("vgg16", (3, 31, 32)), "32 × 32 pixels"),
+        (lambda: keras_detector("vgg16", (1, 32, 32)), "3 color channels"),
         (
             lambda: own_detector(nn.Sequential(), trunk="a", head="b", outputs="auto"),
             "logits or probabilities",
@@ -294,7 +294,7 @@ def test_one_logit_and_probabilities_become_logits_of_two_classes() -> None:
 def test_an_own_network_with_a_wrong_name_or_a_head_that_is_never_called_is_refused() -> None:
     with pytest.raises(ModelError, match="Did you mean 'mind'"):
         own_detector(Own(2), trunk="eyes", head="mindd")
-    with pytest.raises(ModelError, match="never called its head"):
+    with pytest.raises(ModelError, match="never calls its head"):
         own_detector(Own(2, skip=True), trunk="eyes", head="mind").features(torch.rand(1, *SHAPE))
 
 
@@ -332,14 +332,14 @@ class Odd(Own):
                 r" .*test_detector.py:"
             ),
         ),
-        (Odd("a tuple"), {}, "answers 2 pictures with a tuple; expected a tensor"),
-        (Odd("maps"), {}, r"answers 2 pictures with numbers \(2, 3, 8, 8\)"),
-        (Odd("no gradient"), {}, "No gradient comes from the network's answers"),
-        (Odd("not finite"), {}, "answers 1 of 2 pictures with numbers that are not finite"),
-        (Odd("shares"), {}, "answers with probabilities, and logits were expected"),
-        (Own(1, final=nn.Sigmoid()), {}, "answers with probabilities, and logits were expected"),
-        (Odd("large"), {"outputs": "probabilities"}, "which are no probabilities"),
-        (Own(2), {"trunk": "mind", "head": "eyes"}, "Are the two names exchanged"),
+        (Odd("a tuple"), {}, "returns a tuple for 2 pictures; expected a tensor"),
+        (Odd("maps"), {}, r"returns numbers \(2, 3, 8, 8\) for 2 pictures"),
+        (Odd("no gradient"), {}, "No gradient flows from the network's outputs"),
+        (Odd("not finite"), {}, r"not finite \(NaN or infinite\) for 1 of 2 pictures"),
+        (Odd("shares"), {}, "returns probabilities, but logits were expected"),
+        (Own(1, final=nn.Sigmoid()), {}, "returns probabilities, but logits were expected"),
+        (Odd("large"), {"outputs": "probabilities"}, "which are not probabilities"),
+        (Own(2), {"trunk": "mind", "head": "eyes"}, "Are the two names swapped"),
         (Own(2), {"trunk": "eyes", "head": "eyes"}, "is named as the trunk and as the head"),
         (
             nn.Sequential(OrderedDict(eyes=nn.Flatten(), mind=nn.Linear(192, 2))),
@@ -348,7 +348,7 @@ class Odd(Own):
         ),
     ],
 )
-def test_an_own_network_that_is_not_what_was_said_of_it_is_refused_at_once(
+def test_an_own_network_that_does_not_behave_as_described_is_refused_at_once(
     network: nn.Module, settings: Any, told: str
 ) -> None:
     with pytest.raises(ModelError, match=told):
@@ -461,13 +461,13 @@ def test_balanced_accuracy_is_that_of_scikit_learn(detector: Detector) -> None:
     ("images", "codes", "values", "words"),
     [
         (pictures(6)[0], np.array([0, 1, 0, 1, 0, -1]), 2, "Leave out"),
-        (pictures(6)[0], np.array([0, 1, 0, 1, 0, 2]), 2, "between 0 and 1"),
+        (pictures(6)[0], np.array([0, 1, 0, 1, 0, 2]), 2, "from 0 to 1"),
         (pictures(6)[0], np.zeros(6, dtype=np.int64), 2, "same value"),
         (pictures(6)[0], np.zeros(5, dtype=np.int64), 2, "a code for each"),
-        (pictures(6)[0][0], np.zeros(3, dtype=np.int64), 2, "two or more images"),
+        (pictures(6)[0][0], np.zeros(3, dtype=np.int64), 2, "two images or more"),
     ],
 )
-def test_codes_that_cannot_be_learnt_are_refused(
+def test_codes_that_cannot_be_learned_are_refused(
     images: Bytes, codes: Ints, values: int, words: str
 ) -> None:
     with pytest.raises(DataError, match=words):
@@ -476,7 +476,7 @@ def test_codes_that_cannot_be_learnt_are_refused(
         attribute_head(small_detector(SHAPE), images, codes, values)
 
 
-def test_a_training_that_diverges_is_told_of() -> None:
+def test_a_training_that_diverges_is_an_error() -> None:
     images, _, codes = pictures(40)
     with pytest.raises(FairprobeError, match="diverged"):
         attribute_network(

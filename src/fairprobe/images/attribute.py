@@ -1,13 +1,13 @@
-"""What a detector's trunk knows of a sensitive attribute: a new head on the frozen trunk; beside
-it, an independent network as a control.
+"""What a detector's trunk knows about a sensitive attribute: a new head on the frozen trunk, and an
+independent network as a control.
 
 Zheng et al., "NeuronFair", ICSE 2022, §3.3: the attribute classifier is a new dense head on the
-detector's trunk, which does not learn any more. Deliberate choices: rare values count as much as
-common ones (class weights); features are computed once and the head learns from them.
+detector's frozen trunk. Deliberate choices: rare values count as much as common ones (class
+weights); features are computed once, and the head learns from them.
 
-Beside the paper, two controls. A head that learnt shuffled labels knows nothing of the attribute:
-what its changes find has nothing to do with it. A network that shares nothing with the detector
-says whether a change of the attribute can be seen by others at all.
+Two controls are added. A head trained on shuffled labels knows nothing about the attribute, so what
+its changes find has nothing to do with it. A network that shares nothing with the detector shows
+whether a change of the attribute can be seen by others at all.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ WIDTHS = (16, 32, 32, 64, 64, 128)  # maps of the independent network
 DROPOUT = 0.3
 TONE = 0.3
 DECAY = 5e-2  # of the weights
-# of the labels: few faces are soon known by heart, and a network that is sure of them has steep and
-# empty slopes
+# of the labels: few faces are soon memorized, and the gradients of an overconfident network say
+# little
 SMOOTHING = 0.1
 
 
 class AttributeHead(nn.Module):
-    """The detector's trunk, as it was, and a head that tells the attribute's value."""
+    """The detector's frozen trunk, and a head that recognizes the attribute's value."""
 
     def __init__(self, detector: Detector, head: nn.Module) -> None:
         super().__init__()
@@ -65,10 +65,10 @@ def attribute_head(
     training: Training = ON_HEADS,
     progress: Callable[[int, int], None] | None = None,
 ) -> AttributeHead:
-    """Learns the attribute's value 0 … `values` − 1 of each image from what the trunk says. The
-    detector itself is copied and left alone.
+    """Train a head to recognize the attribute's value, 0 … `values` − 1, from the trunk's features.
+    The detector is copied and not changed.
 
-    `shuffled`: the control that learns the same labels in another order.
+    `shuffled` is the control that learns the same labels in random order.
     """
     _check(images, codes, values)
     if shuffled:
@@ -101,7 +101,7 @@ def attribute_network(
     training: Training = ON_NETWORKS,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
-    """An independent network for the attribute, which shares nothing with any detector."""
+    """Train an independent network for the attribute, which shares nothing with any detector."""
     _check(images, codes, values)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -112,7 +112,7 @@ def attribute_network(
 
 class _Independent(nn.Module):
     """Six convolutions with batch norms, and the mean of each map. A picture and its mirror image
-    get the same answer.
+    have the same output.
     """
 
     def __init__(self, channels: int, values: int) -> None:
@@ -142,9 +142,7 @@ class _Independent(nn.Module):
 
 
 class _Shift(nn.Module):
-    """While a network learns, each picture is moved by up to a tenth of its size, its border
-    repeated.
-    """
+    """In training, move each picture by up to a tenth of its size, and repeat its border."""
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
@@ -161,8 +159,8 @@ class _Shift(nn.Module):
 
 
 class _Tone(nn.Module):
-    """While a network learns, each picture is made up to TONE stronger or weaker, and up to half as
-    much brighter or darker.
+    """In training, change the contrast of each picture by up to TONE, and its brightness by up to
+    half as much.
     """
 
     def forward(self, images: Tensor) -> Tensor:
@@ -173,7 +171,7 @@ class _Tone(nn.Module):
 
 
 def balanced_accuracy(network: nn.Module, images: Images, codes: Ints) -> float:
-    """The mean, over the values that occur, of the share of images that are told right."""
+    """The mean, over the values that occur, of the share of images that are recognized."""
     if len(images) == 0:
         raise DataError("The accuracy needs at least one image.")
     right = labels_of(network, images) == codes
@@ -193,25 +191,25 @@ def _learn(
     counts = torch.bincount(labels, minlength=values).float()
     weights = (len(labels) / counts.clamp(min=1) / values)[labels]
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # the order of the batches, dropout, mirrors
-        optimiser = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
+        torch.manual_seed(seed)  # the order of the batches, dropout, mirroring
+        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
         steps = training.epochs * len(batches(torch.arange(len(labels)), training.batch))
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, max_lr=training.learning_rate, total_steps=steps
+            optimizer, max_lr=training.learning_rate, total_steps=steps
         )
         for epoch in range(training.epochs):
             network.train()
             total = 0.0
             for rows in batches(torch.randperm(len(labels)), training.batch):
-                optimiser.zero_grad(set_to_none=True)
-                # Images are weighted, not classes: torch would weight the smoothing too, and lean
-                # towards rare values.
+                optimizer.zero_grad(set_to_none=True)
+                # Images are weighted, not classes: torch would weight the smoothing as well and
+                # favor rare values.
                 losses = F.cross_entropy(
                     network(inputs[rows]), labels[rows], reduction="none", label_smoothing=SMOOTHING
                 )
                 loss = (losses * weights[rows]).sum() / weights[rows].sum()
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
                 schedule.step()
                 total += float(loss.detach())
             if not np.isfinite(total):
@@ -226,13 +224,13 @@ def _learn(
 def _check(images: Images, codes: Ints, values: int) -> None:
     if images.ndim != 4 or len(images) < 2 or codes.shape != (len(images),):
         raise DataError(
-            "An attribute is learnt from two or more images (number, channels, height, width) and"
+            "An attribute is learned from two images or more (number, channels, height, width) and"
             f" a code for each; got images {images.shape} and codes {codes.shape}."
         )
     if values < 2 or codes.min() < 0 or codes.max() >= values:
         raise DataError(
-            f"The codes of an attribute with {values} values lie between 0 and {values - 1}; got"
-            f" {codes.min()} to {codes.max()}. Leave out the images whose value is not known."
+            f"The codes of an attribute with {values} values must be from 0 to {values - 1}; got"
+            f" {codes.min()} to {codes.max()}. Leave out images whose value is unknown."
         )
     if len(np.unique(codes)) < 2:
-        raise DataError("All images have the same value of the attribute, so it cannot be learnt.")
+        raise DataError("All images have the same value of the attribute, so it cannot be learned.")

@@ -1,7 +1,7 @@
-"""Changing the sensitive attribute of a picture: the smallest nudge of all pixels that the
-attribute's classifier takes for another value.
+"""Changing the sensitive attribute of a picture: a small step of all pixels after which the
+attribute's classifier sees another value.
 
-Zheng et al., "NeuronFair", ICSE 2022, §3.3; the nudge is FGSM (Goodfellow et al., ICLR 2015).
+Zheng et al., "NeuronFair", ICSE 2022, §3.3; the step is FGSM (Goodfellow et al., ICLR 2015).
 
     paper                                   here
     Δ_sens = ε · sign(∇_x J(x, y))          `sensitive_change`
@@ -10,12 +10,12 @@ Zheng et al., "NeuronFair", ICSE 2022, §3.3; the nudge is FGSM (Goodfellow et a
 
 Deliberate choices:
 - y is the classifier's own answer (`target="own"`): with the true value (`"true"`), faces that it
-  gets wrong are only made more wrong.
+  gets wrong only become more wrong.
 - One step. `smallest` takes the smallest ε on a grid that flips the answer; `cap` lets ε grow past
   `epsilon` where it does not flip.
-- The picture stays a picture: x + Δ is clipped into [0, 1], and Δ is what is left after that.
-- The loss's derivative is worked out in double precision and scaled for each image: where the
-  classifier is sure, float32 loses its sign.
+- The result is a picture: x + Δ is clipped to [0, 1], and Δ is what remains after that.
+- The derivative of the loss is computed in double precision and scaled for each image: where the
+  classifier is certain, float32 loses its sign.
 """
 
 from __future__ import annotations
@@ -35,17 +35,15 @@ from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 
 AT_ONCE = 128  # images
-GRID = (
-    6  # sizes up to epsilon that are tried for the smallest, and as many for each epsilon above it
-)
+GRID = 6  # sizes to try up to epsilon, and as many for each further epsilon
 
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeSettings:
-    """How large a change may be. Without `smallest` every image gets `epsilon`, or more up to `cap`
-    where that does not flip it.
+    """How large a change may be. Without `smallest`, every image gets `epsilon`, or more, up to
+    `cap`, if that does not flip it.
     """
 
     epsilon: float = 0.03
@@ -56,23 +54,23 @@ class ChangeSettings:
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= 1:
             raise SettingError(
-                "The size of a change lies above 0 and at most at 1, such as 0.03; got"
+                "The size of a change (epsilon) must be above 0 and at most 1, such as 0.03; got"
                 f" {self.epsilon:g}."
             )
         if self.cap is not None and not self.epsilon <= self.cap <= 1:
             raise SettingError(
-                f"The cap of a change lies between its size {self.epsilon:g} and 1; got"
+                f"The cap of a change must be between its size {self.epsilon:g} and 1; got"
                 f" {self.cap:g}."
             )
         if self.target not in ("own", "true"):
             raise SettingError(
-                "A change moves away from the classifier's own answer (own) or from the true value"
-                f" (true); got '{self.target}'."
+                "The target of a change must be 'own', the classifier's own answer, or 'true', the"
+                f" true value; got '{self.target}'."
             )
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """What is tried, in this order, until the answer flips."""
+        """The sizes to try, in this order, until the answer flips."""
         step = self.epsilon / GRID
         below = [step * number for number in range(1, GRID)] if self.smallest else []
         above = np.arange(self.epsilon + step, (self.cap or 0) * (1 + 1e-9), step).tolist()
@@ -84,9 +82,9 @@ class ChangeSettings:
 @dataclass(frozen=True)
 class Change:
     """What is added to each image (N, 3, height, width), whether the classifier's answer flips, and
-    the ε that it took.
+    the ε used.
 
-    Where no size flips the answer, the change has the largest that was tried.
+    If no size flips the answer, the change has the largest size that was tried.
     """
 
     delta: Rows
@@ -113,8 +111,8 @@ def sensitive_change(
     batch: int = AT_ONCE,
     progress: OnProgress | None = None,
 ) -> Change:
-    """The change that makes `attribute`, a network with a logit for each value, see another value.
-    `labels`: the true ones, if wanted.
+    """Make the change after which `attribute`, a network with a logit for each value, sees another
+    value. `labels` are the true values, for the target "true".
     """
     how = settings or ChangeSettings()
     check_images(images)
@@ -143,8 +141,8 @@ def random_change(
     rng: np.random.Generator,
     batch: int = AT_ONCE,
 ) -> Change:
-    """The control: a change as large as the given one with a random sign at every pixel. `flipped`
-    is what `attribute` says to it.
+    """Make the control: a change as large as the given one, with a random sign at every pixel.
+    `flipped` says whether it flips the answer of `attribute`.
     """
     check_change(images, change)
     parts = []
@@ -163,8 +161,8 @@ def random_change(
 def is_flipped(
     attribute: nn.Module, images: Images, change: Change, *, batch: int = AT_ONCE
 ) -> Mask:
-    """Whether this classifier, which need not be the one that made the change, sees another value
-    after it than before.
+    """Whether a classifier, not necessarily the one that made the change, sees another value after
+    it.
     """
     check_change(images, change)
     answers = [np.empty(0, dtype=bool)]
@@ -191,9 +189,9 @@ def l2_of(delta: Rows) -> Floats:
 
 
 def pieces(network: nn.Module, images: Images, batch: int) -> Iterator[tuple[slice, Tensor]]:
-    """The images a batch at a time, as numbers from 0 to 1 where the network lies."""
+    """The images batch by batch, as numbers from 0 to 1 on the network's device."""
     if batch < 1:
-        raise SettingError(f"A batch has 1 image or more; got {batch}.")
+        raise SettingError(f"A batch must have 1 image or more; got {batch}.")
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     for at in range(0, len(images), batch):
         rows = slice(at, min(at + batch, len(images)))
@@ -206,50 +204,50 @@ def pieces(network: nn.Module, images: Images, batch: int) -> Iterator[tuple[sli
 
 
 def check_images(images: Images) -> None:
-    """Refuses what is no set of pictures."""
+    """Refuse arrays that are not pictures."""
     if images.ndim != 4:
         raise DataError(
-            f"Images have the shape (number, channels, height, width); got {images.shape}."
+            f"Images must have the shape (number, channels, height, width); got {images.shape}."
         )
     if images.dtype != np.uint8 and (
         images.dtype != np.float32
         or (images.size and not (images.min() >= 0 and images.max() <= 1))
     ):
         raise DataError(
-            f"Images are bytes (uint8), or float32 numbers from 0 to 1; got {images.dtype} that are"
-            " not."
+            "Images must be bytes (uint8) or float32 numbers from 0 to 1; got other values of"
+            f" {images.dtype}."
         )
 
 
 def check_change(images: Images, change: Change) -> None:
-    """Refuses changes that belong to other pictures."""
+    """Refuse changes that belong to other pictures."""
     check_images(images)
     if change.delta.shape != images.shape:
         raise DataError(
-            f"The changes {change.delta.shape} are not those of the images {images.shape}; take the"
+            f"The changes {change.delta.shape} do not belong to the images {images.shape}. Take the"
             " same rows of both."
         )
 
 
 def scaled(cotangent: Tensor) -> Tensor:
-    """Each image's derivative with a greatest entry of 1, so that neither sure networks nor
-    exploding ones leave what float32 holds.
+    """Scale each image's derivative to a maximum of 1, so that float32 can hold those of very
+    certain networks and of exploding ones.
     """
     greatest = cotangent.abs().flatten(1).amax(dim=1)
     return cotangent / torch.where(greatest > 0, greatest, 1).view(-1, *[1] * (cotangent.ndim - 1))
 
 
 def slope_of_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """(N, classes) its derivative by the logits: p, and at the label minus the sum of the others,
-    since p − 1 would round away.
+    """(N, classes) the derivative of the cross-entropy by the logits: p, and at the label minus the
+    sum of the others, because p − 1 loses precision.
     """
     others = torch.softmax(logits.double(), dim=1).scatter_(1, labels[:, None], 0)
     return others.scatter_(1, labels[:, None], -others.sum(dim=1, keepdim=True))
 
 
 def _gradient(attribute: nn.Module, x: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The classifier's own answers, and the derivative of its cross-entropy by the pixels, scaled
-    for each image.
+    """The classifier's answers, and the derivative of its cross-entropy by the pixels, scaled for
+    each image.
     """
     with torch.enable_grad():
         z = x.clone().requires_grad_()
@@ -269,13 +267,12 @@ def _nudged(x: Tensor, signs: Tensor, epsilon: Tensor) -> Tensor:
 def _smallest(
     attribute: nn.Module, x: Tensor, signs: Tensor, own: Tensor, sizes: tuple[float, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each image's delta, whether it flips, and the first of the sizes that does it."""
+    """Each image's delta, whether it flips the answer, and the first size that does."""
     epsilon = torch.full((len(x),), sizes[-1], dtype=torch.float64, device=x.device)
     flipped = torch.zeros(len(x), dtype=torch.bool, device=x.device)
     left = torch.arange(len(x), device=x.device)
     for size in sizes:
-        # The delta is subtracted and added again, as whoever uses it will do: rounding must not
-        # undo a flip.
+        # The delta is subtracted and added again, as its users do: rounding must not undo a flip.
         start = x[left]
         changed = start + (
             _nudged(start, signs[left], torch.full_like(left, 1, dtype=x.dtype) * size) - start

@@ -1,16 +1,16 @@
-"""Face detectors as NeuronFair looks at them: a convolutional trunk that sees, and a dense head
-that decides.
+"""Face detectors as NeuronFair sees them: a convolutional trunk that computes features, and a dense
+head that decides.
 
 Zheng et al., "NeuronFair", ICSE 2022, §5.5: the trunk is that of VGG16 or ResNet50, the head has
 hidden layers of 512, 256, 128, 64 and 16.
 
 Deliberate choices:
 - The head is scaled to the trunk: those widths for the 2,048 features of VGG16 on 64 × 64 pixels or
-  more, narrower in proportion for less.
+  more, proportionally narrower for fewer.
 - A small trunk of six convolutions, which a CPU trains in a minute. Adam instead of plain SGD,
   which undertrains it.
-- Pretrained trunks get their pixels as ImageNet's were prepared (0–255, blue first, mean taken
-  off); others get numbers from 0 to 1.
+- Pretrained trunks get pixels as they were prepared for ImageNet (0–255, blue first, mean
+  subtracted); others get numbers from 0 to 1.
 
 All pictures here are (N, 3, height, width), bytes or numbers from 0 to 1.
 """
@@ -53,7 +53,7 @@ ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
 
 
 class Detector(nn.Module):
-    """A trunk and a head. `features` is what the head is given; the answer is one logit for each
+    """A trunk and a head. `features` is what the head gets; the output is a logit for each
     class.
     """
 
@@ -74,19 +74,17 @@ class Detector(nn.Module):
 
     @property
     def inside(self) -> nn.Module:
-        """The network whose layers are looked at, by the names that its author gave them."""
+        """The network whose layers are interpreted, with the names that its author gave them."""
         return self
 
     def check(self, images: Tensor) -> None:
-        """Refuses a network that is not what was said of it, by a few images. This one is a trunk
-        and a head by its making.
+        """Refuse a network that does not behave as described, using a few images. There is nothing
+        to check in a trunk and a head that were put together here.
         """
 
 
 class Mirror(nn.Module):
-    """While a network learns, it sees each picture mirrored half of the time: then a few hundred
-    faces teach it more.
-    """
+    """In training, mirror each picture half of the time: a few hundred faces then teach more."""
 
     def forward(self, images: Tensor) -> Tensor:
         if not self.training:
@@ -96,12 +94,12 @@ class Mirror(nn.Module):
 
 
 class _Reached(BaseException):
-    """The head has been called. No error, and none that a network's author could catch."""
+    """The head has been called. A signal that the network's own code does not catch."""
 
 
 class _OwnDetector(Detector):
-    """A user's network. It runs as a whole, so whatever its author does between trunk and head is
-    done; the parts are found by name.
+    """A user's network. It runs as a whole, with whatever happens between trunk and head; the parts
+    are found by name.
     """
 
     def __init__(self, module: nn.Module, trunk: str, head: str, outputs: Outputs) -> None:
@@ -134,14 +132,14 @@ class _OwnDetector(Detector):
             if not seen or not isinstance(seen[0], Tensor):
                 kind = f"a {type(seen[0]).__name__}" if seen else "nothing"
                 raise ModelError(
-                    f"The head '{self._head}' is given {kind}; expected a tensor of the trunk's"
+                    f"The head '{self._head}' gets {kind}; expected a tensor of the trunk's"
                     " features."
                 ) from None
             return seen[0]
         finally:
             hook.remove()
         raise ModelError(
-            f"The network never called its head '{self._head}'; name the part that gets the trunk's"
+            f"The network never calls its head '{self._head}'. Name the part that gets the trunk's"
             " features."
         )
 
@@ -154,15 +152,15 @@ class _OwnDetector(Detector):
                 else f"a {type(answer).__name__}"
             )
             raise ModelError(
-                f"The network answers {len(images)} pictures with {kind}; expected a tensor with a"
+                f"The network returns {kind} for {len(images)} pictures; expected a tensor with a"
                 " number for each class."
             )
         broken = int((~torch.isfinite(answer)).view(len(answer), -1).any(dim=1).sum())
         if broken:
             raise ModelError(
-                f"The network answers {broken:,} of {len(images):,} pictures with numbers that are"
-                " not finite (NaN or infinite). Check its weights, and what it makes of pixels"
-                " from 0 to 1."
+                f"The network returns numbers that are not finite (NaN or infinite) for {broken:,}"
+                f" of {len(images):,} pictures. Check its weights, and that it takes pixels from 0"
+                " to 1."
             )
         return as_logits(answer, self._outputs)
 
@@ -184,33 +182,34 @@ class _OwnDetector(Detector):
         ):
             raise ModelError(
                 f"The network calls its head '{self._head}' before its trunk '{self._trunk}', or"
-                " the trunk not at all. Are the two names exchanged?"
+                " never calls the trunk. Are the two names swapped?"
             )
-        if isinstance(answer, Tensor):  # else `forward` says so
+        if isinstance(answer, Tensor):  # otherwise `forward` raises
             self._check_outputs(answer, images)
         with torch.inference_mode(False), torch.enable_grad():
             pixels = images.clone().requires_grad_()
             if not (self.features(pixels).requires_grad and self(pixels).requires_grad):
                 raise ModelError(
-                    "No gradient comes from the network's answers back to the pixels, and the audit"
-                    " follows it. Take torch.no_grad, inference_mode, detach or numpy out of its"
+                    "No gradient flows from the network's outputs back to the pixels, and the audit"
+                    " needs it. Remove torch.no_grad, inference_mode, detach or numpy from its"
                     " forward."
                 )
 
     def _check_outputs(self, answer: Tensor, images: Tensor) -> None:
-        """Logits that are taken for probabilities, or the other way round, would give wrong
-        verdicts without a word.
+        """Refuse logits that were declared as probabilities, or the reverse: they would silently
+        give wrong verdicts.
         """
         _, is_probability = layer_names(self.module, numbers(images))
         if self._outputs == "logits" and is_probability:
             raise ModelError(
-                "The network answers with probabilities, and logits were expected. Say so"
-                " (--outputs probabilities)."
+                "The network returns probabilities, but logits were expected. Declare it with"
+                " --outputs probabilities."
             )
         if self._outputs == "probabilities" and not bool(((answer >= 0) & (answer <= 1)).all()):
             raise ModelError(
-                f"The network answers with numbers from {float(answer.min()):g} to"
-                f" {float(answer.max()):g}, which are no probabilities. Say so (--outputs logits)."
+                f"The network returns numbers from {float(answer.min()):g} to"
+                f" {float(answer.max()):g}, which are not probabilities. Declare it with --outputs"
+                " logits."
             )
 
     def _run(self, images: Tensor) -> Any:
@@ -223,7 +222,7 @@ class _OwnDetector(Detector):
 
 
 def numbers(images: Tensor) -> Tensor:
-    """Bytes become numbers from 0 to 1; numbers stay as they are."""
+    """Pictures as numbers from 0 to 1."""
     return images.to(torch.float32) / 255 if images.dtype == torch.uint8 else images
 
 
@@ -231,8 +230,8 @@ def numbers(images: Tensor) -> Tensor:
 
 
 def small_detector(shape: Shape, classes: int = 2, *, seed: int = 0) -> Detector:
-    """A fresh detector of six convolutions. The seed decides its weights and touches no other
-    random number.
+    """A new detector of six convolutions. Its weights depend only on the seed; other random
+    generators are not touched.
     """
     _check(shape, classes, SMALLEST)
     with torch.random.fork_rng(devices=[]):
@@ -241,7 +240,7 @@ def small_detector(shape: Shape, classes: int = 2, *, seed: int = 0) -> Detector
 
 
 def small_trunk(channels: int) -> nn.Sequential:
-    """Six convolutions, each with its ReLU; weights by the generator in use."""
+    """Six convolutions, each with its ReLU; weights come from torch's current generator."""
     pieces: OrderedDict[str, nn.Module] = OrderedDict(mirror=Mirror(), pixels=Pixels())
     for number, (before, after) in enumerate(pairwise((channels, *SMALL_WIDTHS)), start=1):
         pieces[f"conv{number}"] = nn.Conv2d(before, after, 3, padding=1)
@@ -256,8 +255,8 @@ def small_trunk(channels: int) -> nn.Sequential:
 
 
 def dense_head(features: int, classes: int) -> nn.Sequential:
-    """The paper's hidden layers, scaled to the number of features; weights by the generator in
-    use.
+    """The paper's hidden layers, scaled to the number of features; weights come from torch's
+    current generator.
     """
     scale = min(1.0, features / FULL_FEATURES)
     widths = [max(NARROWEST, round(width * scale)) for width in HEAD]
@@ -274,14 +273,14 @@ def dense_head(features: int, classes: int) -> nn.Sequential:
 def own_detector(
     module: nn.Module, *, trunk: str, head: str, outputs: Outputs = "logits"
 ) -> Detector:
-    """A detector of the user's own: the names of its trunk and its head inside it. It takes numbers
+    """A detector from a user's network, with the names of its trunk and its head. It takes numbers
     from 0 to 1.
 
-    `outputs` says whether it ends in logits or probabilities, of all classes or of the second of
+    `outputs` says whether it returns logits or probabilities, of all classes or of the second of
     two.
     """
     if outputs not in ("logits", "probabilities"):
-        raise SettingError(f"A detector ends in logits or probabilities; got '{outputs}'.")
+        raise SettingError(f"The outputs must be logits or probabilities; got '{outputs}'.")
     known = [name for name, _ in module.named_modules() if name]
     for part in (trunk, head):
         if part not in known:
@@ -302,24 +301,22 @@ def keras_detector(
     weights: Literal["imagenet"] | Path | None = None,
     seed: int = 0,
 ) -> Detector:
-    """A trunk of `keras.applications` on torch, and a fresh head.
+    """A trunk of `keras.applications` on torch, and a new head.
 
-    `weights`: "imagenet" fetches the pretrained ones; a path is a file of them, as Keras offers it
-      without the top; None draws them.
+    `weights` is "imagenet" to download the pretrained ones, the path of a Keras file of them
+    without the top, or None to draw them at random.
     """
     models = {"vgg16": "VGG16", "resnet50": "ResNet50"}
     if name not in models:
         raise SettingError(f"There is no trunk '{name}'.{suggest(name, models)}")
     _check(shape, classes, KERAS_SMALLEST)
     if shape[0] != 3:
-        raise SettingError(f"The trunks of Keras take 3 colours; got {shape[0]} channels.")
+        raise SettingError(f"The trunks of Keras take 3 color channels; got {shape[0]}.")
     if weights not in (None, "imagenet") and not Path(weights).is_file():
         raise StorageError(f"There is no file of weights {weights}.")
     keras = import_keras(f"The trunk {name}")
     before = keras.config.image_data_format()
-    keras.config.set_image_data_format(
-        "channels_first"
-    )  # as torch has it; the layers ask once, when they are made
+    keras.config.set_image_data_format("channels_first")  # layers read it when they are created
     try:
         build = getattr(keras.applications, models[name])
         model = build(
@@ -339,9 +336,7 @@ def keras_detector(
 
 
 class _KerasTrunk(nn.Module):
-    """A Keras model as one part of a torch network; what it learns and what its batch norms do
-    follows `train` and `eval`.
-    """
+    """A Keras model as a part of a torch network; its batch norms follow `train` and `eval`."""
 
     mean: Tensor
 
@@ -364,8 +359,8 @@ class _KerasTrunk(nn.Module):
 
 
 def _draw_keras(trunk: nn.Module) -> None:
-    """Convolutions by He's rule: with Keras's own, drawn from a seed of the whole program, a VGG16
-    does not begin to learn.
+    """Draw convolutions by He's rule: with Keras's own initial weights, a VGG16 does not start to
+    learn, and they depend on a global seed.
     """
     for name, value in trunk.named_parameters():
         if name.endswith("kernel"):  # height, width, maps before, maps after
@@ -375,16 +370,16 @@ def _draw_keras(trunk: nn.Module) -> None:
 def _refusal(name: str, weights: str | Path | None, error: Exception) -> str:
     if weights == "imagenet":
         return (
-            f"The pretrained weights of {name} cannot be fetched: {first_line(error)}. Fetch that"
-            " file on a connected machine and give its path as the weights."
+            f"The pretrained weights of {name} cannot be downloaded: {first_line(error)}. Download"
+            " the file on a connected machine and give its path as the weights."
         )
-    told = f" with the weights {weights}" if weights is not None else ""
-    return f"Keras cannot build {name}{told}: {first_line(error)}."
+    source = f" with the weights {weights}" if weights is not None else ""
+    return f"Keras cannot build {name}{source}: {first_line(error)}."
 
 
 def _draw(part: nn.Module) -> None:
-    """First weights by He's rule: with torch's own, eleven layers without batch norm hardly begin
-    to learn.
+    """Draw initial weights by He's rule: with torch's own, eleven layers without batch norm hardly
+    start to learn.
     """
     for layer in part.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -396,8 +391,9 @@ def _draw(part: nn.Module) -> None:
 def _check(shape: Shape, classes: int, smallest: int) -> None:
     if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < smallest or classes < 2:
         raise SettingError(
-            f"This detector needs channels, a height and a width of {smallest} pixels or more, and"
-            f" two classes or more; got images {' × '.join(map(str, shape))} and {classes} classes."
+            f"This detector needs pictures of {smallest} × {smallest} pixels or more and two"
+            f" classes or more; got pictures (channels × height × width)"
+            f" {' × '.join(map(str, shape))} and {classes} classes."
         )
 
 
@@ -413,8 +409,6 @@ def train_detector(
     training: Training = ON_DETECTORS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Detector:
-    """Trains trunk and head where they stand, on all these images; the same seed gives the same
-    weights.
-    """
+    """Train trunk and head in place, on all these images; the same seed gives the same weights."""
     train_on_images(detector, images, y, seed=seed, training=training, progress=progress)
     return detector

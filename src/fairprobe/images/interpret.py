@@ -2,12 +2,12 @@
 react to a change of the attribute.
 
 Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of
-`fairprobe.interpret.neuron_bias`. A pair is an image and the same with Δ_sens. A neuron is one
-position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a whole map as
-one neuron, whose ActDiff is the mean of its positions'.
+`fairprobe.interpret.neuron_bias`. A pair is an image and the same image with Δ_sens. A neuron is
+one position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a whole map
+as one neuron, whose ActDiff is the mean over its positions.
 
-Sums are taken while the network runs, so memory grows with the network and not with the number of
-images.
+Sums are computed while the network runs, so memory grows with the network and not with the number
+of images.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE = 32  # pairs
 
 
 class Tap(TorchFunctionMode):
-    """Shows every activation to `look` the moment it is computed: (which call, its output)."""
+    """Passes every activation to `look` as soon as it is computed: (number of the call, output)."""
 
     def __init__(self, look: Callable[[int, Tensor], None]) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def image_bias(
     batch: int = AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> NeuronBias:
-    """Compares every image with its changed self, in every hidden layer."""
+    """Compare every image with the changed one, in every hidden layer."""
     check_change(images, change)
     if by not in ("position", "channel"):
         raise SettingError(
@@ -70,7 +70,7 @@ def image_bias(
     sums: list[_Sums] = []
 
     def look(call: int, output: Tensor) -> None:
-        if call < len(sums):  # a final sigmoid is seen too, but is no layer
+        if call < len(sums):  # a final sigmoid is seen as well, but it is not a layer
             sums[call].add(output)
 
     network.eval()
@@ -90,7 +90,7 @@ def image_bias(
 
 
 def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
-    """The names of the layers, by one image (1, channels, height, width)."""
+    """The names of the layers, found with one image (1, channels, height, width)."""
     inside = network.inside if isinstance(network, Detector) else network
     with own_errors(f"The network does not take images of shape {tuple(image.shape[1:])}"):
         names, _ = layer_names(inside, image)
@@ -103,8 +103,8 @@ def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
 
 
 class _Sums:
-    """Of one layer, over all pairs so far: differences, activations and their squares, for each
-    neuron.
+    """Sums over all pairs so far, for each neuron of a layer: differences, activations and their
+    squares.
     """
 
     def __init__(self, by: By) -> None:
@@ -136,7 +136,5 @@ class _Sums:
                 " the scale of its inputs."
             )
         variance: Floats = np.maximum(squares - mean**2, 0)
-        variance[variance < 1e-12 * mean**2] = (
-            0  # the squares carry rounding: a variance that small beside the mean is none
-        )
+        variance[variance < 1e-12 * mean**2] = 0  # rounding of the squares
         return LayerBias(name, difference, np.sqrt(variance))

@@ -1,5 +1,5 @@
-"""The detector that is audited: a user's own, a known trunk, or a small one that is trained
-here.
+"""Where the detector comes from: the user's own network, a known trunk, or a small one that is
+trained here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DetectorSource:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it comes with all its weights; others are trained here."""
+        """Whether it has all its weights; others are trained here."""
         return self.model is not None and self.model not in TRUNKS
 
     @property
@@ -57,29 +57,31 @@ class DetectorSource:
         return type(self.model).__name__
 
     def check(self) -> None:
-        """Refuses options that do not go together, before anything is opened."""
+        """Refuse options that contradict each other, before anything is opened."""
         if self.outputs not in ("logits", "probabilities"):
-            raise SettingError(f"A detector ends in logits or probabilities; got '{self.outputs}'.")
+            raise SettingError(
+                f"The outputs must be logits or probabilities; got '{self.outputs}'."
+            )
         own = {"trunk": self.trunk, "head": self.head}
         for option, value in own.items():
             if value is not None and not self.is_trained:
                 raise SettingError(
-                    f"The name of the {option} ({value}) goes with a detector of your own. Leave it"
-                    " out."
+                    f"The name of the {option} ({value}) needs a detector of your own (--model)."
+                    " Give one, or leave the name out."
                 )
         if self.weights is not None and self.model is None:
             raise SettingError(
-                "Weights go with a trunk (vgg16, resnet50) or with a network of your own code. Name"
-                " it, or leave them out."
+                "Weights need a trunk (vgg16, resnet50) or a network of your own (--model). Name"
+                " it, or leave the weights out."
             )
         if isinstance(self.model, str) and self.is_trained and ":" not in self.model:
             raise SettingError(
-                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} One of your own"
-                " is named as module:function or file.py:function, which gives a torch module."
+                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} Name your own"
+                " as module:function or file.py:function, which returns a torch module."
             )
 
     def open(self, shape: Shape, classes: int, *, seed: int) -> Detector:
-        """The detector for pictures of this shape."""
+        """Open the detector for pictures of this shape."""
         self.check()
         if self.model is None:
             return small_detector(shape, classes, seed=seed)
@@ -102,8 +104,8 @@ class DetectorSource:
         if isinstance(self.model, nn.Module):
             if self.weights is not None:
                 raise SettingError(
-                    "A network that is given as a Python object has its weights. Leave the weights"
-                    " out."
+                    "A network that is given as a Python object already has weights. Leave the"
+                    " weights out."
                 )
             return self.model
         module = open_own(cast("str", self.model), weights=self._path).network
@@ -126,15 +128,15 @@ class DetectorSource:
         if missing:
             known = [name for name, _ in module.named_children()]
             raise ModelError(
-                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them, as"
-                f" they are called in the network: {', '.join(known) or 'it has no parts'}."
+                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them;"
+                f" its parts are: {', '.join(known) or 'none'}."
             )
         return own_detector(module, trunk=trunk, head=head, outputs=self.outputs)
 
 
 def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> None:
-    """Refuses a network that does not take such pictures, answers for other classes or at random,
-    or cannot be looked into.
+    """Refuse a network that does not take such pictures, returns another number of classes or
+    random outputs, or has no visible layers.
     """
     pictures = torch.from_numpy(np.random.default_rng(0).random((2, *shape), dtype=np.float32))
     detector.eval()
@@ -147,21 +149,21 @@ def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> 
                 answers = [detector(pictures), detector(pictures)]
                 detector.features(pictures)
         hidden_layers(detector, pictures[:1])
-        with own_errors(f"{name} cannot be copied, and the audit learns with copies"):
+        with own_errors(f"{name} cannot be copied, and the audit trains copies"):
             copy.deepcopy(detector)
     answer: Any = answers[0]
     if tuple(answer.shape) != (2, classes):
         raise ModelError(
-            f"{name} answers with {tuple(answer.shape)} to two pictures; expected (2, {classes}), a"
-            " number for each class."
+            f"{name} returns the shape {tuple(answer.shape)} for two pictures; expected (2,"
+            f" {classes}), a number for each class."
         )
     if not torch.isfinite(answer).all():
         raise ModelError(
-            f"{name} answers with numbers that are not finite. Check its weights and the scale of"
-            " its pixels (0 to 1)."
+            f"{name} returns numbers that are not finite. Check its weights and the scale of its"
+            " pixels (0 to 1)."
         )
     if not torch.allclose(answers[0], answers[1], atol=1e-4):
         raise ModelError(
-            f"{name} answers the same picture differently each time. Switch off what is random in"
-            " it; else pairs prove nothing."
+            f"{name} returns other numbers for the same picture each time. Switch off what is"
+            " random in it; otherwise pairs prove nothing."
         )

@@ -64,8 +64,8 @@ CERTAIN = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearch:
-    """The method and its numbers; `momentum` None takes the method's own. `random_share` and
-    `r_step` are NeuronFair's.
+    """The method and its settings; `momentum` None takes the method's own. `random_share` and
+    `r_step` belong to NeuronFair.
     """
 
     method: Method = "neuronfair"
@@ -79,18 +79,19 @@ class ImageSearch:
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             raise SettingError(
-                f"The method is one of {', '.join(get_args(Method))}; got '{self.method}'."
+                f"The method must be one of {', '.join(get_args(Method))}; got '{self.method}'."
             )
         if not 0 < self.step < float("inf"):
             raise SettingError(f"The step must be positive, such as 0.15; got {self.step:g}.")
         if self.max_iter < 0 or min(self.r_step, self.batch) < 1:
             raise SettingError(
-                f"max_iter must be 0 or more, r_step and batch 1 or more; got {self}."
+                "max_iter must be 0 or more, r_step and batch 1 or more; got"
+                f" {self.max_iter}, {self.r_step} and {self.batch}."
             )
         if not 0 <= self.random_share <= 1 or not 0 <= self.decay < 1:
             raise SettingError(
-                "random_share lies between 0 and 1 and the momentum between 0 and below 1; got"
-                f" {self}."
+                "random_share must be from 0 to 1, and momentum from 0 to below 1; got"
+                f" {self.random_share:g} and {self.decay:g}."
             )
 
     @property
