@@ -187,9 +187,9 @@ def test_pictures_that_cannot_be_used_are_named_and_the_rest_goes_on(tmp_path: P
     assert answer.code == 0, answer
     for ending, what in (
         ("1.jpg", "cannot be read as an image and is left out"),
-        ("2.png", "is grey and gets three equal channels"),
+        ("2.png", "is gray and gets three equal channels"),
         ("3.png", "has an alpha channel, which is dropped"),
-        ("4.png", f"is not {SIDE} × {SIDE} pixels as most are and is left out"),
+        ("4.png", f"is not {SIDE} × {SIDE} pixels like most and is left out"),
     ):
         assert f"30_{int(ending[0]) > 2:d}_0_2017010190000000{ending} {what}." in answer.said
     body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
@@ -398,7 +398,7 @@ def test_pictures_without_faces_or_with_one_value_only_are_refused(
     )
     for name, said in (
         ("none.npz", "'none' has no faces"),
-        ("one.npz", "All people have the gender 'Female' where it is known"),
+        ("one.npz", "All people whose gender is known have 'Female'"),
     ):
         answer = audit_images(tmp_path / name)
         assert answer.code == 2

@@ -401,7 +401,7 @@ def test_a_keras_network_has_its_channels_last(faces: Path, tmp_path: Path) -> N
 def test_a_network_of_one_channel_gets_grey_images(faces: Path, code: str) -> None:
     answer = ask("insidebias", "--model", f"{code}:sees_grey", "--groups", faces, "--quiet")
     assert answer.code == 0
-    assert "20 images: each has colours and is made grey" in answer.said
+    assert "20 images: each has colors and is converted to gray" in answer.said
 
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
@@ -465,11 +465,11 @@ def test_whatever_is_wrong_with_an_image_is_named_and_the_rest_goes_on(
     assert body["messages"] == [
         "2 images: each cannot be read as an image and is left out (red/broken.png, red/half.png).",
         "blue/deep.png has more than 8 bits a channel and is left out.",
-        "blue/large.png is not 12 × 12 pixels as most are and is left out.",
+        "blue/large.png is not 12 × 12 pixels like most and is left out.",
         "blue/alpha.png has an alpha channel, which is dropped.",
-        "blue/grey.png is grey and gets three equal channels.",
-        "Group 'empty' has no image that can be used, and is left out.",
-        "Group 'single' has one image that can be used, and is left out.",
+        "blue/grey.png is gray and gets three equal channels.",
+        "Group 'empty' has no usable image and is left out.",
+        "Group 'single' has only one usable image and is left out.",
     ]
     assert all(message in answer.said for message in body["messages"])
 
@@ -503,7 +503,9 @@ def test_folders_without_any_image_are_told(tmp_path: Path) -> None:
         read_groups(tmp_path / "none")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "notes.txt").write_text("none")
-    with pytest.raises(DataError, match=r"No image could be read.*a/notes.txt cannot be read"):
+    with pytest.raises(
+        DataError, match=r"No image in .* could be read.*a/notes.txt cannot be read"
+    ):
         read_groups(tmp_path)
 
 
@@ -512,7 +514,7 @@ def test_one_group_that_is_left_is_not_compared(faces: Path, code: str) -> None:
         path.unlink()
     answer = ask("insidebias", "--model", f"{code}:digits", "--groups", faces)
     assert answer.code == 2
-    assert "1 can be used. Group 'blue' has no image" in answer.said
+    assert "1 can be used. Group 'blue' has no usable image" in answer.said
 
 
 def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fairprobe.datasets.image_sets import ImageSet, open_images
-from fairprobe.datasets.pictures import Told, read_picture
+from fairprobe.datasets.pictures import MessageLog, read_picture
 from fairprobe.errors import DataError, SettingError, StorageError
 from tests.helpers import assets
 
@@ -160,8 +160,8 @@ def test_lfw_tells_gender_and_race_by_the_scores_of_its_attributes(tmp_path: Pat
         "Asian",
         "Asian",
     ]
-    assert images.told["gender"] == (
-        "In 1 of 8 pictures of people the gender is not known; they stand in no group.",
+    assert images.attribute_messages["gender"] == (
+        "The gender is unknown in 1 of 8 pictures of people; they belong to no group.",
     )
 
 
@@ -219,7 +219,7 @@ def test_fairface_holds_its_validation_part_out(tmp_path: Path) -> None:
     assert images.held_out.tolist() == [False, False, False, True]
     assert (
         "No image of the race 'Middle Eastern' can be used; the group is left out."
-        in images.told["race"]
+        in images.attribute_messages["race"]
     )
 
 
@@ -240,8 +240,8 @@ def test_utkface_tells_everything_in_its_names(tmp_path: Path) -> None:
     assert found == set(names.values())
     assert (
         images.messages[0]
-        == "UTKFace/39_1_20170116174525125.jpg.chip.jpg has a name that tells no age, gender and"
-        " race and is left out."
+        == "UTKFace/39_1_20170116174525125.jpg.chip.jpg has no age, gender and race in its name and"
+        " is left out."
     )
     assert images.held_out.sum() == 1
 
@@ -286,18 +286,19 @@ def test_whatever_is_wrong_with_a_picture_is_named_and_the_rest_goes_on(tmp_path
         "train/3.jpg is in the list but not in the folder and is left out.",
         "train/2.jpg cannot be read as an image and is left out.",
         "train/deep.png has more than 8 bits a channel and is left out.",
-        "train/large.png is not 12 × 12 pixels as most are and is left out.",
+        "train/large.png is not 12 × 12 pixels like most and is left out.",
         "train/alpha.png has an alpha channel, which is dropped.",
-        "train/grey.png is grey and gets three equal channels.",
+        "train/grey.png is gray and gets three equal channels.",
     )
     assert (
-        "No image of the race 'Indian' can be used; the group is left out." in images.told["race"]
+        "No image of the race 'Indian' can be used; the group is left out."
+        in images.attribute_messages["race"]
     )
-    brought = open_images(root, size=10)
-    assert brought.images.shape == (5, 3, 10, 10)
+    resized = open_images(root, size=10)
+    assert resized.images.shape == (5, 3, 10, 10)
     assert any(
-        message.startswith("5 images: each is brought to 10 × 10 pixels")
-        for message in brought.messages
+        message.startswith("5 images: each is resized to 10 × 10 pixels")
+        for message in resized.messages
     )
 
 
@@ -312,7 +313,7 @@ def test_pictures_are_turned_upright_and_of_several_frames_the_first_counts(tmp_
     assert np.array_equal(images.images[1].transpose(1, 2, 0), picture(1))
     assert images.messages == (
         "20_0_0_1.png is turned upright, as its camera says.",
-        "20_1_0_2.png has several frames, of which the first counts.",
+        "20_1_0_2.png has several frames, of which the first is used.",
     )
 
 
@@ -356,9 +357,9 @@ def test_no_damage_to_a_picture_is_more_than_a_message(
     content = bytearray(file.getvalue())
     for at, byte in damage:
         content[at % len(content)] = byte
-    told = Told(Path())
-    read = read_picture(Path("face.png"), told, content=bytes(content))
-    assert read is not None or len(told.messages()) == 1
+    log = MessageLog(Path())
+    read = read_picture(Path("face.png"), log, content=bytes(content))
+    assert read is not None or len(log.messages()) == 1
 
 
 def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_refused_by_its_name(
@@ -371,8 +372,8 @@ def test_a_label_that_is_missing_makes_a_person_unknown_and_a_strange_one_is_ref
     divided.write_text(divided.read_text() + "000001.jpg,0\n")  # twice in the list
     images = open_images(root)
     assert words(images, "gender") == ["?", "female", "male", "female", "male", "female"]
-    assert images.told["gender"] == (
-        "In 1 of 6 pictures of people the gender is not known; they stand in no group.",
+    assert images.attribute_messages["gender"] == (
+        "The gender is unknown in 1 of 6 pictures of people; they belong to no group.",
     )
     listed.write_text(text.replace("000002.jpg,-1,", "000002.jpg,woman,"))
     with pytest.raises(
@@ -401,9 +402,9 @@ def test_words_that_fairface_does_not_have_are_told(tmp_path: Path) -> None:
     for part in ("train", "val"):
         listed = root / f"fairface_label_{part}.csv"
         listed.write_text(listed.read_text().replace("Female", "F").replace("Male", "M"))
-    assert open_images(root).told["gender"] == (
+    assert open_images(root).attribute_messages["gender"] == (
         (
-            "The gender of nobody is known, so there are no groups to compare by it; expected Male,"
+            "The gender is known of nobody, so there are no groups to compare by it; expected Male,"
             " Female."
         ),
     )
@@ -421,8 +422,8 @@ def test_a_group_without_a_picture_leaves_codes_that_fit_the_groups_that_are_lef
     women = open_images(root)
     assert "gender" not in women.attributes
     assert (
-        "All people have the gender 'Female' where it is known, so there are no groups to compare"
-        " by it." in women.told["gender"]
+        "All people whose gender is known have 'Female', so there are no groups to compare"
+        " by it." in women.attribute_messages["gender"]
     )
 
 
@@ -488,7 +489,7 @@ def test_an_npz_of_own_pictures(tmp_path: Path) -> None:
     assert images.held_out.tolist() == [False] * 3 + [True] * 3
     assert open_images(path, size=8).images.shape == (6, 3, 8, 8)
     assert open_images(path, size=8).messages == (
-        "All images are brought from 12 × 12 to 8 × 8 pixels.",
+        "All images are resized from 12 × 12 to 8 × 8 pixels.",
     )
 
 
@@ -502,7 +503,7 @@ def test_pictures_of_an_npz_may_be_numbers_grey_or_with_alpha(tmp_path: Path) ->
     )
     assert np.array_equal(alpha.images, FACES.transpose(0, 3, 1, 2))
     assert "rounded to bytes" in as_numbers.messages[0]
-    assert "grey" in grey.messages[0]
+    assert "gray" in grey.messages[0]
     assert "alpha channel" in alpha.messages[0]
 
 
@@ -523,7 +524,7 @@ def test_an_npz_of_files_in_a_row(tmp_path: Path) -> None:
     assert (numbers(images), words(images, "gender")) == ([0, 3], ["0", "1"])
     assert images.messages == (
         "f.npz[1] cannot be read as an image and is left out.",
-        "f.npz[2] is not 12 × 12 pixels as most are and is left out.",
+        "f.npz[2] is not 12 × 12 pixels like most and is left out.",
     )
 
 
@@ -539,7 +540,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a third class": ({"images": FACES, "is_face": np.arange(6)}, "must be 0 or 1"),
     "a class without a name": (
         {"images": FACES, "y": np.arange(6), "y_names": np.array(["a", "b"])},
-        "places in `y_names`",
+        "positions in `y_names`",
     ),
     "a group without a name": (
         {"images": FACES, "race": np.arange(6), "race_names": np.array(["a"])},
@@ -573,11 +574,11 @@ def test_an_array_that_tells_no_groups_says_why(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("README.txt", "hello")
     images = open_images(path)
-    assert images.told["gender"] == (
-        "`gender` of own.npz has the shape (5,) beside 6 images, so it tells no groups.",
+    assert images.attribute_messages["gender"] == (
+        "`gender` of own.npz has the shape (5,) beside 6 images, so it defines no groups.",
     )
-    assert images.told["race"] == (
-        "`race` of own.npz is neither whole numbers nor words but float64, so it tells no groups.",
+    assert images.attribute_messages["race"] == (
+        "`race` of own.npz is neither whole numbers nor words but float64, so it defines no groups.",
     )
     assert images.attributes["skin"].values == ("light", "dark")
 
@@ -586,7 +587,7 @@ def test_a_set_made_by_hand_must_fit(tmp_path: Path) -> None:
     images = open_images(npz(tmp_path / "own.npz", images=FACES, gender=np.arange(6) % 2))
     with pytest.raises(DataError, match=r"must be bytes \(number, 3, height, width\); got float32"):
         replace(images, images=images.images.astype(np.float32))
-    with pytest.raises(DataError, match="has 6 pictures, but `y` is of 5"):
+    with pytest.raises(DataError, match="has 6 pictures, but `y` has 5"):
         replace(images, y=images.y[:-1])
 
 
@@ -607,7 +608,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     (tmp_path / "trap.pkl").write_bytes(pickle.dumps(Trap()))
     for name, told in (
         ("trap.npz", r"cannot be read as an \.npz of plain arrays \(`images`\)"),
-        ("trap.pkl", r"is no \.npz file"),
+        ("trap.pkl", r"is not an \.npz file"),
     ):
         with pytest.raises(StorageError, match=told):
             open_images(tmp_path / name)
@@ -619,14 +620,16 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_layout_is_told_what_is_known(tmp_path: Path) -> None:
     save(tmp_path / "group" / "face.png", 1)
-    with pytest.raises(DataError, match=r"known here. Known: CelebA .*FairFace .*LFW .*UTKFace"):
+    with pytest.raises(
+        DataError, match=r"unsupported layout. Supported are CelebA .*FairFace .*LFW .*UTKFace"
+    ):
         open_images(tmp_path)
     with pytest.raises(StorageError, match="There is no"):
         open_images(tmp_path / "none")
     with pytest.raises(StorageError, match="There is no folder"):
         open_images(npz(tmp_path / "a.npz", images=FACES), others=tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no pictures below"):
+    with pytest.raises(DataError, match="no pictures in"):
         open_images(tmp_path / "a.npz", others=tmp_path / "empty")
 
 
@@ -644,7 +647,7 @@ def test_a_list_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     root = fairface(tmp_path)
     with (root / "fairface_label_train.csv").open("a") as file:
         file.write("../../secret.jpg,20-29,Female,White,False\n")
-    with pytest.raises(DataError, match="does not lie in the folder"):
+    with pytest.raises(DataError, match="is outside the folder"):
         open_images(root)
 
 

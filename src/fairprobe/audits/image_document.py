@@ -74,7 +74,11 @@ def images_document(audit: ImageAudit) -> ImagesDocument:
         sensitive=audit.sensitive,
         partial=audit.stopped is not None,
         stopped=audit.stopped,
-        messages=[*data.messages, *data.told.get(audit.sensitive, ()), *audit.messages],
+        messages=[
+            *data.messages,
+            *data.attribute_messages.get(audit.sensitive, ()),
+            *audit.messages,
+        ],
         seconds=Times(
             total=sum(audit.seconds.values()),
             parts=[StageTime(name=name, seconds=taken) for name, taken in audit.seconds.items()],

@@ -1,14 +1,12 @@
-"""Pictures of people with what is known of them, and pictures of other things beside them: what a
-face detector learns from.
+"""Pictures of people with their attributes, and pictures of other things: what a face detector
+learns from.
 
-`open_images` knows the folders of CelebA, LFW, FairFace and UTKFace as they are published, and
-`.npz` files. A picture that cannot be used is named and left out, and the rest goes on.
+`open_images` reads the folders of CelebA, LFW, FairFace and UTKFace as published, and `.npz` files.
+Pictures that cannot be used are left out and named in messages.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,28 +16,29 @@ from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts import celeba, fairface, imagenet, lfw, npz, utkface
 from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
 from fairprobe.datasets.image_layouts.npz import FACE_CLASSES
-from fairprobe.datasets.pictures import Bytes, Told, read_picture, squared
+from fairprobe.datasets.pictures import (
+    Bytes,
+    MessageLog,
+    commonest_shape,
+    read_picture,
+    squared,
+)
 from fairprobe.errors import DataError, SettingError, StorageError
 
 __all__ = ["FACE_CLASSES", "ImageAttribute", "ImageSet", "open_images"]
 
-LAYOUTS = (
-    celeba,
-    fairface,
-    lfw,
-    utkface,
-)  # UTKFace last: it has to look at the names of all pictures
-TEST_SHARE = 5  # where there is no test part, one picture in so many is held out
+LAYOUTS = (celeba, fairface, lfw, utkface)  # UTKFace last: it checks the names of all pictures
+TEST_SHARE = 5  # one picture in so many is held out if there is no test part
 SMALLEST, LARGEST = 8, 1024  # pixels
 MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Pictures (N, 3, height, width) in bytes, their classes, and attributes of the people on them.
+    """Pictures (N, 3, height, width) in bytes, their classes, and attributes of the people in them.
 
     `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was
-    changed or left out; `told` does of each attribute.
+    changed or left out, `attribute_messages` the same for each attribute.
     """
 
     name: str
@@ -49,7 +48,7 @@ class ImageSet:
     attributes: dict[str, ImageAttribute]
     held_out: Mask
     messages: tuple[str, ...] = ()
-    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    attribute_messages: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
@@ -63,15 +62,14 @@ class ImageSet:
         for name, count in counts.items():
             if count != len(self.images):
                 raise DataError(
-                    f"'{self.name}' has {len(self.images):,} pictures, but `{name}` is of"
-                    f" {count:,}."
+                    f"'{self.name}' has {len(self.images):,} pictures, but `{name}` has {count:,}."
                 )
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: Ints | Mask) -> ImageSet:
-        """These pictures alone."""
+        """Only these pictures."""
         return replace(
             self,
             images=self.images[rows],
@@ -92,9 +90,9 @@ def open_images(
     """The pictures of a folder or an `.npz`, and those in the class folders of `others`, which show
     no face.
 
-    With `size` every picture becomes a square of so many pixels. Without it the faces' commonest
-    size counts: faces of another one are left out, and what is no face is brought to it. With
-    `limit` at most so many pictures are drawn by the seed, the same share of each class.
+    With `size` every picture becomes a square of so many pixels. Without it, faces that do not have
+    the faces' most common size are left out, and other pictures are resized to it. With `limit` at
+    most so many pictures are drawn by the seed, the same share of each class.
     """
     if size is not None and not SMALLEST <= size <= LARGEST:
         raise SettingError(f"The size must be from {SMALLEST} to {LARGEST} pixels; got {size}.")
@@ -108,9 +106,7 @@ def open_images(
             f"There is no folder {others}. Expected class folders with pictures without a face."
         )
     share = limit if others is None or limit is None else max(1, limit // 2)
-    faces = (
-        _folder(source, size, share, rng) if source.is_dir() else _file(source, size, share, rng)
-    )
+    faces = (_folder if source.is_dir() else _file)(source, size, share, rng)
     if others is not None:
         faces = _joined(faces, _others(Path(others), size, share, faces, rng))
     return _tidy(faces)
@@ -120,15 +116,12 @@ def open_images(
 
 
 def _folder(root: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
-    listing = next(
-        (found for layout in LAYOUTS if (found := layout.listing(root)) is not None), None
-    )
+    listing = next(filter(None, (layout.listing(root) for layout in LAYOUTS)), None)
     if listing is None:
         raise DataError(
-            f"{root} is laid out as no collection of faces that is known here. Known: CelebA"
-            " (list_attr_celeba.txt), FairFace (fairface_label_train.csv), LFW"
-            " (lfw_attributes.txt, or male_names.txt and female_names.txt), UTKFace (pictures"
-            " named age_gender_race_date.jpg), or an .npz file."
+            f"{root} has an unsupported layout. Supported are CelebA (list_attr_celeba.txt),"
+            " FairFace (fairface_label_train.csv), LFW (lfw_attributes.txt, or male_names.txt and"
+            " female_names.txt), UTKFace (pictures named age_gender_race_date.jpg), and .npz files."
         )
     return _read(root, listing, size, limit, rng, of_class=1)
 
@@ -139,13 +132,12 @@ def _others(
     listing = imagenet.listing(root)
     if listing is None:
         raise DataError(
-            f"There are no pictures below {root}. Expected class folders with pictures without a"
-            " face."
+            f"There are no pictures in {root}. Expected class folders with pictures without a face."
         )
     if len(faces.classes) != len(FACE_CLASSES):
         raise DataError(
             f"The pictures have the classes {', '.join(faces.classes)}; pictures without a face can"
-            " only stand beside faces."
+            " only be added to faces."
         )
     height, width = faces.images.shape[2:]
     if size is None and height == width and SMALLEST <= height <= LARGEST:
@@ -168,38 +160,35 @@ def _read(
         listing = listing.take(np.sort(rng.choice(len(listing.paths), limit, replace=False)))
     if size is not None and 3 * size**2 * len(listing.paths) > MOST_BYTES:
         raise SettingError(
-            f"{len(listing.paths):,} pictures of {size} × {size} pixels are too much to hold. Give"
+            f"{len(listing.paths):,} pictures of {size} × {size} pixels do not fit into memory. Set"
             " a limit or a smaller size."
         )
-    told = Told(root)
+    log = MessageLog(root)
     read: dict[int, Bytes] = {}
     held = 0
     for at, path in enumerate(listing.paths):
         if not path.is_file():
-            told.note("missing", [path])
-        elif (picture := read_picture(path, told, size=size)) is not None:
+            log.note("missing", [path])
+        elif (picture := read_picture(path, log, size=size)) is not None:
             read[at] = picture
             held += picture.nbytes
             if held > MOST_BYTES:
                 raise SettingError(
-                    f"The pictures below {root} are too much to hold. Give a limit, or a size to"
-                    " bring them to."
+                    f"The pictures in {root} do not fit into memory. Set a limit, or a size to"
+                    " resize them to."
                 )
     if not read:
         raise DataError(
-            f"No image could be read below {root}."
-            f" {' '.join((*listing.messages, *told.messages()))}".rstrip()
+            f"No image in {root} could be read."
+            f" {' '.join((*listing.messages, *log.messages()))}".rstrip()
         )
-    wanted = wanted or _commonest(read.values())
-    told.note(
-        "size", (listing.paths[at] for at, picture in read.items() if picture.shape != wanted)
-    )
-    rows = np.array([at for at, picture in read.items() if picture.shape == wanted], dtype=np.int64)
-    messages = (*listing.messages, *told.messages(f"{wanted[2]} × {wanted[1]}"))
+    wanted = wanted or commonest_shape(read.values())
+    shown = f"{wanted[2]} × {wanted[1]}"
+    log.note("size", (listing.paths[at] for at in read if read[at].shape != wanted))
+    rows = np.array([at for at in read if read[at].shape == wanted], dtype=np.int64)
     if len(rows) == 0:
         raise DataError(
-            f"No image below {root} is {wanted[2]} × {wanted[1]} pixels as the faces are. Give a"
-            " size to bring all to."
+            f"No image in {root} has {shown} pixels like the faces. Set a size to resize all to."
         )
     part = listing.take(rows)
     return ImageSet(
@@ -211,13 +200,8 @@ def _read(
         held_out=(
             part.held_out if part.held_out is not None else _drawn(len(rows), part.people, rng)
         ),
-        messages=messages,
+        messages=(*listing.messages, *log.messages(shown)),
     )
-
-
-def _commonest(pictures: Iterable[Bytes]) -> tuple[int, ...]:
-    shapes = Counter(picture.shape for picture in pictures)
-    return max(shapes, key=lambda shape: (shapes[shape], shape))
 
 
 def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
@@ -231,7 +215,7 @@ def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Genera
         stored.attributes,
         held_out,
         stored.messages,
-        stored.told,
+        stored.ignored,
     )
     if limit is not None and limit < len(whole):
         present = np.unique(whole.y)
@@ -242,11 +226,11 @@ def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Genera
     if size is None or (height, width) == (size, size):
         return whole
     cropped = "" if height == width else " after cropping to the square in the middle"
-    message = f"All images are brought from {width} × {height} to {size} × {size} pixels{cropped}."
-    return replace(whole, images=_brought(whole.images, size), messages=(*whole.messages, message))
+    message = f"All images are resized from {width} × {height} to {size} × {size} pixels{cropped}."
+    return replace(whole, images=_resized(whole.images, size), messages=(*whole.messages, message))
 
 
-def _brought(images: Bytes, size: int) -> Bytes:
+def _resized(images: Bytes, size: int) -> Bytes:
     from PIL import Image
 
     squares = [
@@ -263,11 +247,11 @@ def _drawn(count: int, people: Ints | None, rng: np.random.Generator) -> Mask:
     return np.isin(owner, rng.permutation(names)[: len(names) // TEST_SHARE])
 
 
-# -- putting together ------------------------------------------------------------------------------
+# -- joining ---------------------------------------------------------------------------------------
 
 
 def _joined(faces: ImageSet, others: ImageSet) -> ImageSet:
-    """Both; of what is no face no attribute is known."""
+    """Faces and other pictures; the attributes of the latter are unknown."""
     unknown = np.full(len(others), -1, dtype=np.int64)
     return replace(
         faces,
@@ -283,43 +267,39 @@ def _joined(faces: ImageSet, others: ImageSet) -> ImageSet:
 
 
 def _tidy(images: ImageSet) -> ImageSet:
-    """Without groups that have no picture, and without attributes that then tell no two groups
-    apart; both are told.
+    """Without empty groups, and without attributes that have fewer than two groups; messages name
+    both.
     """
-    faces = (
-        images.y == 1 if images.classes == FACE_CLASSES else np.ones(len(images), dtype=np.bool_)
-    )
-    attributes, told = {}, dict(images.told)
+    faces = np.ones(len(images), dtype=np.bool_)
+    if images.classes == FACE_CLASSES:
+        faces = images.y == 1
+    attributes, messages = {}, dict(images.attribute_messages)
     for name, one in images.attributes.items():
         known = replace(one, codes=np.where(faces, one.codes, -1))
         there = np.unique(known.codes[known.codes >= 0]).tolist()
         if len(there) < 2:
-            told[name] = (_without_groups(name, one.values, there),)
+            messages[name] = (_without_groups(name, one.values, there),)
             continue
         attributes[name] = known.only(there)
         missing = (value for at, value in enumerate(one.values) if at not in there)
-        told[name] = tuple(
+        messages[name] = tuple(
             f"No image of the {name} '{value}' can be used; the group is left out."
             for value in missing
         )
         unknown = int((faces & (known.codes < 0)).sum())
         if unknown:
-            told[name] += (
-                (
-                    f"In {unknown:,} of {int(faces.sum()):,} pictures of people the {name} is not"
-                    " known; they stand in no group."
-                ),
-            )
-    return replace(images, attributes=attributes, told=told)
+            share = f"{unknown:,} of {int(faces.sum()):,} pictures of people"
+            messages[name] += (f"The {name} is unknown in {share}; they belong to no group.",)
+    return replace(images, attributes=attributes, attribute_messages=messages)
 
 
 def _without_groups(name: str, values: tuple[str, ...], there: list[int]) -> str:
     if there:
         return (
-            f"All people have the {name} '{values[there[0]]}' where it is known, so there are no"
-            " groups to compare by it."
+            f"All people whose {name} is known have '{values[there[0]]}', so there are no groups to"
+            " compare by it."
         )
     return (
-        f"The {name} of nobody is known, so there are no groups to compare by it; expected"
+        f"The {name} is known of nobody, so there are no groups to compare by it; expected"
         f" {', '.join(values)}."
     )

@@ -30,7 +30,7 @@ def _check_attribute(data: ImageSet, sensitive: str) -> None:
             f"'{data.name}' has no faces to audit. Expected pictures of people with known"
             " attributes."
         )
-    why = " ".join(data.told.get(sensitive, ()))
+    why = " ".join(data.attribute_messages.get(sensitive, ()))
     if not data.attributes:
         raise DataError(
             f"No attribute of the people in '{data.name}' is known that divides them into groups."
@@ -56,8 +56,14 @@ def _without_rare_values(data: ImageSet, sensitive: str) -> ImageSet:
         for value, count in zip(attribute.values, counts, strict=True)
         if count < FEWEST
     ]
-    told = data.told | {sensitive: (*data.told.get(sensitive, ()), *notes)}
-    return replace(data, attributes=data.attributes | {sensitive: attribute.only(kept)}, told=told)
+    messages = data.attribute_messages | {
+        sensitive: (*data.attribute_messages.get(sensitive, ()), *notes)
+    }
+    return replace(
+        data,
+        attributes=data.attributes | {sensitive: attribute.only(kept)},
+        attribute_messages=messages,
+    )
 
 
 def _to_learn_from(data: ImageSet, attribute: ImageAttribute) -> Ints:

@@ -1,1 +1,1 @@
-"""How well-known collections of faces lie in folders and files, one collection a file."""
+"""How well-known collections of faces are laid out in folders and files, one collection a file."""

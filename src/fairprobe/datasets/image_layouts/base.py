@@ -1,5 +1,5 @@
-"""What a layout tells: which pictures there are, and what is known of each. The pictures themselves
-are read later.
+"""What a layout describes: which pictures there are, and what is known of each. The pictures
+themselves are read later.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import pandas as pd
 from fairprobe.arrays import Ints, Mask
 from fairprobe.errors import DataError
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-
 
 @dataclass(frozen=True)
 class ImageAttribute:
-    """What is known of the people on pictures: `codes` (N,) are places in `values`, -1 where it is
+    """An attribute of the people in pictures: `codes` (N,) are positions in `values`, -1 for
     unknown.
     """
 
@@ -31,18 +29,16 @@ class ImageAttribute:
         return ImageAttribute(self.values, self.codes[rows])
 
     def only(self, kept: Sequence[int]) -> ImageAttribute:
-        """With these values alone, by their places; the others become unknown."""
-        places = np.full(
-            len(self.values) + 1, -1, dtype=np.int64
-        )  # the last one is for the unknown
+        """With only these values, given by position; the others become unknown."""
+        places = np.full(len(self.values) + 1, -1, dtype=np.int64)  # the last is for unknown
         places[list(kept)] = np.arange(len(kept))
         return ImageAttribute(tuple(self.values[at] for at in kept), places[self.codes])
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Pictures by path. `held_out` is the collection's own test part, `people` says whose picture
-    it is; each only if there is such.
+    """Pictures by path. `held_out` is the collection's own test part, `people` numbers the people
+    in the pictures; each is None if the collection has none.
     """
 
     name: str
@@ -65,8 +61,8 @@ class Listing:
 
 
 def coded(words: Sequence[object], values: Sequence[str] = ()) -> ImageAttribute:
-    """An attribute from a word for each picture, in the order of `values` if given, else of the
-    alphabet; other words are unknown.
+    """An attribute from a word for each picture. The values are `values`, or all words sorted;
+    other words are unknown.
     """
     texts = ["" if word is None or word != word else str(word).strip() for word in words]
     names = tuple(values) or tuple(sorted({text for text in texts if text}))
@@ -75,28 +71,21 @@ def coded(words: Sequence[object], values: Sequence[str] = ()) -> ImageAttribute
 
 
 def own_test_part(held_out: Mask) -> Mask | None:
-    """The test part that the collection has, or None where all or none of its pictures would be in
-    it.
-    """
+    """The collection's test part, or None if it would hold all or none of the pictures."""
     return held_out if held_out.any() and not held_out.all() else None
 
 
 def table(path: Path, columns: Sequence[str], **options: object) -> pd.DataFrame:
-    """A list of pictures with the columns that it must have; everything is text until it is
-    understood.
-    """
+    """A list of pictures as text, with the columns that it must have."""
+    usual = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # rows that are longer than the heading
-            frame = pd.read_csv(
-                path, dtype=str, keep_default_na=False, encoding="utf-8-sig", **options
-            )  # type: ignore[call-overload]
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            frame = pd.read_csv(path, **usual, **options)  # type: ignore[call-overload]
     except (OSError, ValueError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise DataError(
-            f"{path} cannot be read as a table: {str(error).strip()}. Get the file again from where"
-            " the collection is published."
+            f"{path} cannot be read as a table: {str(error).strip()}. Download the file again from"
+            " where the collection is published."
         ) from error
     lacking = [name for name in columns if name not in frame.columns]
     if lacking:
@@ -108,21 +97,21 @@ def table(path: Path, columns: Sequence[str], **options: object) -> pd.DataFrame
 
 
 def below(root: Path, name: str) -> Path:
-    """The file of a list's entry; an entry that leads out of the folder is refused."""
+    """The file of an entry in a list; an entry outside the folder is refused."""
     parts = PurePosixPath(name.strip().replace("\\", "/"))
     if not name.strip() or parts.is_absolute() or ".." in parts.parts:
         raise DataError(
-            f"A list in {root} names the picture '{name}', which does not lie in the folder. Do not"
+            f"A list in {root} names the picture '{name}', which is outside the folder. Do not"
             " trust these data."
         )
     return root.joinpath(*parts.parts)
 
 
 def first_folder(root: Path, names: Sequence[str]) -> Path | None:
-    """The first of these folders that there is; '' is the root itself."""
+    """The first of these folders that exists; '' is the root itself."""
     return next((root / name for name in names if (root / name).is_dir()), None)
 
 
 def first_file(root: Path, names: Sequence[str]) -> Path | None:
-    """Likewise of files."""
+    """The first of these files that exists."""
     return next((root / name for name in names if (root / name).is_file()), None)

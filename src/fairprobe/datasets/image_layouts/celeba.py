@@ -25,70 +25,48 @@ from fairprobe.datasets.image_layouts.base import (
 from fairprobe.errors import DataError
 
 NAMES = {"Male": ("gender", ("female", "male")), "Young": ("age", ("old", "young"))}
-FOLDERS = (
-    "img_align_celeba/img_align_celeba",
-    "img_align_celeba",
-    "Img/img_align_celeba",
-    "img_celeba",
-    "",
-)
+ALIGNED = "img_align_celeba"
+FOLDERS = (f"{ALIGNED}/{ALIGNED}", ALIGNED, f"Img/{ALIGNED}", "img_celeba", "")
 TEST = "2"  # 0 is for learning, 1 for validation
 
 
 def listing(root: Path) -> Listing | None:
-    """The pictures of a CelebA folder; None if it is none."""
-    listed = first_file(
-        root,
-        [
-            f"{folder}list_attr_celeba.{ending}"
-            for folder in ("", "Anno/")
-            for ending in ("txt", "csv")
-        ],
-    )
+    """The pictures of a CelebA folder; None for any other folder."""
+    listed = _list(root, "Anno/", "list_attr_celeba")
     if listed is None:
         return None
     frame = _read(listed, ["Male"], skiprows=1)
     pictures = first_folder(root, FOLDERS) or root
     signs = {name: frame[name].to_numpy() for name in frame.columns}
-    known = (
-        "-1",
-        "0",
-        "1",
-        *([""] if listed.suffix == ".csv" else []),
-    )  # in a text, a word that is missing moves those after it
+    known = ["-1", "0", "1"]
+    if listed.suffix == ".csv":  # in a text file, a missing word would shift those after it
+        known.append("")
     for name, column in signs.items():
         strange = ~np.isin(column, known)
         if strange.any():
             which, word = frame.index[strange][0], column[strange][0]
             raise DataError(
-                f"{listed}: the attribute {name} must be 1 or -1; {which} has '{word}'. Get the"
-                " file again."
+                f"{listed}: the attribute {name} must be 1 or -1; {which} has '{word}'. Download"
+                " the file again."
             )
     attributes = dict(
         _attribute(name, np.where(column == "", -1, column == "1").astype(np.int64))
         for name, column in signs.items()
     )
-    divided = first_file(
-        root,
-        [
-            f"{folder}list_eval_partition.{ending}"
-            for folder in ("", "Eval/")
-            for ending in ("txt", "csv")
-        ],
-    )
+    divided = _list(root, "Eval/", "list_eval_partition")
     held_out = None
     if divided is not None:
         parts = _read(divided, [], names=["image_id", "partition"])
-        held_out = (
-            parts.loc[~parts.index.duplicated(), "partition"]
-            .reindex(frame.index)
-            .eq(TEST)
-            .to_numpy(dtype=bool)
-        )
-        held_out = own_test_part(held_out)
+        part = parts.loc[~parts.index.duplicated(), "partition"].reindex(frame.index)
+        held_out = own_test_part(part.eq(TEST).to_numpy(dtype=bool))
     return Listing(
         "CelebA", tuple(below(pictures, str(name)) for name in frame.index), attributes, held_out
     )
+
+
+def _list(root: Path, folder: str, name: str) -> Path | None:
+    endings = ("txt", "csv")
+    return first_file(root, [f"{each}{name}.{end}" for each in ("", folder) for end in endings])
 
 
 def _attribute(
@@ -99,7 +77,7 @@ def _attribute(
 
 
 def _read(path: Path, columns: list[str], **text_options: object) -> pd.DataFrame:
-    """One row a picture, by its name. Only the text files lack a heading for the names."""
+    """One row for each picture, by its name. Only the text files have no header for the names."""
     if path.suffix == ".csv":
         return table(path, ["image_id", *columns]).set_index("image_id")
     if "names" in text_options:

@@ -28,7 +28,7 @@ PARTS = ("train", "val")
 
 
 def listing(root: Path) -> Listing | None:
-    """The pictures of a FairFace folder; None if it is none."""
+    """The pictures of a FairFace folder; None for any other folder."""
     frames = []
     for part in PARTS:
         path = root / f"fairface_label_{part}.csv"
@@ -37,15 +37,8 @@ def listing(root: Path) -> Listing | None:
     if not frames:
         return None
     frame = pd.concat(frames, ignore_index=True)
-    attributes = {
-        "gender": coded(frame["gender"].tolist(), GENDERS),
-        "race": coded(frame["race"].tolist(), RACES),
-        "age": coded(frame["age"].tolist(), AGES),
-    }
-    held_out = (frame["part"] == "val").to_numpy(dtype=bool)
-    return Listing(
-        "FairFace",
-        tuple(below(root, name) for name in frame["file"]),
-        attributes,
-        own_test_part(held_out),
-    )
+    values = {"gender": GENDERS, "race": RACES, "age": AGES}
+    attributes = {name: coded(frame[name].tolist(), known) for name, known in values.items()}
+    held_out = own_test_part((frame["part"] == "val").to_numpy(dtype=bool))
+    paths = tuple(below(root, name) for name in frame["file"])
+    return Listing("FairFace", paths, attributes, held_out)

@@ -2,9 +2,9 @@
 
 Huang, Ramesh, Berg and Learned-Miller, "Labeled Faces in the Wild", 2007. Gender and race are from
 `lfw_attributes.txt` (Kumar, Berg, Belhumeur and Nayar, ICCV 2009: outputs of classifiers, above 0
-where the attribute is there; the race is the greatest of four), or gender alone from the hand-made
-lists `male_names.txt` and `female_names.txt`, which go before it. A person is wholly learnt from or
-held out.
+if the attribute is present; the race is the greatest of four), or gender alone from the hand-made
+lists `male_names.txt` and `female_names.txt`, which take precedence. All pictures of a person are
+either for training or held out.
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairprobe.datasets.image_layouts.base import (
-    ENDINGS,
-    ImageAttribute,
-    Listing,
-    first_file,
-    table,
-)
+from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing, first_file, table
+from fairprobe.datasets.pictures import picture_files
 from fairprobe.errors import DataError
 
 GENDERS = ("female", "male")
@@ -29,7 +24,7 @@ FOLDERS = ("", "lfw/", "lfw-deepfunneled/", "lfw_funneled/")
 
 
 def listing(root: Path) -> Listing | None:
-    """The pictures of an LFW folder; None if it is none."""
+    """The pictures of an LFW folder; None for any other folder."""
     attributes = first_file(root, [f"{folder}lfw_attributes.txt" for folder in FOLDERS])
     lists = {
         name: path
@@ -38,19 +33,13 @@ def listing(root: Path) -> Listing | None:
     }
     if attributes is None and len(lists) < len(LISTS):
         return None
-    paths = [
-        path
-        for path in sorted(root.rglob("*"))
-        if path.suffix.lower() in ENDINGS and path.name.startswith(f"{path.parent.name}_")
-    ]
+    paths = [path for path in picture_files(root) if path.name.startswith(f"{path.parent.name}_")]
     keys = [path.stem for path in paths]
     scores = _scores(attributes) if attributes is not None else {}
     gender = {key: int(one[0] > 0) for key, one in scores.items()}
     for name, path in lists.items():
-        text = path.read_text(encoding="utf-8", errors="replace")
-        gender.update(
-            {Path(line.strip()).stem: LISTS[name] for line in text.splitlines() if line.strip()}
-        )
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        gender |= {Path(line.strip()).stem: LISTS[name] for line in lines if line.strip()}
     race = {key: int(np.argmax(one[1:])) for key, one in scores.items()}
     found = {"gender": _attribute(GENDERS, keys, gender)}
     if race:
@@ -64,22 +53,15 @@ def _attribute(values: tuple[str, ...], keys: list[str], known: dict[str, int]) 
 
 
 def _scores(path: Path) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Male and the four races of each picture. The heading is the second line and begins with a
-    sign of its own.
+    """The scores of `Male` and the four races of each picture. The header is the second line and
+    begins with #.
     """
     wanted = ["Male", *RACES]
     with path.open(encoding="utf-8", errors="replace") as file:
         file.readline()
         names = file.readline().lstrip("#").strip().split("\t")
-    frame = table(
-        path,
-        ["person", "imagenum", *wanted],
-        sep="\t",
-        skiprows=2,
-        names=names,
-        header=None,
-        index_col=False,
-    )
+    options = {"sep": "\t", "skiprows": 2, "names": names, "header": None, "index_col": False}
+    frame = table(path, ["person", "imagenum", *wanted], **options)
     try:
         numbers = frame[wanted].astype(float).to_numpy()
         keys = [
@@ -88,6 +70,6 @@ def _scores(path: Path) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]
         ]
     except ValueError as error:
         raise DataError(
-            f"{path} has something else than numbers in it: {error}. Get the file again."
+            f"{path} holds scores that are not numbers: {error}. Download the file again."
         ) from error
     return dict(zip(keys, numbers, strict=True))

@@ -1,10 +1,9 @@
-"""Pictures in one `.npz` file: the arrays of the assets (faces of FairFace, with and without
-CIFAR-10), or a user's own.
+"""Pictures in one `.npz` file.
 
-`images` are bytes (N, height, width, 3) or (N, 3, height, width), grey ones (N, height, width), or
-numbers from 0 to 1; or `jpeg` is all files in a row and `offsets` (N + 1) where each begins.
-`is_face` (0, 1), or `y` with `y_names`, is what a network shall see; without either all are faces.
-`split` is 0 where a picture may be learnt from. Every other array of N whole numbers or words is an
+`images` are bytes (N, height, width, 3) or (N, 3, height, width), gray ones (N, height, width), or
+numbers from 0 to 1; or `jpeg` holds all files in sequence and `offsets` (N + 1) where each begins.
+`is_face` (0, 1), or `y` with `y_names`, is what a network is to predict; without either all are
+faces. `split` is 0 for pictures to train on. Every other array of N whole numbers or words is an
 attribute: `gender` with its `gender_names`; 255 in bytes, a negative number or an empty word is
 unknown. Nothing is unpickled.
 """
@@ -23,23 +22,24 @@ import numpy.typing as npt
 
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
-from fairprobe.datasets.pictures import Bytes, Told, read_picture
+from fairprobe.datasets.pictures import Bytes, MessageLog, commonest_shape, read_picture
 from fairprobe.errors import DataError, FairprobeError, StorageError
 
 Array = npt.NDArray[Any]
 
 NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
-MOST_VALUES = (
-    50  # of an attribute: what has more, such as a file's name, tells pictures apart, not groups
-)
+MOST_VALUES = 50  # of an attribute; an array with more, such as file names, defines no groups
 TOO_MANY = f"has more than {MOST_VALUES} values"
 UNKNOWN_BYTE = 255
 FACE_CLASSES = ("not a face", "face")
 
 
+DAMAGED = (BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, MemoryError)
+
+
 @dataclass(frozen=True)
 class Stored:
-    """What the file holds, pictures (N, 3, height, width)."""
+    """The content of a file, with pictures (N, 3, height, width)."""
 
     images: Bytes
     y: Ints
@@ -47,32 +47,32 @@ class Stored:
     attributes: dict[str, ImageAttribute]
     held_out: Mask | None
     messages: tuple[str, ...]
-    told: dict[str, tuple[str, ...]]
-    """Why an array that was not taken as an attribute was not."""
+    ignored: dict[str, tuple[str, ...]]
+    """Why an array is not an attribute, by its name."""
 
 
 def read(path: Path) -> Stored:
-    """The file's pictures and what is known of them; an array that does not fit is an error that
-    names it.
+    """The file's pictures and their attributes; an array that does not fit is an error that names
+    it.
     """
     arrays = _arrays(path)
-    told = Told(path.parent)
-    images, usable = _jpegs(arrays, path, told) if "jpeg" in arrays else _pixels(arrays, path, told)
+    log = MessageLog(path.parent)
+    images, usable = _jpegs(arrays, path, log) if "jpeg" in arrays else _pixels(arrays, path, log)
     count = len(usable)
     y, classes = _classes(arrays, count, path)
     split = _codes(arrays["split"], "split", count, path) if "split" in arrays else None
     attributes: dict[str, ImageAttribute] = {}
-    left_out: dict[str, tuple[str, ...]] = {}
+    ignored: dict[str, tuple[str, ...]] = {}
     others = {*NOT_ATTRIBUTES, *(f"{name}_names" for name in arrays)}
     for name in (name for name in arrays if name not in others):
         found = _attribute(name, arrays, count, path)
         if isinstance(found, str):
-            left_out[name] = (f"`{name}` of {path.name} {found}, so it tells no groups.",)
+            ignored[name] = (f"`{name}` of {path.name} {found}, so it defines no groups.",)
         else:
             attributes[name] = found.take(usable)
     held_out = None if split is None else own_test_part(split[usable] != 0)
     size = f"{images.shape[3]} × {images.shape[2]}"
-    return Stored(images, y[usable], classes, attributes, held_out, told.messages(size), left_out)
+    return Stored(images, y[usable], classes, attributes, held_out, log.messages(size), ignored)
 
 
 def _arrays(path: Path) -> dict[str, Array]:
@@ -83,25 +83,17 @@ def _arrays(path: Path) -> dict[str, Array]:
         with path.open("rb") as file:
             if not is_zipfile(file):
                 raise StorageError(
-                    f"{path} is no .npz file. Expected a folder of faces, or an .npz that"
-                    " numpy.savez has written."
+                    f"{path} is not an .npz file. Expected a folder of faces, or an .npz file"
+                    " written by numpy.savez."
                 )
         with np.load(path, allow_pickle=False) as stored:
             for name in stored.files:
                 array = stored[name]
-                if isinstance(array, np.ndarray):  # whatever else lies in the file comes as bytes
+                if isinstance(array, np.ndarray):  # anything else in the file comes as bytes
                     arrays[name] = array
     except FairprobeError:
         raise
-    except (
-        BadZipFile,
-        zlib.error,
-        OSError,
-        EOFError,
-        ValueError,
-        RuntimeError,
-        MemoryError,
-    ) as error:
+    except DAMAGED as error:
         where = f" (`{name}`)" if name else ""
         why = str(error).strip().rstrip(".") or type(error).__name__
         raise StorageError(
@@ -111,7 +103,7 @@ def _arrays(path: Path) -> dict[str, Array]:
     return arrays
 
 
-def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
+def _pixels(arrays: Mapping[str, Array], path: Path, log: MessageLog) -> tuple[Bytes, Mask]:
     if "images" not in arrays:
         raise DataError(
             f"{path} has no array `images`, nor `jpeg` with `offsets`; it has"
@@ -126,7 +118,7 @@ def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes,
                 " images.astype(numpy.uint8)."
             )
         images = np.round(images * 255).astype(np.uint8)
-        told.empty.append(f"The numbers of {path.name} are rounded to bytes.")
+        log.empty.append(f"The numbers of {path.name} are rounded to bytes.")
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
         raise DataError(
             f"{path}: `images` must be bytes (number, height, width, 3), or numbers from 0 to 1;"
@@ -139,57 +131,40 @@ def _pixels(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes,
     channels = images.shape[1]
     if channels not in (1, 3, 4):
         raise DataError(
-            f"{path}: `images` have {channels} channels; expected 3, or 1 for grey, or 4 with an"
+            f"{path}: `images` have {channels} channels; expected 3, or 1 for gray, or 4 with an"
             " alpha channel."
         )
     if channels == 1:
         images = np.repeat(images, 3, axis=1)
-        told.empty.append(f"The images of {path.name} are grey and get three equal channels.")
+        log.empty.append(f"The images of {path.name} are gray and get three equal channels.")
     if channels == 4:
-        told.empty.append(f"The images of {path.name} have an alpha channel, which is dropped.")
+        log.empty.append(f"The images of {path.name} have an alpha channel, which is dropped.")
     return np.ascontiguousarray(images[:, :3]), np.ones(len(images), dtype=np.bool_)
 
 
-def _jpegs(arrays: Mapping[str, Array], path: Path, told: Told) -> tuple[Bytes, Mask]:
-    """The pictures that can be read and have the commonest size, and which those are."""
+def _jpegs(arrays: Mapping[str, Array], path: Path, log: MessageLog) -> tuple[Bytes, Mask]:
+    """The readable pictures of the most common size, and which those are."""
     content, offsets = arrays["jpeg"], arrays.get("offsets", np.empty(0))
-    fits = (
-        content.dtype == np.uint8
-        and content.ndim == 1
-        and offsets.ndim == 1
-        and offsets.dtype.kind in "iu"
-        and len(offsets) > 1
-    )
-    if (
-        not fits
-        or offsets[0] < 0
-        or offsets[-1] > len(content)
-        or (offsets[1:] < offsets[:-1]).any()
-    ):
+    fits = content.dtype == np.uint8 and content.ndim == offsets.ndim == 1
+    fits = fits and offsets.dtype.kind in "iu" and len(offsets) > 1
+    fits = fits and offsets[0] >= 0 and offsets[-1] <= len(content)
+    if not fits or (offsets[1:] < offsets[:-1]).any():
         raise DataError(
             f"{path}: `jpeg` must be bytes and `offsets` whole numbers that rise from 0 to their"
             " number. Write the file again."
         )
     names = [path.with_name(f"{path.name}[{at}]") for at in range(len(offsets) - 1)]
-    read_one = (
-        read_picture(name, told, content=content[offsets[at] : offsets[at + 1]].tobytes())
-        for at, name in enumerate(names)
-    )
-    pictures = list(read_one)
-    shapes = [picture.shape for picture in pictures if picture is not None]
-    if not shapes:
-        raise DataError(f"No image of {path} can be read. {' '.join(told.messages())}")
-    wanted = max(set(shapes), key=lambda shape: (shapes.count(shape), shape))
-    usable = np.array([picture is not None and picture.shape == wanted for picture in pictures])
-    told.note(
-        "size",
-        (
-            name
-            for name, one in zip(names, pictures, strict=True)
-            if one is not None and one.shape != wanted
-        ),
-    )
-    return np.stack([one for one in pictures if one is not None and one.shape == wanted]), usable
+    pictures = {}
+    for at, name in enumerate(names):
+        one = content[offsets[at] : offsets[at + 1]].tobytes()
+        if (picture := read_picture(name, log, content=one)) is not None:
+            pictures[at] = picture
+    if not pictures:
+        raise DataError(f"No image of {path} can be read. {' '.join(log.messages())}")
+    wanted = commonest_shape(pictures.values())
+    log.note("size", (names[at] for at, one in pictures.items() if one.shape != wanted))
+    kept = [at for at, one in pictures.items() if one.shape == wanted]
+    return np.stack([pictures[at] for at in kept]), np.isin(np.arange(len(names)), kept)
 
 
 def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints, tuple[str, ...]]:
@@ -205,7 +180,7 @@ def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints,
         names = _names("y", arrays, path) or tuple(map(str, range(int(y.max()) + 1)))
         if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
             raise DataError(
-                f"{path}: `y` must be places in `y_names`, from 0; got {y.min()} to {y.max()} and"
+                f"{path}: `y` must be positions in `y_names`, from 0; got {y.min()} to {y.max()} and"
                 f" {len(names)} names."
             )
         return y, names
@@ -224,7 +199,7 @@ def _codes(array: Array, name: str, count: int, path: Path) -> Ints:
 def _attribute(
     name: str, arrays: Mapping[str, Array], count: int, path: Path
 ) -> ImageAttribute | str:
-    """The attribute, or why an array is none."""
+    """The attribute, or the reason why an array is not one."""
     array, names = arrays[name], _names(name, arrays, path)
     if array.shape != (count,):
         return f"has the shape {array.shape} beside {count:,} images"
@@ -238,11 +213,9 @@ def _attribute(
     if names is None:
         found = np.unique(codes[codes >= 0])
         places = np.where(codes < 0, -1, np.searchsorted(found, codes)).astype(np.int64)
-        return (
-            ImageAttribute(tuple(map(str, found)), places)
-            if len(found) <= MOST_VALUES
-            else TOO_MANY
-        )
+        if len(found) > MOST_VALUES:
+            return TOO_MANY
+        return ImageAttribute(tuple(map(str, found)), places)
     if codes.max(initial=-1) >= len(names):
         raise DataError(
             f"{path}: `{name}` has the code {codes.max()}, but `{name}_names` has {len(names)}"
@@ -252,7 +225,7 @@ def _attribute(
 
 
 def _names(name: str, arrays: Mapping[str, Array], path: Path) -> tuple[str, ...] | None:
-    """What the codes of an array are called, if the file says so."""
+    """The names of an array's codes, if the file has them."""
     names = arrays.get(f"{name}_names")
     if names is None:
         return None

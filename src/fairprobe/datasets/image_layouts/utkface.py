@@ -2,8 +2,8 @@
 no test part.
 
 Zhang, Song and Qi, "Age Progression/Regression by Conditional Adversarial Autoencoder", CVPR 2017.
-Ages are put into FairFace's bands. A few names of the published files lack a part; those pictures
-are left out and named.
+Ages are grouped into FairFace's bands. Some names of the published files lack a part; those
+pictures are left out and reported.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fairprobe.datasets.image_layouts.base import ENDINGS, ImageAttribute, Listing
+from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
 from fairprobe.datasets.image_layouts.fairface import AGES, GENDERS
-from fairprobe.datasets.pictures import Told
+from fairprobe.datasets.pictures import MessageLog, picture_files
 
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 BANDS = (3, 10, 20, 30, 40, 50, 60, 70)  # the first year of each of FairFace's bands but the lowest
@@ -23,18 +23,13 @@ NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_(\d+)(\.\w+)+")
 
 
 def listing(root: Path) -> Listing | None:
-    """The pictures of a UTKFace folder; None if no name is one of UTKFace."""
-    paths = [
-        path
-        for path in sorted(root.rglob("*"))
-        if path.suffix.lower() in ENDINGS and not path.name.startswith(".")
-    ]
-    matches = [(path, NAME.fullmatch(path.name)) for path in paths]
+    """The pictures of a UTKFace folder; None if no picture is named like UTKFace's."""
+    matches = [(path, NAME.fullmatch(path.name)) for path in picture_files(root)]
     named = [(path, match) for path, match in matches if match]
     if not named:
         return None
-    told = Told(root)
-    told.note("unnamed", (path for path, match in matches if not match))
+    log = MessageLog(root)
+    log.note("unnamed", (path for path, match in matches if not match))
     age, gender, race = np.array(
         [[int(match[at]) for at in (1, 2, 3)] for _, match in named], dtype=np.int64
     ).T
@@ -43,6 +38,5 @@ def listing(root: Path) -> Listing | None:
         "race": ImageAttribute(RACES, race),
         "age": ImageAttribute(AGES, np.searchsorted(BANDS, age, side="right").astype(np.int64)),
     }
-    return Listing(
-        "UTKFace", tuple(path for path, _ in named), attributes, messages=told.messages()
-    )
+    paths = tuple(path for path, _ in named)
+    return Listing("UTKFace", paths, attributes, messages=log.messages())
