@@ -1,4 +1,4 @@
-"""How fast NeuronFair finds IDIs, beside how fast given instances are merely judged.
+"""How fast NeuronFair finds IDIs, beside how fast given instances are judged.
 
     python -m benchmarks.generation            gender, race, age: CPU ms for 1,000 IDIs and the
                                                ratio to judging, both paths
@@ -57,7 +57,7 @@ def network(*, closed_form: bool) -> TorchModel:
 
 
 def judged_per_second(domain: Domain, model: TorchModel, x: Rows) -> float:
-    """The rate of merely judging given instances, in batches as large as the search's."""
+    """The rate of judging given instances, in batches as large as those of the search."""
     size = ROWS_AT_ONCE // domain.value_count
     start = time.process_time()
     for first in range(0, len(x), size):
@@ -124,7 +124,7 @@ def ratios(seeds: int) -> None:
 
 
 def one_size(seeds: int) -> None:
-    """One point of the line, in a process of its own: the peak of memory is a process's."""
+    """One point of the line, in a process of its own, whose peak of memory it is."""
     data = fp.datasets.adult()
     domain = data.domain.with_sensitive("gender")
     model = network(closed_form=True)

@@ -1,7 +1,7 @@
 """How fast image IDIs are made, beside a bare loop of forward and backward passes; and how much
 memory an interpretation takes.
 
-    python -m benchmarks.images             the small detector: GSR, CPU ms an image, pictures a
+    python -m benchmarks.images             the small detector: GSR, CPU ms per image, pictures per
                                             second and the ratio to the bare loop
     python -m benchmarks.images --vgg16     the same on a VGG16 with drawn weights, 64 × 64 pixels
     python -m benchmarks.images --memory    the peak of memory while a VGG16 at 64 × 64 pixels is
@@ -9,7 +9,7 @@ memory an interpretation takes.
 
 The pictures are `face_nonface32.npz` where FAIRPROBE_ASSETS points at it, and the detector is
 trained on them; else random ones with a detector that has drawn weights. One thread. Both rates
-count every picture that went through the network, two a pair, and come from one run: a ratio of 1
+count every picture that went through the network, two per pair, and come from one run: a ratio of 1
 would mean that judging, moving and keeping the findings cost nothing beyond the passes.
 """
 

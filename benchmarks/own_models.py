@@ -1,11 +1,11 @@
-"""What it gains to look into a user's pipeline: searching a copy of its network and confirming,
-beside merely asking the pipeline.
+"""What it gains to open a user's pipeline: searching a copy of its network and confirming with the
+pipeline, beside searching with the pipeline's answers alone.
 
     python -m benchmarks.own_models
 
 A scikit-learn pipeline (impute, one-hot, scale, network) on the raw census table, by sex, one
-thread. All rates come from one run, in instances a second of processor time: an instance is a
-person asked under both sexes.
+thread. All rates come from one run, in instances per second of processor time: an instance is a
+person judged with both sexes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ network.
 
     python -m benchmarks.training
 
-The network, optimiser and batches are those of the IIFR paper on Adult. One thread. Each is timed
+The network, optimizer and batches are those of the IIFR paper on Adult. One thread. Each is timed
 in turn, five rounds, and the median of the rounds' ratios is printed, so that a machine that slows
 down slows both.
 """

@@ -1,7 +1,7 @@
 """All methods on the calibration network of the census data, as a Markdown table beside
 NeuronFair's Table 4.
 
-    FAIRPROBE_ASSETS=... python -m benchmarks.rivals [--repeats 5]
+    FAIRPROBE_ASSETS=... python -m benchmarks.methods [--repeats 5]
 
 The network sees raw codes and is saturated nearly everywhere, as the paper's were; the networks of
 `fairprobe experiment neuronfair-table4` see scaled inputs and are not. One thread; 1,000 seeds, 40
@@ -22,7 +22,7 @@ from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 from fairprobe.statistics.repeats import Repeats
 
-RIVALS = (
+VARIANTS = (
     ("aequitas", "full"),
     ("adf", "seed"),
     ("adf", "walk"),
@@ -52,7 +52,7 @@ def main(repeats: int) -> None:
         domain = data.domain.with_sensitive(sensitive)
         with one_thread():
             bias = fp.neuron_bias(domain, model, data.x)
-        for name, variant in RIVALS:
+        for name, variant in VARIANTS:
             method = method_named(name, variant, bias=bias)
             budget = Budget(global_iterations=None if name == "aequitas" else 40)
             measured = []
