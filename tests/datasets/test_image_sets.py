@@ -578,7 +578,8 @@ def test_an_array_that_tells_no_groups_says_why(tmp_path: Path) -> None:
         "`gender` of own.npz has the shape (5,) beside 6 images, so it defines no groups.",
     )
     assert images.attribute_messages["race"] == (
-        "`race` of own.npz is neither whole numbers nor words but float64, so it defines no groups.",
+        "`race` of own.npz is neither whole numbers nor words but float64, so it defines no"
+        " groups.",
     )
     assert images.attributes["skin"].values == ("light", "dark")
 

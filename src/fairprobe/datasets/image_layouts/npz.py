@@ -180,7 +180,8 @@ def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints,
         names = _names("y", arrays, path) or tuple(map(str, range(int(y.max()) + 1)))
         if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
             raise DataError(
-                f"{path}: `y` must be positions in `y_names`, from 0; got {y.min()} to {y.max()} and"
+                f"{path}: `y` must be positions in `y_names`, from 0; got {y.min()} to {y.max()}"
+                f" and"
                 f" {len(names)} names."
             )
         return y, names
