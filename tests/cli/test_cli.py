@@ -322,7 +322,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     ),
     "an error for another method": (
         [*AUDIT, "--method", "random", "--error", "0.1"],
-        "--error is how well Themis is to know its score",
+        "--error is the precision of Themis",
     ),
     "an error by default": ([*AUDIT, "--error", "0.1"], "the method 'auto' has none"),
     "an error of nothing": (
@@ -560,7 +560,7 @@ def test_every_command_explains_itself(words: list[str]) -> None:
 def test_help_names_the_exit_codes() -> None:
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", ask("--help").out).split())
     assert all(
-        word in text for word in ("0 fine", "1 more findings", "2 bad input", "130 interrupted")
+        word in text for word in ("0 success", "1 a limit", "2 bad input", "130 interrupted")
     )
 
 

@@ -221,7 +221,7 @@ def test_a_run_is_not_replaced_by_its_own_repair(
     for place in (trained, Path("german"), Path("german/../german")):
         answer = ask("repair", trained, *QUICK, *DEADLY, "--out", place, *overwrite)
         assert answer.code == 2
-        assert "is the run that is to be repaired" in answer.said
+        assert "is the run to be repaired" in answer.said
     assert snapshot(trained) == before
 
 

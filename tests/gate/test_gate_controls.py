@@ -35,7 +35,7 @@ from fairprobe.audits.partial import possible_people, prepare
 from fairprobe.audits.table import streams
 from fairprobe.cli import app
 from fairprobe.cli import check as command
-from fairprobe.cli.common import Stop
+from fairprobe.cli.common import Interrupts
 from fairprobe.datasets import Dataset
 from fairprobe.documents import PairDocument
 from fairprobe.errors import SettingError, StorageError
@@ -681,7 +681,7 @@ def fails_late(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def held_against(*_: Any, **__: Any) -> Verdict:
         raise error
 
-    monkeypatch.setattr(command, "_held_against", held_against)
+    monkeypatch.setattr(command, "_evaluate", held_against)
 
 
 @pytest.mark.parametrize("is_out", [True, False])
@@ -710,17 +710,17 @@ def test_an_audit_that_cannot_be_judged_is_not_lost(
 def test_a_search_that_was_interrupted_is_kept_and_not_judged(
     given_model: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Stop, "asked", 0)
-    monkeypatch.setattr(Stop, "granted", False)
-    searching: Callable[..., Any] = Stop.here.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Interrupts, "requests", 0)
+    monkeypatch.setattr(Interrupts, "is_raised", False)
+    searching: Callable[..., Any] = Interrupts.check.__func__  # type: ignore[attr-defined]
 
-    def here(cls: type[Stop]) -> None:
+    def check_now(cls: type[Interrupts]) -> None:
         frame = sys._getframe(1)
         if frame.f_locals.get("stage") == "Searching":
-            cls.asked = 1
+            cls.requests = 1
         searching(cls)
 
-    monkeypatch.setattr(Stop, "here", classmethod(here))
+    monkeypatch.setattr(Interrupts, "check", classmethod(check_now))
     code, out, err = ask(
         *given_model, "--policy", tmp_path / "good.toml", "--out", tmp_path / "run"
     )

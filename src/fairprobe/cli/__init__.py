@@ -1,5 +1,5 @@
-"""The command line: parse, call `run`, show. Nothing heavy is imported before a command needs
-it.
+"""The command line: parse options, call the library, show results. Nothing heavy is imported before
+a command needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     repair,
     scenes,
 )
-from fairprobe.cli.common import OK, Stop, app, say
+from fairprobe.cli.common import OK, Interrupts, app, say
 
 __all__ = ["app", "main"]
 
@@ -34,7 +34,7 @@ __all__ = ["app", "main"]
 def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Answers to `--version`."""
+    """Print the version."""
     if version:
         from fairprobe import __version__
 
@@ -44,12 +44,10 @@ def root(
 
 def main() -> None:
     """The entry point."""
-    signal.signal(signal.SIGINT, Stop.ask)
-    signal.signal(signal.SIGTERM, Stop.ask)
-    for stream in (
-        sys.stdout,
-        sys.stderr,
-    ):  # a terminal that knows few characters shows a question mark for the others
+    signal.signal(signal.SIGINT, Interrupts.request)
+    signal.signal(signal.SIGTERM, Interrupts.request)
+    # A terminal with few characters shows a question mark for the others.
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning

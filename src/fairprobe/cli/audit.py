@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairprobe.catalogue import METHODS
-from fairprobe.cli.auditing import Asked, make_run
-from fairprobe.cli.common import INTERRUPTED, OVER, AsJson, Quiet, app, end, kindly, print_run
+from fairprobe.cli.audit_options import AuditOptions, make_run
+from fairprobe.cli.common import (
+    INTERRUPTED,
+    OVER,
+    AsJson,
+    Quiet,
+    app,
+    end,
+    print_run,
+    report_errors,
+)
 from fairprobe.cli.inputs import (
     BlindTo,
     ClassesOption,
@@ -23,13 +32,14 @@ from fairprobe.cli.inputs import (
     Given,
     InputsOption,
     Label,
+    ModelOptions,
     OutputsOption,
-    OwnModel,
     PerSecond,
     Sensitive,
-    Table,
+    TableOptions,
     Timeout,
     Weights,
+    picked,
 )
 from fairprobe.errors import SettingError
 
@@ -95,7 +105,7 @@ def audit(
     ] = None,
     error: Annotated[
         float | None,
-        typer.Option(help="Themis only: how well its score is to be known.", show_default="0.002"),
+        typer.Option(help="Themis only: the precision of its score.", show_default="0.002"),
     ] = None,
     seeds: Annotated[
         int,
@@ -111,10 +121,10 @@ def audit(
         int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Stop the search after so many seconds.")
+        float | None, typer.Option(help="Stop the search after this many seconds.")
     ] = None,
     wanted: Annotated[
-        int | None, typer.Option(help="Stop the search with so many different findings.")
+        int | None, typer.Option(help="Stop the search after this many different findings.")
     ] = None,
     outside: Annotated[
         str,
@@ -130,8 +140,8 @@ def audit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit a model, your own or one that is trained here, on a data set or a table of your own,
-    and write a run folder with the report.
+    """Audit a model, your own or one that is trained here, on a data set or your own table, and
+    write a run folder with the report.
 
     Examples:
 
@@ -147,29 +157,18 @@ def audit(
 
       fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
     """
-    with kindly():
+    given = dict(locals())
+    with report_errors():
         limit = _limit(fail_over)
-        table = Table(dataset, sensitive, coding, label, favourable, drop, domain)
-        given = OwnModel(
-            model, encoder, inputs, outputs, weights, blind_to, form, timeout, per_second, classes
-        )
+        table = picked(TableOptions, given)
         folder = out or Path("runs") / table.title
-        asked = Asked(
-            network=network,
-            method=method,
-            variant=variant,
-            error=error,
-            seeds=seeds,
-            global_iterations=global_iterations,
-            local_iterations=local_iterations,
-            seconds=seconds,
-            wanted=wanted,
-            outside=outside,
-            samples=samples,
-            seed=seed,
-        )
         document = make_run(
-            table, given, folder, asked, overwrite=overwrite, show=not (quiet or as_json)
+            table,
+            picked(ModelOptions, given),
+            folder,
+            picked(AuditOptions, given),
+            overwrite=overwrite,
+            show=not (quiet or as_json),
         )
         print_run(document, folder, as_json=as_json, quiet=quiet)
         found = document.generation
@@ -199,7 +198,7 @@ def show(
     """Show the summary of an earlier run again: of an audit, a repair, an audit of images or of
     scenes.
     """
-    with kindly():
+    with report_errors():
         from fairprobe.documents import read_run
 
         print_run(read_run(folder), folder, as_json=as_json, quiet=False)

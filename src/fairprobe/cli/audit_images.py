@@ -4,8 +4,6 @@ what controls give.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +15,11 @@ from fairprobe.cli.common import (
     AsJson,
     Quiet,
     app,
+    command_line,
     end,
-    kindly,
     print_run,
     progress,
+    report_errors,
 )
 from fairprobe.cli.inputs import split
 
@@ -146,7 +145,7 @@ def audit_images(
       fairprobe audit-images faces.npz --sensitive gender --model my_code.py:detector --trunk body
       --head top
     """
-    with kindly():
+    with report_errors():
         from fairprobe.audits import images
         from fairprobe.audits.base import RunFolder
 
@@ -178,7 +177,7 @@ def audit_images(
                     seed=seed,
                     progress=on_stage,
                 )
-            document = run.fill(audit, command=shlex.join(["fairprobe", *sys.argv[1:]]))
+            document = run.fill(audit, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)
         found = sum(map(len, audit.findings.values()))
         if audit.failed:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import app, errors, kindly
+from fairprobe.cli.common import app, errors, report_errors
 
 
 @app.command()
@@ -32,7 +32,7 @@ def card(
 
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
-    with kindly():
+    with report_errors():
         from fairprobe.documents import read_table_run
         from fairprobe.present.markdown import audit_table, model_card
         from fairprobe.storage import write_text

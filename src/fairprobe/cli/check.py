@@ -1,4 +1,4 @@
-"""`fairprobe check`: hold a run against a policy, for a build to pass or fail by."""
+"""`fairprobe check`: evaluate a policy on a run, so that a build passes or fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairprobe.cli.auditing import Asked, make_run
+from fairprobe.cli.audit_options import AuditOptions, make_run
 from fairprobe.cli.common import (
     INTERRUPTED,
     OVER,
@@ -23,9 +23,9 @@ from fairprobe.cli.common import (
     Quiet,
     app,
     end,
-    kindly,
     output,
     progress,
+    report_errors,
 )
 from fairprobe.cli.inputs import (
     BlindTo,
@@ -37,18 +37,17 @@ from fairprobe.cli.inputs import (
     Form,
     InputsOption,
     Label,
+    ModelOptions,
     OutputsOption,
-    OwnModel,
     PerSecond,
-    Table,
+    TableOptions,
     Timeout,
     Weights,
+    picked,
 )
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from fairprobe.gate import Policy, Verdict
 
 TARGET = (
@@ -57,8 +56,8 @@ TARGET = (
 )
 
 
-# What can be said of a run as well; all else says how to audit a model, and a run has its own.
-OF_A_RUN = (
+# The options that also apply to a run; all others say how to audit a model.
+FOR_RUNS = (
     "target",
     "policy",
     "baseline",
@@ -79,7 +78,7 @@ def check(
         Path, typer.Option(help="The limits: a TOML file (see docs/reference/policy.md).")
     ],
     baseline: Annotated[
-        Path | None, typer.Option(help="An earlier run to compare with, in place of the policy's.")
+        Path | None, typer.Option(help="An earlier run to compare with, instead of the policy's.")
     ] = None,
     junit: Annotated[
         Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")
@@ -94,7 +93,7 @@ def check(
         str | None, typer.Option(help="To check a model: the data set or table to audit it on.")
     ] = None,
     sensitive: Annotated[
-        str, typer.Option(help="To check a model: the sensitive attributes, with commas.")
+        str, typer.Option(help="To check a model: the sensitive attributes, separated by commas.")
     ] = "",
     out: Annotated[
         Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")
@@ -116,7 +115,8 @@ def check(
     timeout: Timeout = None,
     per_second: PerSecond = None,
     seconds: Annotated[
-        float | None, typer.Option(help="To check a model: stop its search after so many seconds.")
+        float | None,
+        typer.Option(help="To check a model: stop its search after this many seconds."),
     ] = None,
     samples: Annotated[int, typer.Option(help="To check a model: possible people drawn.")] = 50_000,
     seed: Annotated[
@@ -125,8 +125,8 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Hold a run, or a model that is audited first, against a policy. Exit codes: 0 it keeps to it,
-    1 it does not, 2 bad input.
+    """Check a run, or a model that is audited first, against the limits of a policy. Exit codes: 0
+    all limits are kept, 1 one is exceeded, 2 bad input.
 
     Examples:
 
@@ -138,10 +138,11 @@ def check(
       fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops
       --policy fairness.toml
     """
-    with kindly(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
+    given = dict(locals())
+    with report_errors(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
         from fairprobe import gate
 
-        # A mistake is told before anything is measured.
+        # Report mistakes before anything is measured.
         rules = gate.read_policy(policy)
         gate.baseline_of(rules, baseline)
         _require_writable(junit, sarif, markdown)
@@ -151,47 +152,32 @@ def check(
         )
         if data is None:
             _require_nothing_to_audit(context)
-            done(_held_against(Path(target), rules, baseline, show=show))
+            done(_evaluate(Path(target), rules, baseline, show=show))
         else:
-            table = Table(data, sensitive, None, label, favourable, drop, domain)
-            given = OwnModel(
-                target,
-                encoder,
-                inputs,
-                outputs,
-                weights,
-                blind_to,
-                form,
-                timeout,
-                per_second,
-                classes,
-            )
             run = out or Path(scratch) / "run"
             document = make_run(
-                table,
-                given,
+                picked(TableOptions, given, dataset=data, coding=None),
+                picked(ModelOptions, given, model=target),
                 run,
-                Asked(seconds=seconds, samples=samples, seed=seed),
+                AuditOptions(seconds=seconds, samples=samples, seed=seed),
                 overwrite=overwrite,
                 show=show,
             )
-            with _kept(run, is_asked_for=out is not None):
+            with _keeping(run, is_requested=out is not None):
                 if document.generation.stopped == "interrupted":
                     raise KeyboardInterrupt
-                verdict = _held_against(run, rules, baseline, show=show)
+                verdict = _evaluate(run, rules, baseline, show=show)
                 done(verdict if out else replace(verdict, run=None))
 
 
 @contextmanager
-def _kept(run: Path, *, is_asked_for: bool) -> Iterator[None]:
-    """An audit that was made is not lost if it cannot be judged: it stays where it was asked for,
-    or in a temporary folder.
-    """
+def _keeping(run: Path, *, is_requested: bool) -> Iterator[None]:
+    """Keep an audit that cannot be judged: in the folder that was named, or in a temporary one."""
     try:
         yield
     except (FairprobeError, KeyboardInterrupt) as error:
         place = (
-            run if is_asked_for else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
+            run if is_requested else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
         )
         again = (
             f"The audit is kept in {place}; to judge it, name that instead of the model, without"
@@ -203,10 +189,10 @@ def _kept(run: Path, *, is_asked_for: bool) -> Iterator[None]:
 
 
 def _require_nothing_to_audit(context: typer.Context) -> None:
-    """Refuses options that would be of no effect: a run is judged as it is."""
+    """Refuse options that would have no effect: a run is judged as it is."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in OF_A_RUN and source is not None and source.name == "COMMANDLINE":
+        if parameter.name not in FOR_RUNS and source is not None and source.name == "COMMANDLINE":
             raise SettingError(
                 f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is."
                 " Leave it out, or give a model and --data."
@@ -229,22 +215,22 @@ def _require_writable(*paths: Path | None) -> None:
             ) from error
 
 
-def _held_against(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
+def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
     from fairprobe import gate
     from fairprobe.documents import read_table_run
 
     if not run.is_dir():
         raise SettingError(
-            f"{run} is no run folder. To check a model, say what to audit it on: --data TABLE"
+            f"{run} is not a run folder. To check a model, say what to audit it on: --data TABLE"
             " --label NAME --sensitive NAME."
         )
     document = read_table_run(run)
-    with progress(show=show) as tell:
+    with progress(show=show) as on_stage:
         more = gate.sampler_of(
             run,
             document.sensitive,
             document.seed,
-            progress=lambda done, total: tell("Drawing more possible people", done, total, ""),
+            progress=lambda done, total: on_stage("Drawing more possible people", done, total, ""),
         )
         return gate.check(run, rules, baseline=baseline, more=more)
 
@@ -258,7 +244,7 @@ def finish(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Writes what was asked for, shows the verdict, and ends with its exit code. A file that cannot
+    """Write the requested files, show the verdict, and end with its exit code. A file that cannot
     be written hides neither.
     """
     from fairprobe import gate
@@ -274,10 +260,7 @@ def finish(
     if as_json:
         sys.stdout.write(json.dumps(verdict.to_dict(), indent=1) + "\n")
     elif not quiet:
-        output.print(_table(verdict))
-        output.print(
-            verdict.headline, style="bold green" if verdict.passed else "bold red", highlight=False
-        )
+        _print_verdict(verdict)
     if lost:
         raise StorageError(f"{verdict.headline}. {' '.join(map(str, lost))}") from lost[0]
     if not verdict.passed:
@@ -286,29 +269,34 @@ def finish(
         raise typer.Exit(OVER)
 
 
-def _table(verdict: Verdict) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
+def _print_verdict(verdict: Verdict) -> None:
     from rich.text import Text
 
     from fairprobe.gate.words import estimate, interval, limit
+    from fairprobe.present.table import Cell, Table
 
-    table = Table(
-        title=Text(f"{verdict.model} on {verdict.dataset}"),
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    for name in ("rule", "measured", "interval", "limit", "outcome"):
-        table.add_column(name, justify="left" if name in ("rule", "outcome") else "right")
-    for ruling in verdict.rulings:
-        outcome = ruling.decided + (" (uncertain)" if ruling.outcome == "uncertain" else "")
-        style = "green" if ruling.decided == "pass" else "bold red"
-        table.add_row(
-            *(
-                Text(cell)
-                for cell in (ruling.what, estimate(ruling), interval(ruling), limit(ruling))
+    rows = [
+        (
+            ruling.what,
+            estimate(ruling),
+            interval(ruling),
+            limit(ruling),
+            Cell(
+                ruling.decided + (" (uncertain)" if ruling.outcome == "uncertain" else ""),
+                kind=ruling.decided,
             ),
-            Text(outcome, style=style),
         )
-    return Group(table, Text(), *(Text(f"• {ruling.why}") for ruling in verdict.failed))
+        for ruling in verdict.rulings
+    ]
+    table = Table(
+        ("rule", "measured", "interval", "limit", "outcome"),
+        rows,
+        title=f"{verdict.model} on {verdict.dataset}",
+        words=(0, 4),
+    )
+    output.print(table.terminal(unbroken=0))
+    output.print()
+    for ruling in verdict.failed:
+        output.print(Text(f"• {ruling.why}"))
+    style = "bold green" if verdict.passed else "bold red"
+    output.print(verdict.headline, style=style, highlight=False)

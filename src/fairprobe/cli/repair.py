@@ -1,9 +1,7 @@
-"""`fairprobe repair`: repair the network of a run, and prove by numbers what that did."""
+"""`fairprobe repair`: repair the network of a run, and measure what that did."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +14,11 @@ from fairprobe.cli.common import (
     AsJson,
     Quiet,
     app,
+    command_line,
     end,
-    kindly,
     print_run,
     progress,
+    report_errors,
 )
 from fairprobe.errors import SettingError
 
@@ -88,13 +87,13 @@ def repair(
     max_harm: Annotated[
         float,
         typer.Option(
-            help="Refuse a repair after which another attribute decides so many times as often."
+            help="Refuse a repair after which another attribute decides this many times as often."
         ),
     ] = 1.3,
     accept_anyway: Annotated[
         bool,
         typer.Option(
-            "--accept-anyway", help="Keep the repaired network whatever speaks against it."
+            "--accept-anyway", help="Keep the repaired network even if it would be refused."
         ),
     ] = False,
     no_curve: Annotated[
@@ -109,12 +108,13 @@ def repair(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Repair the network of a run, prove what that did, and write a new run with the repaired
+    """Repair the network of a run, measure what that did, and write a new run with the repaired
     network.
 
-    Measured before and after on the same people, and beside controls: a blind network, training
-    again without repair, training again with random people. A repair that costs too much accuracy,
-    helps nobody or harms by another attribute is refused, with exit code 1.
+    The network is measured before and after on the same people, beside controls: a blind network,
+    a network trained again without repair, and one trained again with random people. A repair that
+    costs too much accuracy, helps nobody, or does harm by another attribute is refused, with exit
+    code 1.
 
     Examples:
 
@@ -124,7 +124,7 @@ def repair(
 
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
-    with kindly():
+    with report_errors():
         given: dict[str, Any] = {
             "threshold": threshold,
             "labels": labels,
@@ -138,8 +138,8 @@ def repair(
         folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
         if folder.resolve() == run.resolve():
             raise SettingError(
-                f"{folder} is the run that is to be repaired; if the repair is refused, its network"
-                " is lost. Name another."
+                f"{folder} is the run to be repaired; its network would be lost if the repair is"
+                " refused. Name another folder."
             )
         from fairprobe.audits import RunFolder, repair_run
         from fairprobe.documents import read_table_run
@@ -147,7 +147,7 @@ def repair(
         read_table_run(run)  # refuse what is not a run before anything is made
         with (
             RunFolder(folder, overwrite=overwrite) as staged,
-            progress(show=not (quiet or as_json)) as tell,
+            progress(show=not (quiet or as_json)) as on_stage,
         ):
             done = repair_run(
                 run,
@@ -158,10 +158,10 @@ def repair(
                 curve=not no_curve,
                 choose=strength is None,
                 samples=samples,
-                progress=tell,
+                progress=on_stage,
                 findings_to=staged.findings,
             )
-            document = staged.fill(done, command=shlex.join(["fairprobe", *sys.argv[1:]]))
+            document = staged.fill(done, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)
         if document.generation.stopped == "interrupted":
             end(
@@ -178,7 +178,7 @@ def repair(
 
 
 def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:
-    """The repair as it was asked for, refused before anything is trained."""
+    """The repair with its settings, refused before anything is trained."""
     from fairprobe.repairs import repair_named
 
     repair = repair_named(name, start=start, **settings)

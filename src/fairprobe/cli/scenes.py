@@ -21,10 +21,10 @@ from fairprobe.cli.common import (
     Quiet,
     app,
     end,
-    kindly,
     output,
     print_run,
     progress,
+    report_errors,
     say,
 )
 from fairprobe.cli.inputs import split
@@ -141,7 +141,7 @@ def scenes(
 
       fairprobe scenes photos --annotations masks --detector my_code.py:detect --mutations delete
     """
-    with kindly():
+    with report_errors():
         from fairprobe.audits.scenes import audit_scenes
         from fairprobe.papers.distrofair.survey import write_survey
 
@@ -204,7 +204,7 @@ def survey(
 
       fairprobe survey runs/street answers/*.csv
     """
-    with kindly():
+    with report_errors():
         from fairprobe.documents import encode
         from fairprobe.papers.distrofair.survey import evaluate_survey
         from fairprobe.present.scenes_terminal import survey_table

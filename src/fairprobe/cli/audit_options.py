@@ -1,0 +1,98 @@
+"""The audit that `fairprobe audit` and `fairprobe check` of a model make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairprobe.cli.common import command_line, progress
+from fairprobe.cli.inputs import ModelOptions, TableOptions
+from fairprobe.errors import SettingError
+
+if TYPE_CHECKING:
+    from fairprobe.documents import TableDocument
+    from fairprobe.models import Model
+    from fairprobe.search import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """How to measure and to search."""
+
+    network: str = "auto"
+    method: str = "auto"
+    variant: str | None = None
+    error: float | None = None
+    seeds: int = 1000
+    global_iterations: int | None = None
+    local_iterations: int | None = None
+    seconds: float | None = None
+    wanted: int | None = None
+    outside: str = "clip"
+    samples: int = 50_000
+    seed: int = 0
+
+
+def make_run(
+    table: TableOptions,
+    given: ModelOptions,
+    folder: Path,
+    options: AuditOptions,
+    *,
+    overwrite: bool,
+    show: bool,
+) -> TableDocument:
+    """Open or train the model, audit it on the table, write the run folder, and return its
+    document. Mistakes in the options are reported before anything is trained.
+    """
+    from fairprobe import audits, search
+
+    budget = search.Budget(
+        seeds=options.seeds,
+        global_iterations=options.global_iterations,
+        local_iterations=options.local_iterations,
+        seconds=options.seconds,
+        wanted=options.wanted,
+    )
+    method = _method(options.method, options.variant, options.error)
+    settings: dict[str, Any] = {
+        "method": method,
+        "variant": options.variant if isinstance(method, str) else None,
+        "outside": options.outside,
+        "samples": options.samples,
+        "seed": options.seed,
+    }
+    audits.check_settings(**settings)
+    data = table.open()
+    with audits.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as on_stage:
+
+        def train() -> Model:
+            return audits.train(data, kind=options.network, seed=options.seed, progress=on_stage)
+
+        audit = audits.audit(
+            data,
+            given.open(data, train),
+            table.names,
+            budget=budget,
+            progress=on_stage,
+            findings_to=staged.findings,
+            **settings,
+        )
+        return staged.fill(audit, command=command_line())
+
+
+def _method(name: str, variant: str | None, error: float | None) -> str | Method:
+    """The method as `audit` takes it."""
+    from fairprobe.search.catalogue import check_method, method_named
+
+    if name != "auto":
+        check_method(name, variant)
+    if error is None:
+        return name
+    if name != "themis":
+        raise SettingError(
+            f"--error is the precision of Themis' score; the method '{name}' has none. Leave it"
+            " out, or use --method themis."
+        )
+    return method_named(name, error=error)
