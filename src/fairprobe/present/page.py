@@ -51,10 +51,11 @@ def page(document: TableDocument) -> dict[str, Any]:
 
 def added_measures(document: TableDocument) -> list[tuple[str, str]]:
     """The title of each measure that another package adds, and what it says of this audit."""
-    added = [each for name, each in MEASURES.all().items() if name not in MEASURES.own]
+    added = [MEASURES.get(name) for name in MEASURES if name not in MEASURES.own]
     return [
         (each.title, " ".join([each.about, *_sentences(each, each.readings(document))]))
         for each in added
+        if each is not None
     ]
 
 
