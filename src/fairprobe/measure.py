@@ -55,7 +55,8 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number that a policy can limit. `direction` is the good side of a limit.
+    """A number that a policy can limit. `direction` is the good side of a limit, `largest` the
+    largest limit that makes sense; counts have none.
 
     `favors_constant`: a model that gives everybody the same answer reaches the best value.
     """
@@ -66,6 +67,7 @@ class Measure:
     unit: Unit
     direction: Direction
     read: Callable[[TableMeasurements], Iterable[Reading]]
+    largest: float = 1.0
     favors_constant: bool = True
 
     def readings(self, document: TableMeasurements) -> list[Reading]:

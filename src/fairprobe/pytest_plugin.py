@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
     from fairprobe.documents import People
     from fairprobe.documents.policy import Uncertain
-    from fairprobe.gate import Policy, Verdict
+    from fairprobe.gate import GateResult, Policy
 
 GROUPS = 5  # named in a message
 
@@ -121,18 +121,18 @@ class Fairness:
         _assert(check(run, policy, baseline=baseline))
 
 
-def _assert(verdict: Verdict, more: str = "") -> None:
+def _assert(result: GateResult, more: str = "") -> None:
     __tracebackhide__ = True
-    if verdict.passed:
+    if result.passed:
         return
     from fairprobe.gate.words import difference, shared
     from fairprobe.present.formats import listed
 
     lines = [
-        f"{verdict.headline} ({verdict.model} on {verdict.dataset}, by {listed(verdict.sensitive)})"
+        f"{result.headline} ({result.model} on {result.dataset}, by {listed(result.sensitive)})"
     ]
-    lines += [ruling.why for ruling in verdict.failed]
-    lines += [f"{difference(pair)}\n    Both: {shared(pair)}." for pair in verdict.pairs]
+    lines += [ruling.why for ruling in result.failed]
+    lines += [f"{difference(pair)}\n    Both: {shared(pair)}." for pair in result.pairs]
     raise AssertionError("\n".join([*lines, more] if more else lines))
 
 

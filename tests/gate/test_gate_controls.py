@@ -55,7 +55,7 @@ pytestmark = pytest.mark.usefixtures("empty_figures")
 
 Document = dict[str, Any]
 AT_LEAST = ("ifr_b", "ifr_p", "impact_ratio", "accuracy")
-GROUPS = ("demographic_parity", "equalised_odds", "impact_ratio")
+GROUPS = ("demographic_parity", "equalized_odds", "impact_ratio")
 SHARES = ("dm_rs", "people", "ifr_b", "ifr_p", *GROUPS, "auc", "accuracy")
 COMPARED = ("german", "german by two", "three answers")
 KINDS = (*COMPARED, "black box", "no favourable")
@@ -150,7 +150,7 @@ def numbers(name: str, body: Document) -> list[tuple[str, tuple[float, float, fl
             by = table["attribute"]
             if name == "demographic_parity":
                 entries.append((by, table["dp"]))
-            elif name == "equalised_odds":
+            elif name == "equalized_odds":
                 entries += [(f"{by} {each['given']}", each) for each in table["eo"]]
             else:
                 rows = [row for row in table["rows"] if not row["is_small"] and not row["is_empty"]]

@@ -18,7 +18,7 @@ from fairprobe.audits.models import as_model
 from fairprobe.cli import app
 from fairprobe.errors import SettingError
 from fairprobe.gate import Policy, Ruling, check, sampler
-from fairprobe.gate.more import More, at_look, until_decided
+from fairprobe.gate.more import More, until_decided
 from fairprobe.gate.ruling import side
 from fairprobe.judgement import judge
 from fairprobe.metrics import dm_rs
@@ -61,7 +61,7 @@ def ruling_of(run: Audit | Path, limit: float, most_samples: int = 2_000_000) ->
 
 
 def test_the_confidences_of_all_looks_spend_no_more_than_the_first_promised() -> None:
-    spent = [1 - at_look(Rate(5, 100), look).confidence for look in range(1, 10_000)]
+    spent = [1 - Rate(5, 100).at_look(look).confidence for look in range(1, 10_000)]
     assert spent[:3] == pytest.approx([0.05 / 2, 0.05 / 6, 0.05 / 12])
     assert 0.0499 < sum(spent) <= 0.05
 

@@ -10,7 +10,7 @@ import pytest
 import fairprobe as fp
 from fairprobe.errors import SettingError
 from fairprobe.gate import Policy, read_policy
-from fairprobe.gate.measures import MEASURES
+from fairprobe.metrics import MEASURES
 
 WHOLE = """
 uncertain = "more"
@@ -22,7 +22,7 @@ people = 0.05
 ifr_b = 0.95
 ifr_p = 0.9
 demographic_parity = 0.1
-equalised_odds = 0.1
+equalized_odds = 0.1
 impact_ratio = 0.8
 auc = 0.2
 idis = 1000

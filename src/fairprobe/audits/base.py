@@ -27,7 +27,7 @@ from fairprobe.runs import FINDINGS, REPORT
 from fairprobe.storage import StagedFolder, write_text
 
 if TYPE_CHECKING:
-    from fairprobe.gate import Policy, Verdict
+    from fairprobe.gate import GateResult, Policy
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # stage, done, total, detail
 Write: TypeAlias = Callable[[Path], object]
@@ -131,7 +131,7 @@ class AuditResult(ABC, Generic[AnyRun]):
         policy: Policy | Path | str,
         *,
         baseline: AuditResult[AnyRun] | Path | str | None = None,
-    ) -> Verdict:
+    ) -> GateResult:
         """Evaluate a policy, as `fairprobe.check` does."""
         from fairprobe.gate import check
 

@@ -48,7 +48,7 @@ from fairprobe.cli.inputs import (
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 
 if TYPE_CHECKING:
-    from fairprobe.gate import Policy, Verdict
+    from fairprobe.gate import GateResult, Policy
 
 TARGET = (
     "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first:"
@@ -166,8 +166,8 @@ def check(
             with _keeping(run, is_requested=out is not None):
                 if document.generation.stopped == "interrupted":
                     raise KeyboardInterrupt
-                verdict = _evaluate(run, rules, baseline, show=show)
-                done(verdict if out else replace(verdict, run=None))
+                result = _evaluate(run, rules, baseline, show=show)
+                done(result if out else replace(result, run=None))
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def _keeping(run: Path, *, is_requested: bool) -> Iterator[None]:
             " --data."
         )
         if isinstance(error, KeyboardInterrupt):
-            end(INTERRUPTED, f"Interrupted before there was a verdict. {again}")
+            end(INTERRUPTED, f"Interrupted before there was a result. {again}")
         raise type(error)(f"{error} {again}") from error
 
 
@@ -215,7 +215,7 @@ def _require_writable(*paths: Path | None) -> None:
             ) from error
 
 
-def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> Verdict:
+def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> GateResult:
     from fairprobe import gate
     from fairprobe.documents import read_table_run
 
@@ -236,7 +236,7 @@ def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) ->
 
 
 def finish(
-    verdict: Verdict,
+    result: GateResult,
     *,
     junit: Path | None,
     sarif: Path | None,
@@ -254,22 +254,22 @@ def finish(
     for path, text in ((junit, gate.junit), (sarif, gate.sarif), (markdown, gate.markdown)):
         try:
             if path is not None:
-                write_text(path, text(verdict))
+                write_text(path, text(result))
         except StorageError as error:
             lost.append(error)
     if as_json:
-        sys.stdout.write(json.dumps(verdict.to_dict(), indent=1) + "\n")
+        sys.stdout.write(json.dumps(result.to_dict(), indent=1) + "\n")
     elif not quiet:
-        _print_verdict(verdict)
+        _print_verdict(result)
     if lost:
-        raise StorageError(f"{verdict.headline}. {' '.join(map(str, lost))}") from lost[0]
-    if not verdict.passed:
+        raise StorageError(f"{result.headline}. {' '.join(map(str, lost))}") from lost[0]
+    if not result.passed:
         if as_json or quiet:
-            end(OVER, verdict.headline)
+            end(OVER, result.headline)
         raise typer.Exit(OVER)
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_verdict(result: GateResult) -> None:
     from rich.text import Text
 
     from fairprobe.gate.words import estimate, interval, limit
@@ -286,17 +286,17 @@ def _print_verdict(verdict: Verdict) -> None:
                 kind=ruling.decided,
             ),
         )
-        for ruling in verdict.rulings
+        for ruling in result.rulings
     ]
     table = Table(
         ("rule", "measured", "interval", "limit", "outcome"),
         rows,
-        title=f"{verdict.model} on {verdict.dataset}",
+        title=f"{result.model} on {result.dataset}",
         words=(0, 4),
     )
     output.print(table.terminal(unbroken=0))
     output.print()
-    for ruling in verdict.failed:
+    for ruling in result.failed:
         output.print(Text(f"• {ruling.why}"))
-    style = "bold green" if verdict.passed else "bold red"
-    output.print(verdict.headline, style=style, highlight=False)
+    style = "bold green" if result.passed else "bold red"
+    output.print(result.headline, style=style, highlight=False)

@@ -2,18 +2,21 @@
 line, Python and pytest.
 """
 
+import warnings
+from typing import Any
+
 from fairprobe.gate.evaluate import baseline_of, check
 from fairprobe.gate.junit import junit
 from fairprobe.gate.markdown import markdown
 from fairprobe.gate.more import sampler, sampler_of
 from fairprobe.gate.policy import Policy, read_policy
-from fairprobe.gate.ruling import Ruling, Verdict
+from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.sarif import sarif
 
 __all__ = [
+    "GateResult",
     "Policy",
     "Ruling",
-    "Verdict",
     "baseline_of",
     "check",
     "junit",
@@ -23,3 +26,15 @@ __all__ = [
     "sampler_of",
     "sarif",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Verdict":
+        warnings.warn(
+            "fairprobe.gate.Verdict is now GateResult. The old name will be removed in the next"
+            " release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return GateResult
+    raise AttributeError(f"fairprobe.gate has no attribute '{name}'.")

@@ -17,10 +17,11 @@ from fairprobe.documents import (
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
-from fairprobe.gate.measures import MEASURES, Measured, measured, people_drawn
-from fairprobe.gate.more import Audited, AuditedTable, More, at_look, sampler_of, until_decided
+from fairprobe.gate.more import Audited, AuditedTable, More, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
-from fairprobe.gate.ruling import CHANGE, Decision, Outcome, Ruling, Verdict, side
+from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
+from fairprobe.measure import Reading, required
+from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import Rate
 
 Run: TypeAlias = Audited | Path | str | TableMeasurements | dict[str, Any]
@@ -36,7 +37,7 @@ REMEDIES = {
 
 def check(
     run: Run, policy: Policy | Path | str, *, baseline: Run | None = None, more: More | None = None
-) -> Verdict:
+) -> GateResult:
     """Holds a run against a policy: an audit, its folder, or its document.
 
     An interval wholly on the good side of a limit passes (the limit itself is good), wholly on the
@@ -63,7 +64,7 @@ def check(
             for name, margin in rules.margins.items()
             for ruling in _changed(name, margin, document, before, rules)
         ]
-    return Verdict(
+    return GateResult(
         rulings=tuple(rulings),
         run=str(run) if isinstance(run, Path | str) else None,
         dataset=document.dataset,
@@ -122,7 +123,7 @@ def _opener(run: Run, document: TableMeasurements) -> More | None:
 def _limited(
     name: str, limit: float, document: TableMeasurements, policy: Policy, more: More | None
 ) -> list[Ruling]:
-    found = [each for each in measured(name, document) if not each.is_small]
+    found = [each for each in MEASURES[name].readings(document) if not each.is_small]
     if name == "dm_rs" and policy.uncertain == "more" and found[0].estimate is not None:
         return [_sampled(found[0], limit, document, policy, more)]
     return [_ruling(name, each, limit, policy) for each in found]
@@ -136,7 +137,7 @@ def _changed(
     return [_ruling(CHANGE + name, each, limit, policy) for each in changes(name, document, before)]
 
 
-def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
+def _ruling(name: str, each: Reading, limit: float, policy: Policy) -> Ruling:
     """One number against its limit, by its interval if it has one."""
     if each.estimate is None:
         return _made(name, each, limit, "fail", f"It is missing: {each.missing}.")
@@ -152,16 +153,17 @@ def _ruling(name: str, each: Measured, limit: float, policy: Policy) -> Ruling:
 
 
 def _sampled(
-    each: Measured, limit: float, document: TableMeasurements, policy: Policy, more: More | None
+    each: Reading, limit: float, document: TableMeasurements, policy: Policy, more: More | None
 ) -> Ruling:
     """DM-RS, with as many more people as it takes."""
-    own = people_drawn(document)
+    drawn = required(document.dm_rs)
+    own = Rate(drawn.hits, drawn.samples, drawn.confidence)
     try:
         rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
     except FairprobeError as error:
         why = f"More possible people cannot be drawn: {error}"
         return _made(
-            "dm_rs", _pooled(each, at_look(own, 1)), limit, "uncertain", why, decided="fail"
+            "dm_rs", _pooled(each, own.at_look(1)), limit, "uncertain", why, decided="fail"
         )
     outcome = side(rate.low, rate.high, limit, "at most")
     seen = f"{rate.samples:,} possible people in {looks} {'look' if looks == 1 else 'looks'}"
@@ -171,7 +173,7 @@ def _sampled(
     return _made("dm_rs", _pooled(each, rate), limit, outcome, f"It took {seen}.")
 
 
-def _pooled(each: Measured, rate: Rate) -> Measured:
+def _pooled(each: Reading, rate: Rate) -> Reading:
     return replace(each, estimate=rate.estimate, low=rate.low, high=rate.high)
 
 
@@ -184,7 +186,7 @@ def _no_model(samples: int) -> Rate:
 
 def _made(
     name: str,
-    each: Measured,
+    each: Reading,
     limit: float,
     outcome: Outcome,
     because: str = "",

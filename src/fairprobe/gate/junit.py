@@ -1,11 +1,11 @@
-"""The verdict as JUnit XML, which build servers read: a test case for each ruling."""
+"""The result as JUnit XML, which build servers read: a test case for each ruling."""
 
 from __future__ import annotations
 
 import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from fairprobe.gate.ruling import Verdict
+from fairprobe.gate.ruling import GateResult
 from fairprobe.gate.words import limit
 
 NOT_XML = re.compile(
@@ -13,20 +13,20 @@ NOT_XML = re.compile(
 )  # characters that no XML file may hold, even escaped
 
 
-def junit(verdict: Verdict) -> str:
+def junit(result: GateResult) -> str:
     """One suite with a case for each ruling; failed ones say why."""
     about = {
         "name": "fairprobe",
-        "tests": str(len(verdict.rulings)),
-        "failures": str(len(verdict.failed)),
+        "tests": str(len(result.rulings)),
+        "failures": str(len(result.failed)),
         "errors": "0",
         "skipped": "0",
     }
     suites = Element("testsuites", about)
     suite = SubElement(suites, "testsuite", about)
-    for ruling in verdict.rulings:
+    for ruling in result.rulings:
         named = {
-            "classname": clean(f"fairprobe.{verdict.dataset}"),
+            "classname": clean(f"fairprobe.{result.dataset}"),
             "name": clean(f"{ruling.what}: {limit(ruling)}"),
             "time": "0",
         }

@@ -1,10 +1,10 @@
-"""The verdict as Markdown, for a comment on a pull request."""
+"""The result as Markdown, for a comment on a pull request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairprobe.gate.ruling import Ruling, Verdict
+from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.words import difference, estimate, interval, limit, shared
 from fairprobe.present.formats import ELLIPSIS, listed
 from fairprobe.present.markdown_text import bullets, escaped, joined, named
@@ -17,35 +17,35 @@ FEWER = (200, 50, 15, 5)  # rulings of a list, until the comment is short enough
 LINE = 400  # characters of somebody else's words in a sentence
 
 
-def markdown(verdict: Verdict) -> str:
-    """The verdict, what failed, a pair of people it is about, and the rest to unfold. Of very many
+def markdown(result: GateResult) -> str:
+    """The result, what failed, a pair of people it is about, and the rest to unfold. Of very many
     rulings the first ones.
     """
-    texts = (_comment(verdict, most) for most in FEWER)
+    texts = (_comment(result, most) for most in FEWER)
     return next(
-        (text for text in texts if len(text) <= LONGEST), joined([_title(verdict), _about(verdict)])
+        (text for text in texts if len(text) <= LONGEST), joined([_title(result), _about(result)])
     )
 
 
-def _comment(verdict: Verdict, most: int) -> str:
-    passed = [ruling for ruling in verdict.rulings if ruling.decided == "pass"]
-    parts = [_title(verdict), _about(verdict)]
-    if verdict.failed:
-        parts += [*_table(verdict.failed, most), *_pair(verdict)]
+def _comment(result: GateResult, most: int) -> str:
+    passed = [ruling for ruling in result.rulings if ruling.decided == "pass"]
+    parts = [_title(result), _about(result)]
+    if result.failed:
+        parts += [*_table(result.failed, most), *_pair(result)]
     if passed:
         parts += _folded(f"{len(passed):,} passed", _table(passed, most))
-    ordered = [*verdict.failed, *passed]
+    ordered = [*result.failed, *passed]
     words = bullets(escaped(_cut(ruling.why, 2 * LINE)) for ruling in ordered[:most])
     return joined([*parts, *_folded("In words", [words, *_more(ordered, most)])])
 
 
-def _title(verdict: Verdict) -> str:
-    return f"### {SIGNS['pass' if verdict.passed else 'fail'][0]} Fairness: {verdict.headline}"
+def _title(result: GateResult) -> str:
+    return f"### {SIGNS['pass' if result.passed else 'fail'][0]} Fairness: {result.headline}"
 
 
-def _about(verdict: Verdict) -> str:
-    by = escaped(_cut(listed(verdict.sensitive), LINE))
-    return f"{named(verdict.model) or 'A model'} on {named(verdict.dataset)}, by {by}."
+def _about(result: GateResult) -> str:
+    by = escaped(_cut(listed(result.sensitive), LINE))
+    return f"{named(result.model) or 'A model'} on {named(result.dataset)}, by {by}."
 
 
 def _table(rulings: Sequence[Ruling], most: int) -> list[str]:
@@ -69,13 +69,13 @@ def _more(rulings: Sequence[Ruling], most: int) -> list[str]:
     return [f"… and {len(rulings) - most:,} more."] if len(rulings) > most else []
 
 
-def _pair(verdict: Verdict) -> list[str]:
+def _pair(result: GateResult) -> list[str]:
     """The most telling pair of the run; the first is the one with the widest gap."""
-    if not verdict.pairs:
+    if not result.pairs:
         return []
     apart, alike = (
         escaped(_cut(text, 5 * LINE))
-        for text in (difference(verdict.pairs[0]), shared(verdict.pairs[0]))
+        for text in (difference(result.pairs[0]), shared(result.pairs[0]))
     )
     return [f"**Two people who differ in nothing else.** {apart} Both: {alike}."]
 

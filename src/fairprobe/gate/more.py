@@ -10,7 +10,6 @@ are needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -80,11 +79,6 @@ def sampler_of(
     return more
 
 
-def at_look(rate: Rate, look: int) -> Rate:
-    """The same people with the wider interval of one look among any number."""
-    return replace(rate, confidence=1 - (1 - rate.confidence) / (look * (look + 1)))
-
-
 def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rate, int]:
     """All people drawn, with the interval of the last look, and how many looks it took. At `most`
     people it ends undecided.
@@ -93,7 +87,7 @@ def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rat
         return first, 1
     hits, samples, look = first.hits, first.samples, 1
     while True:
-        rate = at_look(Rate(hits, samples, first.confidence), look)
+        rate = Rate(hits, samples, first.confidence).at_look(look)
         if side(rate.low, rate.high, limit, "at most") != "uncertain" or samples >= most:
             return rate, look
         wanted = min(samples, most - samples)

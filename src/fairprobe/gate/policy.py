@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -14,10 +15,11 @@ import msgspec
 
 from fairprobe.documents.policy import PolicyDocument, Uncertain
 from fairprobe.errors import SettingError, suggest
-from fairprobe.gate.measures import MEASURES
+from fairprobe.metrics import MEASURES
 
 __all__ = ["Policy", "Uncertain", "read_policy"]
 
+OLD_NAMES = {"equalised_odds": "equalized_odds"}
 RUN = "run"  # the key of [baseline] that is not a measure
 EXPECTED = {
     "limits": "a table of measures and numbers",
@@ -46,8 +48,8 @@ class Policy:
     def __post_init__(self) -> None:
         where = f"{self.path}: " if self.path else "Policy: "
         valid = _validated({name: getattr(self, name) for name in EXPECTED}, where)
-        object.__setattr__(self, "limits", valid.limits)
-        object.__setattr__(self, "baseline", valid.baseline)
+        object.__setattr__(self, "limits", _renamed(valid.limits))
+        object.__setattr__(self, "baseline", _renamed(valid.baseline))
         if not isinstance(self.baseline.get(RUN, ""), str):
             raise SettingError(
                 f"{where}baseline.{RUN} must be the folder of a run; it is {self.baseline[RUN]!r}."
@@ -89,7 +91,7 @@ def read_policy(path: Path | str) -> Policy:
         why = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
         raise SettingError(f"The policy {place} is not valid TOML: {why}.") from error
     for key in body:
-        if key in MEASURES:
+        if key in MEASURES or key in OLD_NAMES:
             raise SettingError(
                 f"{place}: {key} is outside of a section. Put it below the line [limits]."
             )
@@ -118,15 +120,33 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
+def _renamed(given: dict[str, Any]) -> dict[str, Any]:
+    """The measures by their names of today."""
+    for old, new in OLD_NAMES.items():
+        if old in given:
+            warnings.warn(
+                f"The measure '{old}' is now '{new}'. The old name will be removed in the next"
+                " release.",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+    return {OLD_NAMES.get(name, name): value for name, value in given.items()}
+
+
 def _check_numbers(given: Mapping[str, Any], where: str, known: Iterable[str]) -> None:
     for name, value in given.items():
         if name not in MEASURES:
             raise SettingError(f"{where} knows no measure '{name}'.{suggest(name, known)}")
-        is_count = MEASURES[name].unit == "count"
-        kinds = int if is_count else (int, float)
-        is_number = isinstance(value, kinds) and not isinstance(value, bool)
-        if not is_number or not value >= 0 or (value > 1 and not is_count):
+        measure = MEASURES[name]
+        is_count = measure.unit == "count"
+        is_number = isinstance(value, int if is_count else (int, float))
+        is_allowed = is_number and value >= 0 and (is_count or value <= measure.largest)
+        if isinstance(value, bool) or not is_allowed:
             wanted = (
-                "a whole number of at least 0" if is_count else "a number from 0 to 1 (1 % is 0.01)"
+                "a whole number of at least 0"
+                if is_count
+                else "a number from 0 to 1 (1 % is 0.01)"
+                if measure.largest == 1
+                else f"a number from 0 to {measure.largest:g}"
             )
             raise SettingError(f"{where}.{name} must be {wanted}; it is {value!r}.")

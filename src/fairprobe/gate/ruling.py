@@ -1,4 +1,4 @@
-"""`Ruling`, one limit held against one number, and `Verdict`, all of them together."""
+"""`Ruling`, one limit held against one number, and `GateResult`, all of them together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import PairDocument, to_dict
-from fairprobe.gate.measures import Direction, Unit
+from fairprobe.measure import Direction, Unit
 
 Outcome: TypeAlias = Literal["pass", "fail", "uncertain"]
 Decision: TypeAlias = Literal["pass", "fail"]
@@ -43,8 +43,8 @@ class Ruling:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The rulings on a run, and what they are about. `pairs` are the run's most striking pairs."""
+class GateResult:
+    """All rulings on a run, and what they are about. `pairs` are the run's most striking pairs."""
 
     rulings: tuple[Ruling, ...]
     run: str | None

@@ -1,4 +1,4 @@
-"""The verdict as SARIF 2.1.0, which code hosts show beside the code: a result for each failed
+"""The result as SARIF 2.1.0, which code hosts show beside the code: a result for each failed
 ruling, at its line of the policy.
 """
 
@@ -11,27 +11,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairprobe.gate.measures import MEASURES
-from fairprobe.gate.ruling import Ruling, Verdict
+from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.words import limit
+from fairprobe.metrics import MEASURES
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(verdict: Verdict) -> str:
+def sarif(result: GateResult) -> str:
     """One run of one tool; its rules are the measures that were limited, with words for those who
     meet them first.
     """
-    names = list(dict.fromkeys(ruling.name for ruling in verdict.rulings))
-    first = {ruling.name: ruling for ruling in verdict.rulings}
-    policy = _text(verdict.policy)
+    names = list(dict.fromkeys(ruling.name for ruling in result.rulings))
+    first = {ruling.name: ruling for ruling in result.rulings}
+    policy = _text(result.policy)
     driver = {
         "name": "fairprobe",
         "version": version("fairprobe"),
         "rules": [_rule(first[name]) for name in names],
     }
     results = [
-        _result(ruling, names.index(ruling.name), verdict, policy) for ruling in verdict.failed
+        _result(ruling, names.index(ruling.name), result, policy) for ruling in result.failed
     ]
     body = {
         "$schema": SCHEMA,
@@ -54,19 +54,19 @@ def _rule(ruling: Ruling) -> dict[str, Any]:
     }
 
 
-def _result(ruling: Ruling, place: int, verdict: Verdict, policy: str) -> dict[str, Any]:
-    if verdict.policy is not None:
+def _result(ruling: Ruling, place: int, result: GateResult, policy: str) -> dict[str, Any]:
+    if result.policy is not None:
         where: dict[str, Any] = {
-            "artifactLocation": {"uri": _uri(Path(verdict.policy))},
+            "artifactLocation": {"uri": _uri(Path(result.policy))},
             "region": {"startLine": _line(ruling, policy)},
         }
     else:
         where = {
-            "artifactLocation": {"uri": _uri(Path(verdict.run or "") / "audit.json")},
+            "artifactLocation": {"uri": _uri(Path(result.run or "") / "audit.json")},
             "region": {"startLine": 1},
         }
     identity = sha256(
-        "\n".join([verdict.dataset, ruling.name, ruling.what]).encode(errors="replace")
+        "\n".join([result.dataset, ruling.name, ruling.what]).encode(errors="replace")
     ).hexdigest()
     return {
         "ruleId": ruling.name,

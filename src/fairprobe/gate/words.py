@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import floor, log10
 
 from fairprobe.documents import PairDocument
-from fairprobe.gate.measures import Unit
 from fairprobe.gate.ruling import Ruling
+from fairprobe.measure import Unit
 from fairprobe.present.formats import count, percent, plain
 
 EXACT = 10  # places after the point; what lies beyond comes of computing in binary

@@ -1,8 +1,9 @@
-"""Rates with an interval that is never too narrow."""
+"""Rates with an interval that is never too narrow, and the differences of such numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import hypot
 from typing import Any
 
 from scipy.stats import beta
@@ -40,6 +41,15 @@ class Rate:
             else 1.0
         )
 
+    def at_look(self, look: int) -> Rate:
+        """The same people with the wider interval of one look among any number of looks.
+
+        Who looks at growing data until it shows what they like is wrong more often than each look
+        says. With the confidence 1 − α/(k(k+1)) at look k, the errors of all looks together are at
+        most α · (1/2 + 1/6 + 1/12 + …) = α.
+        """
+        return replace(self, confidence=confidence_at_look(self.confidence, look))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
@@ -50,3 +60,24 @@ class Rate:
             "samples": self.samples,
             "confidence": self.confidence,
         }
+
+
+def confidence_at_look(confidence: float, look: int, numbers: int = 1) -> float:
+    """The confidence of one look, and of each of so many `numbers`, at which all together hold at
+    `confidence`.
+    """
+    return 1 - (1 - confidence) / (numbers * look * (look + 1))
+
+
+def newcombe(
+    one: tuple[float, float, float], other: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    """The difference of two independent numbers (estimate, low, high) with Newcombe's interval
+    (square and add).
+
+    Each end of an interval is taken as a standard error on that side, so it needs nothing but the
+    estimates and their intervals, which need not be symmetric.
+    """
+    (e1, l1, u1), (e2, l2, u2) = one, other
+    difference = e1 - e2
+    return difference, difference - hypot(e1 - l1, u2 - e2), difference + hypot(u1 - e1, e2 - l2)

@@ -31,7 +31,7 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
 from fairprobe.search.methods.base import Explorer, Proposal, World
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import Rate, confidence_at_look
 
 FIRST_LOOK = 1024  # draws
 AT_ONCE = 8192
@@ -132,22 +132,20 @@ class _Tally:
 
     def causal(self, confidence: float) -> Rate:
         """The causal score at this confidence, all looks together."""
-        return Rate(self.hits, self.draws, 1 - (1 - confidence) / (self.looks * (self.looks + 1)))
+        return Rate(self.hits, self.draws, confidence).at_look(self.looks)
 
     def group(self, confidence: float) -> tuple[float, float, float]:
         """The group score and its interval: of the class on which sensitive values differ most."""
         drawn = self.labels.sum(axis=1)
         if (drawn > 0).sum() < 2:
             return 0.0, 0.0, 1.0
-        each = 1 - (1 - confidence) / (self.labels.size * self.looks * (self.looks + 1))
+        each = confidence_at_look(confidence, self.looks, self.labels.size)
         best, low, high = 0.0, 0.0, 0.0
         for column in self.labels.T:
             rates = [Rate(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True)]
             estimates = [rate.estimate for rate in rates if rate.samples]
-            lows, highs = (
-                [rate.low for rate in rates],
-                [rate.high for rate in rates],
-            )  # of a value nobody was drawn with, 0 and 1
+            # Of a value nobody was drawn with, 0 and 1.
+            lows, highs = [rate.low for rate in rates], [rate.high for rate in rates]
             best = max(best, max(estimates) - min(estimates))
             low = max(low, max(lows) - min(highs))
             high = max(high, max(highs) - min(lows))
