@@ -39,7 +39,7 @@ from fairprobe.cli.common import Interrupts
 from fairprobe.datasets import Dataset
 from fairprobe.documents import PairDocument
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.gate import Policy, Verdict, check, junit, markdown, read_policy, sarif
+from fairprobe.gate import GateResult, Policy, check, junit, markdown, read_policy, sarif
 from fairprobe.gate.more import until_decided
 from fairprobe.gate.words import difference, shared, written
 from fairprobe.models import Model, TorchModel
@@ -472,8 +472,8 @@ def test_sentences_are_sentences() -> None:
     verdict = check(document(), Policy(limits={"ifr_b": 1.0, "ifr_p": 1.0, "idis": 0}))
     starts = [ruling.why.split(" is ")[0] for ruling in verdict.rulings]
     assert starts == [
-        "Share of pairs differing only in gender that are told the same (IFR_b)",
-        "Share of pairs differing only in gender that are told nearly the same (IFR_p)",
+        "Share of pairs differing only in gender that get the same answer (IFR_b)",
+        "Share of pairs differing only in gender that get nearly the same answer (IFR_p)",
         "Number of cases by gender that the search found (IDIs)",
     ]
 
@@ -537,7 +537,7 @@ def test_a_huge_number_and_a_mark_of_windows_at_the_start_are_no_traceback(tmp_p
 # -- what is written -------------------------------------------------------------------------------
 
 
-def many(rulings: int, text: str = "impact ratio of somebody by something") -> Verdict:
+def many(rulings: int, text: str = "impact ratio of somebody by something") -> GateResult:
     one = check(document(), Policy(limits={"dm_rs": 0.0}))
     return replace(
         one,
@@ -678,7 +678,7 @@ def test_a_model_that_is_audited_first_is_judged_and_its_temporary_run_is_not_na
 def fails_late(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """What goes wrong once the audit is done."""
 
-    def held_against(*_: Any, **__: Any) -> Verdict:
+    def held_against(*_: Any, **__: Any) -> GateResult:
         raise error
 
     monkeypatch.setattr(command, "_evaluate", held_against)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.gate import Policy, Verdict, check, junit, markdown, sarif
+from fairprobe.gate import GateResult, Policy, check, junit, markdown, sarif
 from fairprobe.gate.words import difference, written
 from tests.gate.test_gate import audit_of, document
 
@@ -28,11 +28,11 @@ LIMITS = {"dm_rs": 0.01, "accuracy": 0.1, "impact_ratio": 0.8, "auc": 1.0, "idis
 
 
 @cache
-def verdict_of() -> Verdict:
+def verdict_of() -> GateResult:
     return check(document(), Policy(limits=LIMITS))
 
 
-def nasty(verdict: Verdict, text: str) -> Verdict:
+def nasty(verdict: GateResult, text: str) -> GateResult:
     """The same verdict with this text wherever somebody else's words can stand."""
     rulings = tuple(replace(ruling, what=text, why=text) for ruling in verdict.rulings)
     pair = msgspec.structs.replace(
