@@ -498,7 +498,7 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
     assert told["messages"] == ["The detector could not be retrained. It has no weights to train."]
 
 
-def test_a_detector_that_detects_nothing_or_has_its_classes_the_other_way_round_is_told() -> None:
+def test_warn_about_a_detector_that_detects_nothing_or_has_its_classes_swapped() -> None:
     some: dict[str, Any] = {
         "faces": 4,
         "iterations": 1,
@@ -716,7 +716,7 @@ def test_a_detector_of_ones_own_needs_no_other_pictures_but_is_not_retrained_wit
 # -- the repair's parts ----------------------------------------------------------------------------
 
 
-def test_both_pictures_of_a_pair_are_learnt() -> None:
+def test_both_pictures_of_a_pair_are_learned() -> None:
     images = np.full((2, 3, 1, 1), 100, dtype=np.uint8)
     change = Change(
         np.full((2, 3, 1, 1), 20 / 255, dtype=np.float32), np.ones(2, dtype=bool), np.full(2, 0.1)

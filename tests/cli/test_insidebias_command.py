@@ -139,7 +139,7 @@ def test_the_terminal_shows_a_sentence_and_every_layer(faces: Path, code: str) -
         ),
     ],
 )
-def test_what_is_only_about_brightness_is_told(
+def test_a_difference_that_is_only_about_brightness_is_named(
     tmp_path: Path, code: str, network: str, lowest: str, told: str
 ) -> None:
     """Neither was ever trained, and neither knows a group. One reacts less to dark images, the
@@ -429,9 +429,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("words", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_told_in_a_sentence(
-    faces: Path, code: str, words: list[str], told: str
-) -> None:
+def test_a_mistake_is_a_sentence(faces: Path, code: str, words: list[str], told: str) -> None:
     answer = ask("insidebias", *(word.format(code=code, faces=faces) for word in words))
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.said
@@ -498,7 +496,7 @@ def test_many_names_are_not_all_listed(faces: Path) -> None:
     assert message.endswith("red/broken4.png and 3 more).")
 
 
-def test_folders_without_any_image_are_told(tmp_path: Path) -> None:
+def test_folders_without_any_image_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="There is no folder"):
         read_groups(tmp_path / "none")
     (tmp_path / "a").mkdir()
@@ -517,7 +515,9 @@ def test_one_group_that_is_left_is_not_compared(faces: Path, code: str) -> None:
     assert "1 can be used. Group 'blue' has no usable image" in answer.said
 
 
-def test_images_of_a_size_that_a_file_does_not_take_are_told(faces: Path, tmp_path: Path) -> None:
+def test_images_of_a_size_that_a_file_does_not_take_are_an_error(
+    faces: Path, tmp_path: Path
+) -> None:
     answer = ask(
         "insidebias",
         "--model",

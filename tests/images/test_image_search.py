@@ -328,7 +328,7 @@ def test_by_channel_a_map_is_one_neuron_with_the_mean_of_its_positions() -> None
     )
 
 
-def test_the_batch_does_not_matter_and_progress_is_told() -> None:
+def test_the_batch_does_not_matter_and_progress_is_reported() -> None:
     net, images = network(), pictures(11)
     change, seen = sensitive_change(net, images), list[tuple[int, int]]()
     one = image_bias(net, images, change, batch=4, progress=lambda *done: seen.append(done))
@@ -340,7 +340,7 @@ def test_the_batch_does_not_matter_and_progress_is_told() -> None:
         np.testing.assert_allclose(a.deviation, b.deviation, atol=1e-6)
 
 
-def test_a_final_sigmoid_is_no_layer_and_weights_that_are_not_finite_are_told_of() -> None:
+def test_a_final_sigmoid_is_not_a_layer_and_weights_that_are_not_finite_are_an_error() -> None:
     inner, images = network(), pictures(3)
     net = nn.Sequential(inner, nn.Sigmoid())
     assert len(image_bias(net, images, change_of(images, 0.1)).layers) == 2

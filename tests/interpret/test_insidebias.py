@@ -339,7 +339,7 @@ MISTAKES: dict[str, tuple[Callable[[Groups], dict[str, Any]], type[InputError], 
 
 
 @pytest.mark.parametrize(("change", "kind", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_wrong_groups_are_told_in_a_sentence(
+def test_wrong_groups_are_refused_in_a_sentence(
     change: Callable[[Groups], dict[str, Any]], kind: type[InputError], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
@@ -357,7 +357,7 @@ def test_wrong_groups_are_told_in_a_sentence(
         ({"seed": -1}, "whole number from 0; got -1"),
     ],
 )
-def test_wrong_settings_are_told_in_a_sentence(settings: dict[str, Any], words: str) -> None:
+def test_wrong_settings_are_refused_in_a_sentence(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         insidebias(seeing(1.0, 1.0, 1.0), lights(5, 0), **settings)
 
@@ -378,7 +378,7 @@ class Failing(nn.Module):
 @pytest.mark.parametrize(
     ("most", "words"), [(0, "does not take images of shape"), (1, "failed on images of group '")]
 )
-def test_whatever_a_network_raises_is_told_with_its_place(most: int, words: str) -> None:
+def test_an_error_of_the_network_is_reported_with_its_place(most: int, words: str) -> None:
     with pytest.raises(
         ModelError, match=words + r".*\(AssertionError; .*test_insidebias\.py:\d+\)"
     ):
@@ -413,7 +413,7 @@ def test_a_dead_layer_that_does_not_decide_has_no_ratio_and_does_no_harm() -> No
     assert [curve[1] for curve in found.curves.values()] == [0, 0, 0]
 
 
-def test_values_that_are_not_finite_inside_the_network_are_told() -> None:
+def test_values_that_are_not_finite_inside_the_network_are_an_error() -> None:
     with pytest.raises(ModelError, match="not finite for images of group 'red'"):
         insidebias(seeing(float("inf"), 1.0, 1.0), lights(5, 0))
 
