@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from fairprobe.documents import ModelSummary, TableMeasurements
+from fairprobe.measure import Measure, Reading, added_readings
+
 CODE = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -156,3 +159,28 @@ def test_the_report_shows_what_the_measure_reads(document: dict[str, Any], folde
     assert document["dm_rs"]["samples"] == 2000
     report = (folder / "run" / "report.html").read_text(encoding="utf-8")
     assert "<dt>Beyond the data</dt>" in report
+
+
+def test_a_policy_limits_the_measure(ask: Ask, document: dict[str, Any], folder: Path) -> None:
+    assert document["dataset"] == "german"
+    (folder / "policy.toml").write_text("[limits]\nbeyond_the_data = 0\n")
+    answer = ask("check", "run", "--policy", "policy.toml", "--json")
+    assert answer.code == 1, answer
+    (ruling,) = json.loads(answer.out)["rulings"]
+    assert ruling["name"] == "beyond_the_data"
+    assert "Possible people affected for each person in the data is" in ruling["why"]
+
+
+def test_a_measure_that_fails_spoils_neither_the_report_nor_the_audit() -> None:
+    def read(document: TableMeasurements) -> list[Reading]:
+        raise KeyError(document.dataset)
+
+    measure = Measure(
+        name="torn", title="Torn", about="Fails.", unit="share", direction="at most", read=read
+    )
+    empty = TableMeasurements(
+        dataset="d", sensitive=["a"], seed=0, model=ModelSummary(network="n", blind_to=[])
+    )
+    (reading,) = added_readings(measure, empty)
+    assert reading.estimate is None
+    assert "'torn' cannot be read from this document" in reading.missing

@@ -85,6 +85,16 @@ class Measure:
         return found
 
 
+def added_readings(measure: Measure, document: TableMeasurements) -> list[Reading]:
+    """What a measure of another package says; if it fails, a number that is missing with the
+    reason.
+    """
+    try:
+        return measure.readings(document)
+    except StorageError as error:
+        return [Reading(what=measure.title, missing=str(error).rstrip("."))]
+
+
 def check_description(measure: object) -> None:
     """Raise TypeError unless this is a measure that describes itself."""
     if not isinstance(measure, Measure):

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairprobe.documents import (
     EstimateDocument,
-    GroupIfr,
-    RateDocument,
     SelectionTable,
     TableDocument,
     encode,
 )
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.measure import Reading, added_readings
+from fairprobe.metrics import MEASURES
 from fairprobe.present import render
 from fairprobe.present.formats import shortened
 from fairprobe.present.group_sentences import lowest
@@ -161,26 +161,22 @@ def _metrics(document: TableDocument) -> dict[str, float]:
     """The numbers that are defined. Those of groups are named after what divides the people, and
     ΔEO also after the true answer.
     """
-    held_out, found, inside = document.fairness, document.generation, document.interpretation
-    measures: dict[str, RateDocument | EstimateDocument | GroupIfr] = {
-        "dm_rs": document.dm_rs,
-        "people": document.people,
-        "ifr_b": held_out.individual.b,
-        "ifr_p": held_out.individual.p,
-        "accuracy": held_out.quality.accuracy,
-        "f1": held_out.quality.f1,
-        "mcc": held_out.quality.mcc,
-    }
-    numbers: dict[str, float | None] = {}
-    for name, each in measures.items():
-        numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
-    numbers |= {
-        "idis": found.idis,
+    held_out, found = document.fairness, document.generation
+    numbers: dict[str, float | None] = {
         "tried": found.tried,
         "gsr": found.gsr,
         "spread": found.spread,
-        "auc": None if inside is None else inside.auc,
     }
+    measures: list[tuple[str, Reading | EstimateDocument]] = [
+        (name, reading)
+        for name, measure in MEASURES.all().items()
+        for reading in added_readings(measure, document)
+        if not reading.group
+    ]
+    measures += [("f1", held_out.quality.f1), ("mcc", held_out.quality.mcc)]
+    for measured, each in measures:
+        name = _fresh(measured, numbers)
+        numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
     if held_out.group is not None:
         numbers["selected"] = held_out.group.selected.estimate
         numbers |= _of_groups(held_out.group.tables)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Search, TableDocument
-from fairprobe.measure import Measure, Reading
+from fairprobe.measure import Measure, Reading, added_readings
 from fairprobe.present import (
     figures,
     group_figures,
@@ -53,7 +53,7 @@ def added_measures(document: TableDocument) -> list[tuple[str, str]]:
     """The title of each measure that another package adds, and what it says of this audit."""
     added = [MEASURES.get(name) for name in MEASURES if name not in MEASURES.own]
     return [
-        (each.title, " ".join([each.about, *_sentences(each, each.readings(document))]))
+        (each.title, " ".join([each.about, *_sentences(each, added_readings(each, document))]))
         for each in added
         if each is not None
     ]
