@@ -29,12 +29,12 @@ EPOCHS, BATCH, RATE, ROUNDS = 3, 256, 0.1, 5
 
 
 def bare_loop(network: DenseNetwork, z: Tensor, y: Tensor) -> None:
-    optimiser = torch.optim.Adadelta(network.parameters(), lr=RATE)
+    optimizer = torch.optim.Adadelta(network.parameters(), lr=RATE)
     for _ in range(EPOCHS):
         for rows in torch.split(torch.randperm(len(z)), BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.autograd.backward(F.cross_entropy(network(z[rows]), y[rows]))
-            optimiser.step()
+            optimizer.step()
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     z, y = Encoder(data.domain)(torch.from_numpy(data.x[rows])), torch.from_numpy(data.y[rows])
     scale = Scale.standard(z)
     how = Training(
-        optimiser="adadelta", learning_rate=RATE, batch=BATCH, epochs=EPOCHS, patience=None
+        optimizer="adadelta", learning_rate=RATE, batch=BATCH, epochs=EPOCHS, patience=None
     )
 
     def fresh() -> DenseNetwork:

@@ -681,12 +681,12 @@ def test_further_training_of_the_module_is_seen(closed_form: bool) -> None:
     x = rows()
     model = TorchModel(module, closed_form=closed_form)
     before = model.probabilities(x)
-    optimiser = torch.optim.SGD(module.parameters(), lr=1.0)
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
     module.train()
     torch.autograd.backward(
         F.cross_entropy(module(torch.from_numpy(x)), torch.ones(len(x), dtype=torch.int64))
     )
-    optimiser.step()
+    optimizer.step()
     after = model.probabilities(x)
     assert after == pytest.approx(torch.softmax(by_hand(module, x), dim=1).numpy(), abs=1e-6)
     assert np.abs(after - before).max() > 1e-3

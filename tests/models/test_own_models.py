@@ -159,12 +159,12 @@ def trained(width: int) -> nn.Sequential:
     network = nn.Sequential(
         nn.Linear(width, 12), nn.ReLU(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 2)
     )
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(150):
         loss = nn.functional.cross_entropy(network(x), y)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
     return network.eval()
 
 

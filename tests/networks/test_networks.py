@@ -401,7 +401,7 @@ def test_a_network_of_the_users_own_keeps_its_weights_and_says_how_to_load_them(
     first = nn.Linear(4, 3)
     save(TorchModel(nn.Sequential(first, nn.ReLU(), nn.Linear(3, 2))), tmp_path)
     with pytest.raises(
-        ModelError, match=r"network of your own code; build it there and load model\.safetensors"
+        ModelError, match=r"network of your own; build it in your code and load model\.safetensors"
     ):
         load(tmp_path, tiny_domain())
     with safe_open(tmp_path / "model.safetensors", framework="pt") as file:

@@ -146,7 +146,7 @@ def test_without_patience_the_last_weights_are_those_of_a_bare_torch_loop(
     mine = train(dense(data.domain, (6,)), data, seed=3, training=SHORT, class_weights=balance)
     network, rows = dense(data.domain, (6,)), data.split(3).train
     x, y = torch.from_numpy(data.x[rows]), torch.from_numpy(data.y[rows])
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     loss = nn.CrossEntropyLoss(
         weight=None if balance is None else torch.tensor(balance, dtype=torch.float32)
     )
@@ -154,9 +154,9 @@ def test_without_patience_the_last_weights_are_those_of_a_bare_torch_loop(
         torch.manual_seed(3)
         for _ in range(3):
             for some in torch.split(torch.randperm(len(y)), 32):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss(network(x[some]), y[some]).backward()
-                optimiser.step()
+                optimizer.step()
     for name, value in network.state_dict().items():
         torch.testing.assert_close(mine.module.state_dict()[name], value, rtol=1e-4, atol=1e-5)
 
@@ -357,7 +357,7 @@ def test_a_penalty_sees_codes_encoded_rows_answers_and_the_last_hidden_layer() -
     with torch.no_grad():
         assert torch.equal(batch.hidden, nn.Sequential(*list(network)[:-1])(batch.z))
         assert torch.equal(batch.logits, network(batch.z))
-        assert torch.equal(batch.ask(batch.x), batch.logits)
+        assert torch.equal(batch.logits_of(batch.x), batch.logits)
     assert watching.begun is not None
     first, z = watching.begun
     assert len(first.x) == 2
@@ -494,7 +494,7 @@ def test_a_last_batch_of_one_row_is_no_obstacle_to_batch_normalisation() -> None
 
 def test_a_network_that_does_not_fit_is_refused_before_anything_is_learnt() -> None:
     data = tiny_data(classes=3)
-    with pytest.raises(ModelError, match=r"3 classes; the network answers a row with \(1, 2\)"):
+    with pytest.raises(ModelError, match=r"3 classes; the network returns \(1, 2\) for a row"):
         train(dense(data.domain, (4,)), data, training=SHORT, penalties=(Watching(),))
     with pytest.raises(ModelError, match="cannot take rows of 4 columns"):
         train(nn.Linear(3, 3), data, training=SHORT, penalties=(Watching(),))

@@ -135,4 +135,4 @@ def test_mistakes_are_told_in_a_sentence(
 
 
 def test_the_usual_training_is_three_epochs_to_the_end() -> None:
-    assert (ON_IMAGES.epochs, ON_IMAGES.patience, ON_IMAGES.optimiser) == (3, None, "adam")
+    assert (ON_IMAGES.epochs, ON_IMAGES.patience, ON_IMAGES.optimizer) == (3, None, "adam")

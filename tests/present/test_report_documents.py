@@ -187,7 +187,7 @@ def repair() -> Document:
     return {
         "name": "counterfactual",
         "start": "scratch",
-        "settings": {"training": {"optimiser": "adam", "learning_rate": 0.001, "patience": None}},
+        "settings": {"training": {"optimizer": "adam", "learning_rate": 0.001, "patience": None}},
         "dial": {"name": "strength", "means": "λ, the weight of the difference", "value": 20.0},
         "accepted": True,
         "forced": False,

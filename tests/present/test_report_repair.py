@@ -163,7 +163,7 @@ def test_settings_within_settings_are_kept_and_the_dial_stands_apart(proof: Proo
     assert "share" not in told["settings"]
     assert "start" not in told["settings"]
     assert told["settings"]["budget"]["seeds"] == 7
-    assert told["settings"]["training"]["optimiser"] == "adam"
+    assert told["settings"]["training"]["optimizer"] == "adam"
 
 
 def test_a_real_proof_is_shown(proof: Proof) -> None:

@@ -424,7 +424,7 @@ def replace_rows(batch: Batch, rows: slice) -> Batch:
         batch.y[rows],
         batch.logits[rows],
         batch.hidden[rows],
-        batch.ask,
+        batch.logits_of,
     )
 
 

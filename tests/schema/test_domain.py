@@ -386,7 +386,7 @@ def test_constraints_that_nothing_obeys_end_in_an_error_that_names_them(n: int) 
     never = Constraint("taller than tall", lambda c: np.zeros(len(c["a"]), dtype=bool))
     with pytest.raises(
         DomainError,
-        match=f"constraints taller than tall leave almost nothing of the domain: 0 of {n} rows",
+        match=f"constraints taller than tall exclude almost all of the domain: 0 of {n} rows",
     ):
         Domain((Attribute(name="a", high=3),), constraints=(never,)).sample(
             n, rng=np.random.default_rng(0)
@@ -435,7 +435,7 @@ def test_a_constraint_that_does_not_answer_row_by_row_is_explained() -> None:
     )
     with pytest.raises(
         DomainError,
-        match=r"Constraint 'odd' must answer one True or False for each of the 2 rows; .* float32",
+        match=r"Constraint 'odd' must return one True or False for each of the 2 rows; .* float32",
     ):
         domain.satisfies(rows_of((1,), (2,)))
 

@@ -38,7 +38,7 @@ class DenseNetwork(nn.Sequential):
 
     @property
     def name(self) -> str:
-        """What the papers call it, or its layers."""
+        """Its name in the papers, or its layers."""
         return {LFCN: "LFCN", HFCN: "HFCN"}.get(
             self.hidden, f"dense {'-'.join(map(str, self.hidden))}"
         )
@@ -53,11 +53,11 @@ def dense(
     scale: Scale | None = None,
     kaiming: bool = False,
 ) -> DenseNetwork:
-    """A fresh network for rows of this domain. The seed decides its weights and touches no other
+    """A new network for rows of this domain. The seed determines its weights and affects no other
     random number.
 
-    `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider first weights: deep
-    narrow networks die less often.
+    `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider initial weights, with
+    which deep narrow networks die less often.
     """
     if classes < 2 or not hidden or min(hidden) < 1:
         raise SettingError(

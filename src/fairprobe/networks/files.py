@@ -1,6 +1,4 @@
-"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is ever
-unpickled.
-"""
+"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
 def save(model: TorchModel, folder: Path | str) -> None:
-    """Writes the weights and a description. A network of the user's own keeps its weights; only
-    ours can be rebuilt from the files.
+    """Write the weights and a description. Of a user's own network only the weights are kept; only
+    fairprobe's own can be rebuilt from the files.
     """
     target = Path(folder)
     network = model.module
@@ -41,21 +39,17 @@ def save(model: TorchModel, folder: Path | str) -> None:
         }
     try:
         target.mkdir(parents=True, exist_ok=True)
+        state = network.state_dict().items()
+        weights = {name: value.detach().cpu().contiguous().clone() for name, value in state}
         with replacing(target / WEIGHTS) as temporary:
-            save_file(
-                {
-                    name: value.detach().cpu().contiguous().clone()
-                    for name, value in network.state_dict().items()
-                },
-                temporary,
-            )
+            save_file(weights, temporary)
     except (OSError, SafetensorError) as error:
         raise StorageError(f"Cannot write the network to {target}: {error}.") from error
     write_text(target / DESCRIPTION, json.dumps(about, indent=2) + "\n")
 
 
 def load(folder: Path | str, domain: Domain) -> TorchModel:
-    """Reads back a network that fairprobe trained, for rows of this domain."""
+    """Read a network that fairprobe trained, for rows of this domain."""
     source = Path(folder)
     try:
         about = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
@@ -66,7 +60,8 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
         ) from error
     if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
         raise ModelError(
-            f"{source} holds a network of your own code; build it there and load {WEIGHTS} into it."
+            f"{source} holds a network of your own; build it in your code and load {WEIGHTS} into"
+            " it."
         )
     encoder = Encoder(domain)
     if about.get("inputs", encoder.width) != encoder.width:

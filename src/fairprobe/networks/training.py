@@ -1,9 +1,9 @@
-"""One training loop: cross-entropy and whatever penalties a repair adds, the same result for the
-same seed.
+"""One training loop: cross-entropy plus the penalties of a repair; the same seed gives the same
+weights.
 
-Penalties see each batch after the network has answered it (`Batch`) and return what is added to the
-loss. A penalty may bring weights of its own, an adversary's for example; they are learnt beside the
-network's and thrown away afterwards.
+Penalties get each batch after the forward pass (`Batch`) and return what is added to the loss. A
+penalty may have weights of its own, such as an adversary's; they are trained together with the
+network's and discarded afterwards.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from fairprobe.models import Encoder, Model, Outputs, TorchModel, as_logits, one
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The numbers of the loop. `patience`: epochs without a better validation loss before it stops;
-    None takes the last epoch's weights.
+    """The settings of the loop.
 
-    `whole` learns from the validation part too, for settings that are already chosen.
+    `patience` is the number of epochs without a better validation loss before it stops; with None
+    it keeps the last epoch's weights. `whole` trains on the validation part too, for settings that
+    are already chosen.
     """
 
-    optimiser: Literal["adam", "adadelta"] = "adam"
+    optimizer: Literal["adam", "adadelta"] = "adam"
     learning_rate: float = 1e-3
     batch: int = 256
     epochs: int = 60
@@ -41,28 +42,21 @@ class Training:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        if self.optimiser not in ("adam", "adadelta"):
-            raise SettingError(f"The optimiser must be adam or adadelta; got '{self.optimiser}'.")
-        if (
-            min(
-                self.learning_rate,
-                self.batch,
-                self.epochs,
-                1 if self.patience is None else self.patience,
-            )
-            <= 0
-        ):
+        if self.optimizer not in ("adam", "adadelta"):
+            raise SettingError(f"The optimizer must be adam or adadelta; got '{self.optimizer}'.")
+        patience = 1 if self.patience is None else self.patience
+        if min(self.learning_rate, self.batch, self.epochs, patience) <= 0:
             raise SettingError(f"Every number of the training must be positive; got {self}.")
         if self.whole and self.patience is not None:
             raise SettingError(
-                "A training that learns from the validation part cannot stop by it: set patience to"
+                "A training that includes the validation part cannot stop by it: set patience to"
                 " None."
             )
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows (N, A) of codes and their classes (N,), to learn from beside the data's own."""
+    """Rows (N, A) of codes and their classes (N,), to train on in addition to the data."""
 
     x: Rows
     y: Ints
@@ -70,11 +64,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step as a penalty sees it: codes `x` (B, A), what the network eats `z` (B, width),
-    classes `y` (B,), its answer `logits` (B, C)
-
-    and what its last hidden layer said, `hidden` (B, H). `ask` puts other rows of codes to the
-    network.
+    """One step as a penalty sees it: codes `x` (B, A), the network's inputs `z` (B, width), classes
+    `y` (B,), the network's `logits` (B, C), and the activations of its last hidden layer, `hidden`
+    (B, H). `logits_of` runs the network on other rows of codes.
     """
 
     x: Tensor
@@ -82,19 +74,19 @@ class Batch:
     y: Tensor
     logits: Tensor
     hidden: Tensor
-    ask: Callable[[Tensor], Tensor]
+    logits_of: Callable[[Tensor], Tensor]
 
 
 class Penalty(nn.Module, ABC):
-    """What is added to the loss. Its own weights, if it has any, learn `speed` times as fast as the
-    network's.
+    """A term that is added to the loss. Its own weights, if it has any, are trained `speed` times
+    as fast as the network's.
     """
 
     speed = 1.0
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
-        """Looks at the training data once, before the first step: `z` is all of it, `first` a batch
-        to learn the shapes from.
+        """Prepares for the training data: `z` is all of it, `first` a batch that shows the
+        shapes.
         """
 
     @abstractmethod
@@ -114,14 +106,14 @@ def train(
     outputs: Outputs = "logits",
     progress: Callable[[int, int], None] | None = None,
 ) -> TorchModel:
-    """Trains on the training part of the split by `seed`, and on `more`; keeps the weights with the
+    """Train on the training part of the split by `seed`, and on `more`; keep the weights with the
     best validation loss.
     """
     how = training or Training()
     split = data.split(seed)
     if len(split.train) == 0 or len(split.validation) == 0:
         raise DataError(
-            f"'{data.name}' has {len(data)} rows, too few to divide into training, validation and"
+            f"'{data.name}' has {len(data)} rows, too few to split into training, validation and"
             " test."
         )
     encoder = Encoder(data.domain)
@@ -135,33 +127,23 @@ def train(
         codes = torch.from_numpy(x)
         return _Part(codes.to(device), encoder(codes).to(device), torch.from_numpy(y).to(device))
 
-    learnt, kept = (more, None) if how.whole else _divided(more, seed)
-    part, validation = (
-        tensors(
-            np.concatenate([split.train, split.validation]) if how.whole else split.train, learnt
-        ),
-        tensors(split.validation, kept),
-    )
-    weights = (
-        None
-        if class_weights is None
-        else torch.from_numpy(np.asarray(class_weights, dtype=np.float32)).to(device)
-    )
+    added, kept = (more, None) if how.whole else _divided(more, seed)
+    rows = np.concatenate([split.train, split.validation]) if how.whole else split.train
+    part, validation = tensors(rows, added), tensors(split.validation, kept)
+    weights = None
+    if class_weights is not None:
+        weights = torch.tensor(class_weights, dtype=torch.float32, device=device)
     with (
         one_thread(),
         torch.random.fork_rng(devices=[]),
         _Teacher(network, encoder, outputs, tuple(penalties), weights) as teacher,
     ):
-        torch.manual_seed(
-            seed
-            # the order of the batches, an adversary's first weights, and dropout where a network
-            # has it
-        )
+        # For the order of the batches, an adversary's first weights, and dropout.
+        torch.manual_seed(seed)
         for penalty in penalties:
             with torch.no_grad():
-                first = teacher.answered(
-                    part.take(torch.arange(min(2, len(part.y)), device=device))
-                )
+                some = torch.arange(min(2, len(part.y)), device=device)
+                first = teacher.forward(part.take(some))
             penalty.begin(data, first, part.z)
             penalty.to(device)
         _learn(teacher, part, validation, how, progress)
@@ -173,19 +155,19 @@ def train(
 
 
 def _divided(more: Examples | None, seed: int) -> tuple[Examples | None, Examples | None]:
-    """An eighth of the added examples is kept for validation, as of the data's own: otherwise the
-    loop stops before it has learnt them.
+    """The added examples for training, and an eighth of them for validation, as of the data itself:
+    otherwise the loop stops before it has learned them.
     """
     if more is None:
         return None, None
     order = np.random.default_rng(seed).permutation(len(more.y))
-    kept, learnt = np.split(order, [len(order) // 8])
-    return Examples(more.x[learnt], more.y[learnt]), Examples(more.x[kept], more.y[kept])
+    kept, added = np.split(order, [len(order) // 8])
+    return Examples(more.x[added], more.y[added]), Examples(more.x[kept], more.y[kept])
 
 
 def is_constant(model: Model, x: Rows) -> bool:
     """Whether the model gives all these rows the same class: a network that died in training, or
-    found the commonest answer enough.
+    one that always predicts the most common class.
     """
     return len(np.unique(model.labels(x))) < 2
 
@@ -201,8 +183,8 @@ class _Part:
 
 
 class _Teacher:
-    """Puts batches to the network and works out the loss. Watches the last hidden layer, for the
-    penalties that want it.
+    """Runs the network on batches and computes the loss. Records the last hidden layer for the
+    penalties.
     """
 
     def __init__(
@@ -215,45 +197,43 @@ class _Teacher:
     ) -> None:
         self.network, self.penalties = network, penalties
         self._encoder, self._outputs, self._weights = encoder, outputs, weights
-        self._seen: Tensor | None = None
+        self._hidden: Tensor | None = None
+        self._hooks: list[Any] = []
 
     def __enter__(self) -> _Teacher:
-        layers = (
-            [part for part in self.network.modules() if isinstance(part, nn.Linear)]
-            if self.penalties
-            else []
-        )
-        if self.penalties and not layers:
-            raise ModelError(
-                "This repair looks at what the last hidden layer says, and the network has no"
-                " linear layer after it."
-            )
-        self._hooks = [layer.register_forward_pre_hook(self._see) for layer in layers]
+        if self.penalties:
+            layers = [part for part in self.network.modules() if isinstance(part, nn.Linear)]
+            if not layers:
+                raise ModelError(
+                    "This repair uses the last hidden layer, and the network has no linear layer"
+                    " after it."
+                )
+            self._hooks = [layer.register_forward_pre_hook(self._record) for layer in layers]
         return self
 
     def __exit__(self, *_: object) -> None:
         for hook in self._hooks:
             hook.remove()
 
-    def _see(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self._seen = given[
-            0
-        ]  # the last linear layer that is called comes last, wherever it is declared
+    def _record(self, _: nn.Module, given: tuple[Tensor, ...]) -> None:
+        # The linear layer that is called last overwrites the others, wherever it is declared.
+        self._hidden = given[0]
 
-    def _ask(self, x: Tensor) -> Tensor:
-        return as_logits(self.network(self._encoder(x)), self._outputs)
+    def _logits(self, z: Tensor) -> Tensor:
+        return as_logits(self.network(z), self._outputs)
 
-    def answered(self, part: _Part) -> Batch:
-        logits = as_logits(self.network(part.z), self._outputs)
-        hidden = logits if self._seen is None else self._seen.flatten(1)
-        return Batch(part.x, part.z, part.y, logits, hidden, self._ask)
+    def forward(self, part: _Part) -> Batch:
+        logits = self._logits(part.z)
+        hidden = logits if self._hidden is None else self._hidden.flatten(1)
+        return Batch(part.x, part.z, part.y, logits, hidden, self._logits_of)
+
+    def _logits_of(self, x: Tensor) -> Tensor:
+        return self._logits(self._encoder(x))
 
     def loss(self, part: _Part) -> Tensor:
-        if not self.penalties:  # the common case, without the detours
-            return F.cross_entropy(
-                as_logits(self.network(part.z), self._outputs), part.y, self._weights
-            )
-        batch = self.answered(part)
+        if not self.penalties:
+            return F.cross_entropy(self._logits(part.z), part.y, self._weights)
+        batch = self.forward(part)
         loss = F.cross_entropy(batch.logits, batch.y, self._weights)
         for penalty in self.penalties:
             loss = loss + penalty(batch)
@@ -268,14 +248,14 @@ def _learn(
     progress: Callable[[int, int], None] | None,
 ) -> None:
     network, device = teacher.network, part.z.device
-    optimiser = optimiser_of(network, teacher.penalties, how)
+    optimizer = optimizer_of(network, teacher.penalties, how)
     best, best_loss, waited = copy.deepcopy(network.state_dict()), float("inf"), 0
     for epoch in range(how.epochs):
         network.train()
         for rows in batches(torch.randperm(len(part.y)).to(device), how.batch):
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(teacher.loss(part.take(rows)))
-            optimiser.step()
+            optimizer.step()
         loss = _validation_loss(teacher, validation, how.batch)
         waited = 0 if loss < best_loss or how.patience is None else waited + 1
         if waited == 0:
@@ -288,8 +268,8 @@ def _learn(
 
 
 def batches(rows: Tensor, size: int) -> list[Tensor]:
-    """The rows in batches; a last batch of one joins the one before, because a batch norm cannot
-    learn from a single row.
+    """The rows in batches; a last batch of one row is joined to the one before, because a batch
+    norm cannot be trained on a single row.
     """
     batches = list(torch.split(rows, size))
     if size > 1 and len(batches) > 1 and len(batches[-1]) == 1:
@@ -297,52 +277,49 @@ def batches(rows: Tensor, size: int) -> list[Tensor]:
     return batches
 
 
-def optimiser_of(
+def optimizer_of(
     network: nn.Module, penalties: Sequence[Penalty], how: Training
 ) -> torch.optim.Optimizer:
-    """The optimiser that `how` names, for the weights of the network and of the penalties that have
-    some.
-    """
+    """The optimizer that `how` names, for the weights of the network and of the penalties."""
     groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
     groups += [
         {"params": own, "lr": how.learning_rate * penalty.speed}
         for penalty in penalties
         if (own := list(penalty.parameters()))
     ]
-    if how.optimiser == "adam":
+    if how.optimizer == "adam":
         return torch.optim.Adam(groups, lr=how.learning_rate, fused=True)
     return torch.optim.Adadelta(groups, lr=how.learning_rate, foreach=True)
 
 
 def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -> None:
-    """Asks one row of the network before a long training can fail on it."""
+    """Tries one row, so that a long training does not fail later."""
     parameter = next(network.parameters(), torch.zeros(0))
     try:
         with torch.no_grad():
             answer = network.eval()(torch.zeros(1, width, device=parameter.device))
     except (RuntimeError, IndexError) as error:
         raise ModelError(
-            f"The network cannot take rows of {width} columns, which this data has for it: {error}."
+            f"The network cannot take rows of {width} columns, as this data has: {error}."
         ) from error
     if not isinstance(answer, Tensor) or as_logits(answer, outputs).shape != (1, classes):
         shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise ModelError(
-            f"The data has {classes} classes; the network answers a row with {shape} instead of (1,"
+            f"The data has {classes} classes; the network returns {shape} for a row instead of (1,"
             f" {classes}) scores."
         )
 
 
 @torch.no_grad()
 def _validation_loss(teacher: _Teacher, part: _Part, size: int) -> float:
-    """Without penalties in one go; with them in batches as large as those of the training, because
-    a penalty may compare within a batch.
+    """The mean loss: of all rows at once, or with penalties in batches of the training's size,
+    because a penalty may compare rows within a batch.
     """
     teacher.network.eval()
     rows = torch.arange(len(part.y), device=part.z.device)
-    batches = torch.split(rows, size if teacher.penalties else max(len(rows), 1))
-    loss = sum(float(teacher.loss(part.take(some))) * len(some) for some in batches) / max(
-        len(rows), 1
-    )
+    count = max(len(rows), 1)
+    parts = torch.split(rows, size if teacher.penalties else count)
+    loss = sum(float(teacher.loss(part.take(some))) * len(some) for some in parts) / count
     if not np.isfinite(loss):
         raise ModelError(
             "The training diverged: the validation loss is not finite. Lower the learning rate, or"

@@ -3,14 +3,14 @@ and a ResNet with three blocks.
 
 Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
 Biometrics", ICPR 2020. The paper gives the number of layers and of parameters (more than 660,000
-and 370,000), not the widths; those here keep to its numbers and are narrow where the maps are
-large, so that a digit is learnt from in less than a millisecond. Images are bytes, or numbers from
-0 to 1.
+and 370,000), not the widths; those here match its numbers and are narrow where the maps are large,
+so that training on a digit takes less than a millisecond. Images are bytes, or numbers from 0 to 1.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeVar
 
@@ -19,34 +19,23 @@ from torch import Tensor, nn
 
 from fairprobe.errors import SettingError
 
-VGG_WIDTHS = (
-    8,
-    8,
-    16,
-    16,
-    32,
-    32,
-    128,
-    128,
-)  # maps of the eight convolutions; a pooling after each pair
+VGG_WIDTHS = (8, 8, 16, 16, 32, 32, 128, 128)  # of the convolutions; pooling after each pair
 VGG_DENSE = 400
 RESNET_STEM = 16
 RESNET_WIDTHS = (24, 40, 72)
-# convolutions of a block that its shortcut bypasses: with the stem and three shortcuts, the paper's
-# 22
-RESNET_DEPTH = 6
+RESNET_DEPTH = 6  # convolutions of a block; with the stem and three shortcuts, the paper's 22
 FACE = 3  # of the pooled maps, so that the dense layers do not depend on the image's size
 DROPOUT = 0.5
-SMALLEST = 8  # pixels: three poolings must leave something
+SMALLEST = 8  # pixels; three poolings halve them
 
 Network = TypeVar("Network", bound=nn.Module)
 
 
 class Pixels(nn.Module):
-    """Bytes become numbers from 0 to 1; numbers stay as they are. So a set of images takes a
-    quarter of the memory until it is needed.
+    """Turns bytes into numbers from 0 to 1 and leaves numbers unchanged, so that a set of images
+    can be kept as bytes, in a quarter of the memory.
 
-    The channels of a pixel are laid side by side, which makes narrow convolutions nearly twice as
+    The channels of a pixel are stored side by side, which makes narrow convolutions nearly twice as
     fast on a CPU.
     """
 
@@ -78,21 +67,17 @@ class VGG(nn.Sequential):
 
 
 class Block(nn.Module):
-    """Convolutions in a row and, past all of them, a shortcut with a convolution of its own; the
-    first may halve the image.
+    """A chain of convolutions and a shortcut with its own convolution around it; the first may
+    halve the image.
     """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
         pieces: list[nn.Module] = []
         for number in range(RESNET_DEPTH):
-            step = stride if number == 0 else 1
-            pieces += [
-                nn.Conv2d(
-                    before if number == 0 else after, after, 3, stride=step, padding=1, bias=False
-                ),
-                nn.BatchNorm2d(after),
-            ]
+            width, step = (before, stride) if number == 0 else (after, 1)
+            pieces.append(nn.Conv2d(width, after, 3, stride=step, padding=1, bias=False))
+            pieces.append(nn.BatchNorm2d(after))
             if number < RESNET_DEPTH - 1:
                 pieces.append(nn.ReLU())
         self.body = nn.Sequential(*pieces)
@@ -125,39 +110,33 @@ class ResNet(nn.Sequential):
 
 
 def vgg(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> VGG:
-    """A fresh Network 1 for images (channels, height, width). The seed decides its weights and
-    touches no other random number.
+    """A new Network 1 for images (channels, height, width). The seed determines its weights and
+    affects no other random number.
     """
-    _check(shape, classes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return _drawn(VGG(shape[0], classes))
+    return _new(VGG, shape, classes, seed)
 
 
 def resnet(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> ResNet:
-    """A fresh Network 2, likewise."""
-    _check(shape, classes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return _drawn(ResNet(shape[0], classes))
+    """A new Network 2, with weights determined by the seed."""
+    return _new(ResNet, shape, classes, seed)
 
 
-def _check(shape: tuple[int, int, int], classes: int) -> None:
+def _new(
+    build: Callable[[int, int], Network], shape: tuple[int, int, int], classes: int, seed: int
+) -> Network:
     if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < SMALLEST or classes < 2:
         raise SettingError(
             f"A network for images needs channels, a height and a width of {SMALLEST} pixels or"
             f" more, and two classes or more; got images {' × '.join(map(str, shape))} and"
             f" {classes} classes."
         )
-
-
-def _drawn(network: Network) -> Network:
-    """First weights by He's rule: with torch's own, eight layers without batch norm hardly begin to
-    learn.
-    """
-    for layer in network.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = build(shape[0], classes)
+        # With torch's own initial weights, eight layers without batch norm hardly start to learn.
+        for layer in network.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,5 +1,5 @@
-"""Training on images: the numbers, batches and optimiser of the one loop for tables, without
-encoder, penalties and early stopping.
+"""Training on images: the settings, batches and optimizer of the loop for tables, without encoder,
+penalties and early stopping.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import nn
 from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.models import one_thread
-from fairprobe.networks.training import Training, batches, optimiser_of
+from fairprobe.networks.training import Training, batches, optimizer_of
 
 Images: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]  # (N, channels, height, width)
 
@@ -33,8 +33,8 @@ def train_on_images(
     training: Training = ON_IMAGES,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
-    """Trains the network where it stands, on all these images, for a fixed number of epochs; the
-    same seed gives the same weights.
+    """Train the network in place on all these images for a fixed number of epochs; the same seed
+    gives the same weights.
     """
     if training.patience is not None:
         raise SettingError(
@@ -43,16 +43,16 @@ def train_on_images(
     _check(images, labels)
     part, classes = torch.from_numpy(images), torch.from_numpy(labels)
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # the order of the batches, and dropout
-        optimiser = optimiser_of(network, (), training)
+        torch.manual_seed(seed)  # for the order of the batches, and dropout
+        optimizer = optimizer_of(network, (), training)
         for epoch in range(training.epochs):
             network.train()
             total = torch.zeros(())
             for rows in batches(torch.randperm(len(classes)), training.batch):
-                optimiser.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 loss = F.cross_entropy(network(part[rows]), classes[rows])
                 torch.autograd.backward(loss)
-                optimiser.step()
+                optimizer.step()
                 total += loss.detach() * len(rows)
             if not torch.isfinite(total):
                 raise ModelError(
@@ -65,7 +65,7 @@ def train_on_images(
 
 
 def labels_of(network: nn.Module, images: Images) -> Ints:
-    """The class that the network gives each image."""
+    """The class that the network predicts for each image."""
     network.eval()
     with one_thread(), torch.inference_mode():
         parts = [

@@ -112,7 +112,7 @@ class Bench:
         )
         self.test: Ints = split.validation if choosing else split.test
         self.training = Training(
-            optimiser="adadelta",
+            optimizer="adadelta",
             learning_rate=self.recipe.learning_rate,
             batch=self.recipe.batch,
             epochs=settings["epochs"] or self.recipe.epochs,

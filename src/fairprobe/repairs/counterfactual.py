@@ -98,7 +98,7 @@ class CounterfactualPenalty(Penalty):
         x = self._pool[
             self._rng.integers(len(self._pool), size=max(1, round(self.possible * len(batch.x))))
         ]
-        drawn = self._difference(x, batch.ask(torch.from_numpy(x).to(batch.x.device)), batch)
+        drawn = self._difference(x, batch.logits_of(torch.from_numpy(x).to(batch.x.device)), batch)
         return self.strength * (real + drawn) / 2
 
     def _difference(self, x: Rows, logits: Tensor, batch: Batch) -> Tensor:
@@ -106,7 +106,7 @@ class CounterfactualPenalty(Penalty):
         rows, others = self._partners(x, np.flatnonzero(self.domain.comparable(x)))
         if len(rows) == 0:
             return logits.new_zeros(())
-        theirs = batch.ask(torch.from_numpy(others).to(batch.x.device))
+        theirs = batch.logits_of(torch.from_numpy(others).to(batch.x.device))
         return js_of_logits(logits[torch.from_numpy(rows).to(logits.device)], theirs).mean()
 
     def _partners(self, x: Rows, known: Ints) -> tuple[Ints, Rows]:

@@ -1,4 +1,4 @@
-"""One attribute of a person: its kind, its bounds, how its codes read; and rules between
+"""One attribute of a person: its kind, its bounds, its codes in words; and rules between
 attributes.
 """
 
@@ -16,19 +16,20 @@ from fairprobe.errors import DomainError, suggest
 Kind = Literal["integer", "categorical", "real"]
 
 LARGEST_REAL = 1e37  # float32 ends near 3e38, and a step beyond a bound must still be a number
-LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, neighbouring integers fall together
+LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, adjacent integers are the same
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """One attribute: its kind, its bounds, and how its codes read to a person.
+    """One attribute: its kind, its bounds, and its codes in words.
 
-    `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them from the
-    domain. `bin` is the width of the original value that one integer code stands for (age in
-    decades: 10). `grain` is the size of one search step on a real attribute (a hundredth of its
-    range unless given). `missing` is the code that stands for "not known"; it lies outside the
-    domain, so it is never generated. `one_hot` says that networks see a categorical attribute as
-    one column a category.
+    - `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them.
+    - `bin` is the width of the original value that one integer code stands for (age in decades:
+      10).
+    - `grain` is the size of one search step on a real attribute (by default a hundredth of its
+      range).
+    - `missing` is the code for "not known"; it lies outside the bounds, so it is never generated.
+    - `one_hot`: networks see a categorical attribute as one column for each category.
     """
 
     name: str
@@ -72,13 +73,11 @@ class Attribute:
             )
         if self.kind != "real":
             self._check_whole()
+        is_real = self.kind == "real"
         if self.grain == 0:
-            object.__setattr__(
-                self, "grain", (self.high - self.low) / 100 or 1.0 if self.kind == "real" else 1.0
-            )
-        elif not (0 < self.grain <= LARGEST_REAL) or (
-            self.kind != "real" and self.grain != int(self.grain)
-        ):
+            usual = (self.high - self.low) / 100 or 1.0 if is_real else 1.0
+            object.__setattr__(self, "grain", usual)
+        elif not 0 < self.grain <= LARGEST_REAL or not (is_real or self.grain == int(self.grain)):
             raise DomainError(
                 f"Attribute '{self.name}' is {self.kind}; a search step (grain) of {self.grain:g}"
                 " is not possible for it."
@@ -145,8 +144,8 @@ class Constraint:
     """A rule between attributes that every generated row obeys: `holds` takes a column of codes for
     each name.
 
-    `repair`, where it can be given, returns the columns that must change for the rule to hold;
-    without it, rows that break the rule are thrown away, which is slow when few rows obey it.
+    `repair`, if there is one, returns the columns that must change for the rule to hold; without
+    it, rows that break the rule are discarded, which is slow when few rows obey it.
     """
 
     name: str

@@ -4,9 +4,10 @@ the same person.
 A row is one number for each attribute (its *code*): a category's position, an integer, or a real
 value.
 
-    paper                   here A, S, N                 `attributes`, `sensitive`, the rest x'
-    (counterpart)        `counterparts(x)`: every combination of sensitive values at once same IDI
-    equal `key`: two rows are the same instance when they agree outside `sensitive`
+    paper              here
+    A, S, N            `attributes`, `sensitive`, the rest
+    x' (counterpart)   `counterparts(x)`: every combination of sensitive values at once
+    same IDI           equal `key`: two rows are the same person if they agree outside `sensitive`
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,11 @@ class Outside:
         return int(self.rows.sum())
 
     def __str__(self) -> str:
-        worst = ", ".join(
-            f"{name} {count:,}"
-            for name, count in sorted(self.by_attribute.items(), key=lambda item: -item[1])
-        )
-        return (
-            f"{len(self):,} of {len(self.rows):,} rows lie outside the domain ({worst})"
-            if len(self)
-            else "all rows lie inside the domain"
-        )
+        if not len(self):
+            return "all rows lie inside the domain"
+        ordered = sorted(self.by_attribute.items(), key=lambda item: -item[1])
+        worst = ", ".join(f"{name} {count:,}" for name, count in ordered)
+        return f"{len(self):,} of {len(self.rows):,} rows lie outside the domain ({worst})"
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Domain:
         if self.sensitive and len(self.sensitive) == len(self.attributes):
             raise DomainError(
                 "Every attribute is sensitive; at least one other is needed to compare people who"
-                " are otherwise alike."
+                " are the same otherwise."
             )
         if self.value_count > LARGEST_COUNTERPARTS:
             raise DomainError(
@@ -153,9 +150,8 @@ class Domain:
         lie outside the bounds.
         """
         try:
-            with np.errstate(
-                over="ignore"
-            ):  # a number too large for float32 becomes infinite, and is refused below
+            # A number too large for float32 becomes infinite, and is refused below.
+            with np.errstate(over="ignore"):
                 rows = np.asarray(x, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise DomainError(
@@ -217,33 +213,31 @@ class Domain:
     def satisfies(self, x: Rows) -> Mask:
         """Which rows obey every declared constraint."""
         held = np.ones(len(x), dtype=bool)
-        columns = (
-            {name: x[:, index] for index, name in enumerate(self.names)} if self.constraints else {}
-        )
         for constraint in self.constraints:
-            answer = np.asarray(constraint.holds(columns))
+            answer = np.asarray(constraint.holds(self._columns(x)))
             if answer.shape != held.shape or answer.dtype != np.bool_:
                 raise DomainError(
-                    f"Constraint '{constraint.name}' must answer one True or False for each of the"
-                    f" {len(x)} rows; it answered shape {answer.shape} of {answer.dtype}."
+                    f"Constraint '{constraint.name}' must return one True or False for each of the"
+                    f" {len(x)} rows; it returned shape {answer.shape} of {answer.dtype}."
                 )
             held &= answer
         return held
 
     def repair(self, x: Rows) -> Rows:
-        """The rows changed as the constraints say how; sensitive attributes stay. `satisfies` tells
-        whether that was enough.
+        """The rows after the repairs of all constraints; sensitive attributes stay. `satisfies`
+        says whether that was enough.
         """
         for constraint in self.constraints:
             if constraint.repair is not None:
                 x = x.copy()
-                for name, codes in constraint.repair(
-                    {name: x[:, index] for index, name in enumerate(self.names)}
-                ).items():
+                for name, codes in constraint.repair(self._columns(x)).items():
                     if name not in self.sensitive:
                         x[:, self.index(name)] = codes
                 x = self.clip(x)
         return x
+
+    def _columns(self, x: Rows) -> dict[str, Rows]:
+        return {name: x[:, index] for index, name in enumerate(self.names)}
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Rows:
         """`n` rows drawn uniformly from the domain, all obeying the constraints."""
@@ -257,19 +251,17 @@ class Domain:
             missing -= len(rows)
             tries += 1
             if tries >= 200 and missing > n // 2:
+                names = ", ".join(constraint.name for constraint in self.constraints)
                 raise DomainError(
-                    "The constraints"
-                    f" {', '.join(constraint.name for constraint in self.constraints)} leave almost"
-                    f" nothing of the domain: {n - missing} of {n} rows after {tries} rounds of"
-                    " drawing. Loosen them."
+                    f"The constraints {names} exclude almost all of the domain: {n - missing} of"
+                    f" {n} rows after {tries} rounds of sampling. Loosen them."
                 )
         return np.concatenate(kept) if kept else np.empty((0, len(self)), dtype=np.float32)
 
     def _draw(self, n: int, rng: np.random.Generator) -> Rows:
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
-        above = rng.random((n, len(self))) * (
-            high - low + self._whole
-        )  # a whole number k stands for the interval [k, k + 1)
+        # A whole number k stands for the interval [k, k + 1).
+        above = rng.random((n, len(self))) * (high - low + self._whole)
         np.floor(above, out=above, where=self._whole)
         return np.asarray(np.minimum(low + above, high), dtype=np.float32)
 
@@ -292,8 +284,8 @@ class Domain:
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
     def counterparts(self, x: Rows) -> Rows:
-        """(N, A) -> (N, V, A): each row under every combination of sensitive values, its own among
-        them.
+        """(N, A) -> (N, V, A): each row with every combination of sensitive values, including its
+        own.
         """
         self.require_sensitive()
         every = np.repeat(x[:, None, :], self.value_count, axis=1)
@@ -301,7 +293,7 @@ class Domain:
         return every
 
     def own_value(self, x: Rows) -> Ints:
-        """Which combination of sensitive values each row has: its place in the second axis of
+        """The combination of sensitive values of each row: its position in the second axis of
         `counterparts`.
         """
         self.require_sensitive()
@@ -316,22 +308,19 @@ class Domain:
                     f" bounds are {attribute.low:g} to {attribute.high:g}. Clip the rows or widen"
                     " the bounds."
                 )
-            place = place * (attribute.size or 1) + (code - np.float32(attribute.low)).astype(
-                np.int64
-            )
+            above = (code - np.float32(attribute.low)).astype(np.int64)
+            place = place * (attribute.size or 1) + above
         return place
 
     def comparable(self, x: Rows) -> Mask:
         """Which rows have sensitive values inside the bounds, and so have counterparts."""
         columns = self.sensitive_columns
-        return np.asarray(
-            ((x[:, columns] >= self.low[columns]) & (x[:, columns] <= self.high[columns])).all(
-                axis=1
-            )
-        )
+        part = x[:, columns]
+        inside = (part >= self.low[columns]) & (part <= self.high[columns])
+        return np.asarray(inside.all(axis=1))
 
     def require_sensitive(self) -> None:
-        """Refuses a domain in which nothing is sensitive."""
+        """Refuses a domain without sensitive attributes."""
         if not self.sensitive:
             raise DomainError(
                 "No sensitive attribute is chosen; use"
@@ -343,35 +332,34 @@ class Domain:
     @cached_property
     def exact_keys(self) -> bool:
         """Whether the part outside `sensitive` fits 64 bits, so that equal keys mean equal rows."""
+        return self._key_count <= 2**64
+
+    @cached_property
+    def _key_count(self) -> float:
+        """The number of different rows outside `sensitive`; infinite if an attribute is real."""
         sizes = [self.attributes[column].size for column in self.other_columns]
-        return (
-            all(size is not None for size in sizes) and prod(size or 1 for size in sizes) <= 2**64
-        )
+        return inf if None in sizes else prod(size or 1 for size in sizes)
 
     @cached_property
     def _origin(self) -> Rows | Floats:
-        """What codes are counted from: `low`, as float64 where the distance from it is more than
-        float32 can count.
+        """The codes' zero: `low`, as float64 if differences from it exceed what float32 can
+        count.
         """
-        return (
-            self.low.astype(np.float64)
-            if (self.high.astype(np.float64) - self.low).max() > LARGEST_EXACT_INTEGER
-            else self.low
-        )
+        low = self.low.astype(np.float64)
+        return low if (self.high - low).max() > LARGEST_EXACT_INTEGER else self.low
 
     @cached_property
     def _key_weights(self) -> Keys:
-        """One weight an attribute, 0 for the sensitive ones: mixed radix where that is exact, odd
-        random numbers where keys are hashes.
+        """One weight for each attribute, 0 for the sensitive ones: mixed radix if keys are exact,
+        odd random numbers if they are hashes.
         """
         weights = np.zeros(len(self), dtype=np.uint64)
         if self.exact_keys:
             weight = 1
             for column in self.other_columns:
                 size = self.attributes[column].size or 1
-                weights[column] = (
-                    weight if size > 1 else 0
-                )  # a single value says nothing, and its weight may not fit
+                # A single value adds nothing, and its weight may not fit.
+                weights[column] = weight if size > 1 else 0
                 weight *= size
         else:
             drawn = np.random.default_rng(HASH_SEED).integers(
@@ -382,15 +370,10 @@ class Domain:
 
     @cached_property
     def _float_weights(self) -> Floats | None:
-        """The weights as floats, where sums of them stay exact: multiplying floats is several times
-        faster than integers.
+        """The weights as floats if their sums stay exact: multiplying floats is several times
+        faster than multiplying integers.
         """
-        sizes = [self.attributes[column].size for column in self.other_columns]
-        return (
-            self._key_weights.astype(np.float64)
-            if self.exact_keys and prod(size or 1 for size in sizes) <= 2**53
-            else None
-        )
+        return self._key_weights.astype(np.float64) if self._key_count <= 2**53 else None
 
     def key(self, x: Rows) -> Keys:
         """(N,) the identity of each row's part outside `sensitive`; exact when `exact_keys`,
@@ -399,19 +382,15 @@ class Domain:
         The rows must lie inside the domain.
         """
         if self._float_weights is not None:
-            return np.asarray((x - self._origin).astype(np.float64) @ self._float_weights).astype(
-                np.uint64
-            )
+            sums = (x - self._origin).astype(np.float64) @ self._float_weights
+            return np.asarray(sums).astype(np.uint64)
         if self.exact_keys:
-            return np.asarray(
-                (x - self._origin).astype(np.uint64) @ self._key_weights, dtype=np.uint64
-            )
-        bits = (
-            np.ascontiguousarray(x + np.float32(0)).view(np.uint32).astype(np.uint64)
-        )  # + 0 turns -0.0 into 0.0
-        bits ^= bits >> np.uint64(
-            23
-        )  # small numbers end in 23 zeros; without this only 41 bits of the key would differ
+            counted = (x - self._origin).astype(np.uint64)
+            return np.asarray(counted @ self._key_weights, dtype=np.uint64)
+        # + 0 turns -0.0 into 0.0
+        bits = np.ascontiguousarray(x + np.float32(0)).view(np.uint32).astype(np.uint64)
+        # Small numbers end in 23 zeros; without this only 41 bits of the key would differ.
+        bits ^= bits >> np.uint64(23)
         mixed: Keys = bits @ self._key_weights
         mixed ^= mixed >> np.uint64(29)
         return np.asarray(mixed * np.uint64(0xBF58476D1CE4E5B9), dtype=np.uint64)
@@ -424,22 +403,19 @@ class Domain:
         return np.min_scalar_type(int((self.high.astype(np.float64) - self.low).max()))
 
     def pack(self, x: Rows, columns: Ints | slice = _ALL) -> np.ndarray[Any, np.dtype[Any]]:
-        """Rows of the domain, or some of their columns, in as little memory as they need; `unpack`
-        turns them back.
+        """Rows of the domain, or some of their columns, in as little memory as possible; `unpack`
+        reverses it.
         """
         part = x[:, columns]
-        return (
-            part
-            if self.packed_type == np.float32
-            else (part - self._origin[columns]).astype(self.packed_type)
-        )
+        if self.packed_type == np.float32:
+            return part
+        return (part - self._origin[columns]).astype(self.packed_type)
 
     def unpack(self, packed: np.ndarray[Any, np.dtype[Any]], columns: Ints | slice = _ALL) -> Rows:
         if self.packed_type == np.float32:
             return packed
-        return np.asarray(
-            np.add(packed, self._origin[columns], dtype=self._origin.dtype), dtype=np.float32
-        )
+        codes = np.add(packed, self._origin[columns], dtype=self._origin.dtype)
+        return np.asarray(codes, dtype=np.float32)
 
     # -- for people --------------------------------------------------------------------------------
 
