@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairprobe.documents import to_dict
-from fairprobe.documents.scenes import AnalysisDocument, Kind, Oracle
+from fairprobe.documents.scenes import AnalysisDocument, Kind, Operator, Oracle
 from fairprobe.errors import SettingError
 from fairprobe.scenes.analysis import BOUNDS, analyses, analyze, totals
 from fairprobe.scenes.comparisons import (
@@ -57,7 +57,7 @@ def one_test(
     *,
     scene: str = "s",
     label: str = "person",
-    operator: str = "insert",
+    operator: Operator = "insert",
     kind: Kind = "ood",
     repeat: int = 0,
     detector: str = "d",

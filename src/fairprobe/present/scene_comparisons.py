@@ -130,7 +130,7 @@ def comparisons(found: Comparisons) -> list[Comparison]:
 
 def _causes(rows: Sequence[ControlRate]) -> Comparison:
     head = ("class, recognizer", "mutation, oracle", "rate", "control", "difference", "interval",
-            "errors made by")  # fmt: skip
+            "errors caused by")  # fmt: skip
     return Comparison(
         "Mutation or in-painting, class by class",
         "Classes above the mean, with what the same in-painting on plain background does to them."

@@ -35,12 +35,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Final
 
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.documents.scenes import AnalysisDocument, ClassRate, Kind, Oracle, Total
+from fairprobe.documents.scenes import AnalysisDocument, ClassRate, Kind, Operator, Oracle, Total
 from fairprobe.errors import SettingError
 from fairprobe.scenes.oracles import ORACLES, Test
 from fairprobe.scenes.resampling import (
@@ -55,7 +55,7 @@ from fairprobe.scenes.resampling import (
 )
 from fairprobe.statistics.rates import CONFIDENCE
 
-ALL = "all"  # operators together
+ALL: Final = "all"  # operators together
 FEWEST = 10  # objects of a class
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 100
@@ -72,7 +72,7 @@ class Analysis:
     """One recognizer, operator and oracle; classes with the highest rate come first."""
 
     detector: str
-    operator: str
+    operator: Operator
     oracle: Oracle
     kind: Kind
     tests: int
@@ -108,10 +108,9 @@ class Analysis:
 
     def document(self) -> AnalysisDocument:
         """The analysis as a part of the run's document."""
-        operator: Any = self.operator
         return AnalysisDocument(
             detector=self.detector,
-            operator=operator,
+            operator=self.operator,
             oracle=self.oracle,
             kind=self.kind,
             tests=self.tests,
@@ -162,7 +161,7 @@ def analyze(
     first = tests[0] if tests else None
     return Analysis(
         detector=first.detector if first else "",
-        operator=first.operator if first else "",
+        operator=first.operator if first else ALL,
         oracle=oracle,
         kind=first.kind if first else "ood",
         tests=len(tests),

@@ -5,7 +5,6 @@ on plain background. Not in the paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -64,11 +63,11 @@ def against_control(
     ]
     scenes = ((objects[0] > 0) & (objects[1] > 0)).sum(axis=0)
     around = reach(scenes, (1 - CONFIDENCE) / 2) * np.maximum(np.maximum(*wide), TINY)
-    difference, operator = rates[0] - rates[1], _operator(tests)
+    difference = rates[0] - rates[1]
     return tuple(
         ControlRate(
             detector=tests[0].detector,
-            operator=operator,
+            operator=tests[0].operator,
             oracle=oracle,
             label=label,
             rate=float(rates[0][at]),
@@ -82,10 +81,6 @@ def against_control(
         )
         for at, label in enumerate(cells[0].labels)
     )
-
-
-def _operator(tests: Sequence[Test]) -> Any:
-    return tests[0].operator
 
 
 def _cause(rate: float, control: float, low: float) -> Cause:

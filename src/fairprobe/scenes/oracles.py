@@ -29,7 +29,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.documents.scenes import Kind, Oracle
+from fairprobe.documents.scenes import Kind, Operator, Oracle
 
 ORACLES: tuple[Oracle, ...] = ("gt", "inclusion", "exclusion")
 
@@ -44,7 +44,7 @@ class Test:
 
     scene: str
     detector: str
-    operator: str
+    operator: Operator
     label: str
     """The class that was mutated."""
     kind: Kind
