@@ -28,7 +28,7 @@ from fairprobe.images.detector import Detector, Mirror, dense_head, numbers
 from fairprobe.models import one_thread
 from fairprobe.networks.training import Training, batches
 from fairprobe.networks.vision import Pixels
-from fairprobe.networks.vision_training import Images, labels_of
+from fairprobe.networks.vision_training import Images
 
 AT_ONCE = 256  # images
 ON_HEADS = Training(batch=64, epochs=10, patience=None)
@@ -168,14 +168,6 @@ class _Tone(nn.Module):
             return images
         drawn = ((2 * torch.rand(2, len(images), 1, 1, 1) - 1) * TONE).to(images.device)
         return images * (1 + drawn[0]) + drawn[1] / 2
-
-
-def balanced_accuracy(network: nn.Module, images: Images, codes: Ints) -> float:
-    """The mean, over the values that occur, of the share of images that are recognized."""
-    if len(images) == 0:
-        raise DataError("The accuracy needs at least one image.")
-    right = labels_of(network, images) == codes
-    return float(np.mean([right[codes == value].mean() for value in np.unique(codes)]))
 
 
 def _learn(

@@ -359,16 +359,9 @@ class _Run:
         return total
 
     def findings(self, stopped: str, images: Images) -> ImageFindings:
-        rows, delta, iterations = (
-            np.concatenate([empty, *(part[at] for part in self.found)])
-            for at, empty in enumerate(
-                (
-                    np.empty(0, dtype=np.int64),
-                    np.empty((0, *images.shape[1:]), dtype=np.float32),
-                    np.empty(0, dtype=np.int64),
-                )
-            )
-        )
+        none = np.empty(0, dtype=np.int64)
+        nothing = (none, np.empty((0, *images.shape[1:]), dtype=np.float32), none)
+        rows, delta, iterations = map(np.concatenate, zip(nothing, *self.found, strict=True))
         order = np.argsort(rows)
         return ImageFindings(
             method=self.how.method,
