@@ -723,7 +723,7 @@ def test_a_network_of_the_users_own_keeps_its_weights(run: Path, done: Audit) ->
     assert {name: value.tolist() for name, value in weights.items()} == {
         name: value.tolist() for name, value in done.model.module.state_dict().items()
     }
-    with pytest.raises(ModelError, match="network of your own code"):
+    with pytest.raises(ModelError, match="network of your own"):
         networks.load(run / "model", DOMAIN)
 
 
