@@ -24,7 +24,7 @@ GROUPS = 5  # named in a message
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known, so that --strict-markers accepts it."""
+    """Register the mark, so that --strict-markers accepts it."""
     config.addinivalue_line(
         "markers", "fairness: a test of how a model treats people (select with -m fairness)"
     )
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def fairness() -> Fairness:
-    """Asserts how a model treats people; every assertion is a ruling of fairprobe's gate."""
+    """Assertions about how a model treats people; each is a ruling of fairprobe's gate."""
     return Fairness()
 
 

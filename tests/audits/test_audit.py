@@ -1248,3 +1248,27 @@ def test_a_plain_module_on_one_hot_data_gets_the_encoder_of_its_domain() -> None
         samples=50,
     )
     assert audit.to_dict()["model"]["inputs"] == 4
+
+
+# -- in a notebook ---------------------------------------------------------------------------------
+
+
+def test_an_audit_prints_as_one_short_line(done: Audit) -> None:
+    assert repr(done) == str(done)
+    assert repr(done).startswith("<Audit: Changing nothing but ")
+    assert len(repr(done)) < 250
+    assert "\n" not in repr(done)
+
+
+def test_a_notebook_shows_the_verdict_and_the_numbers(done: Audit) -> None:
+    html = done._repr_html_()
+    assert "<table" in html
+    assert "Possible people affected (DM-RS)" in html
+    assert "<script" not in html
+
+
+def test_an_audit_saves_and_checks_itself(done: Audit, tmp_path: Path) -> None:
+    assert done.save(tmp_path / "run") == tmp_path / "run"
+    assert files_in(tmp_path / "run") == FILES
+    policy = fp.Policy(limits={"accuracy": 0.0})
+    assert done.check(policy).rulings == fp.check(tmp_path / "run", policy).rulings

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from markupsafe import escape
 
 from fairprobe.documents import AUDIT, RunDocument, encode, read_run, to_dict
 from fairprobe.errors import FairprobeError, SettingError, StorageError
-from fairprobe.present import render
+from fairprobe.present import render, summary_html
+from fairprobe.present.formats import shortened
 from fairprobe.runs import FINDINGS, REPORT
 from fairprobe.storage import StagedFolder, write_text
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fairprobe.gate import GateResult, Policy
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # stage, done, total, detail
+SHOWN = 200  # characters of a verdict in the short form of a result
 Write: TypeAlias = Callable[[Path], object]
 AnyRun = TypeVar("AnyRun", bound=RunDocument)
 
@@ -138,12 +139,10 @@ class AuditResult(ABC, Generic[AnyRun]):
         return check(self, policy, baseline=baseline)
 
     def __repr__(self) -> str:
-        document = self.document
-        return f"<{type(self).__name__} of {document.kind} data: {document.verdict}>"
+        return f"<{type(self).__name__}: {shortened(self.document.verdict, SHOWN)}>"
 
     def _repr_html_(self) -> str:
-        name, verdict = escape(type(self).__name__), escape(self.document.verdict)
-        return f"<p><strong>{name}</strong> {verdict}</p>"
+        return summary_html(self.document)
 
 
 class RunFolder(StagedFolder):

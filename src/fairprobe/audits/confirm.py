@@ -1,6 +1,4 @@
-"""Every finding asked again of the user's own program, where the search looked into a network that
-was made of it.
-"""
+"""Confirm findings with the user's own program, if the search used a network rebuilt from it."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from fairprobe.models import Model, one_thread
 def confirmed(
     findings: Findings, original: Model | None, progress: Callable[[int, int], None]
 ) -> tuple[Findings, int | None]:
-    """The findings that the program itself confirms, and how many it refutes; None where the search
-    asked the program itself.
+    """Drop the findings that the program does not confirm, and count them; None if the search used
+    the program itself.
 
     An interrupt keeps those that were confirmed until then.
     """
@@ -28,21 +26,20 @@ def confirmed(
         return findings, None
     total = len(findings)
     kept: list[Mask] = []
-    asked = hits = 0
+    judged = hits = 0
     is_interrupted = False
     with one_thread():
         for batch in findings.batches():
             mask = np.zeros(len(batch), dtype=bool)
             if not is_interrupted:
                 try:
-                    progress(asked, max(total, 1))
+                    progress(judged, max(total, 1))
                     mask = _is_confirmed(findings, batch, original)
-                    asked, hits = asked + len(mask), hits + int(mask.sum())
+                    judged, hits = judged + len(mask), hits + int(mask.sum())
                 except KeyboardInterrupt:
                     is_interrupted = True
                 except FairprobeError as error:
-                    # as they are: what was found is not lost with the program that cannot confirm
-                    # it
+                    # What was found is not lost with the program that cannot confirm it.
                     error.findings = findings
                     raise
             kept.append(mask)
@@ -50,11 +47,11 @@ def confirmed(
         findings = replace(findings, generation=replace(findings.generation, stopped="interrupted"))
     return (
         findings if hits == total and not is_interrupted else findings.where(kept)
-    ), asked - hits
+    ), judged - hits
 
 
 def _is_confirmed(findings: Findings, batch: pa.RecordBatch, original: Model) -> Mask:
-    """Whether the program tells these very two people what the findings say it does."""
+    """Whether the program gives both people of a pair the answers that the finding says."""
     mine, other = (original.labels(findings.rows(batch, other=side)) for side in (False, True))
     return np.asarray(
         (mine == batch.column("label").to_numpy())

@@ -40,7 +40,7 @@ PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
 
 
 def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = True) -> str:
-    """Writes the audit to the active MLflow run, or to a new one if none is active; returns the
+    """Write the audit to the active MLflow run, or to a new one if none is active; return the
     run's id.
 
     All names begin with `prefix`, also the folder of the files, so that a run can hold several

@@ -1,4 +1,4 @@
-"""What is audited: a network that can be looked into, or a black box that can only be asked."""
+"""What is audited: a network with visible neurons, or a black box that only answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairprobe.models import Encoder, Model, TorchModel, load_model
 NETWORKS = ("auto", "lfcn", "hfcn")
 WIDE = 100  # columns; from here on the paper uses its heavier network
 UNKNOWN = "black box"  # the name of a model that does not tell its own
-ASKED_TWICE, STEADY = 64, 1e-3  # rows; in probability
+PROBED, STEADY = 64, 1e-3  # rows that are answered twice; how far the probabilities may differ
 
 
 def train(
@@ -40,24 +40,22 @@ def train(
 
 
 def as_model(model: object, data: Dataset) -> Model:
-    """What the user gave, as a model for rows of this data: a network can be looked into, anything
-    else can be asked.
-    """
+    """The user's model, ready for rows of this data."""
     return model if isinstance(model, Model) else load_model(model, data)
 
 
 def check_classes(model: Model, data: Dataset) -> None:
-    """Refuses a model that answers for other classes than the data has, or that answers at
+    """Refuse a model that answers for other classes than the data has, or that answers at
     random.
     """
-    answer = model.probabilities(data.x[:ASKED_TWICE])
+    answer = model.probabilities(data.x[:PROBED])
     noun = "network" if isinstance(model, TorchModel) else "model"
     if answer.shape[1] != len(data.classes):
         raise ModelError(
             f"The {noun} knows {answer.shape[1]} classes; '{data.name}' has {len(data.classes)}:"
             f" {', '.join(data.classes)}."
         )
-    change = np.abs(model.probabilities(data.x[:ASKED_TWICE]) - answer).max(axis=1)
+    change = np.abs(model.probabilities(data.x[:PROBED]) - answer).max(axis=1)
     if change.max() > STEADY:
         raise ModelError(
             f"The {noun} answers the same row differently each time (row {int(change.argmax())}: by"
@@ -68,7 +66,7 @@ def check_classes(model: Model, data: Dataset) -> None:
 
 def name_of(model: Model) -> str:
     """What a model is called: as it was loaded, or the class whose method it asks
-    (RandomForestClassifier), if that can be told.
+    (RandomForestClassifier), if that is known.
     """
     if isinstance(model, TorchModel) and isinstance(model.module, networks.DenseNetwork):
         return model.module.name

@@ -79,8 +79,7 @@ class Audit(AuditResult[TableDocument]):
     pairs: list[Pair]
     versions: dict[str, str]
     fairness: Fairness
-    # findings that the user's own program did not confirm, and that were dropped; None: it was
-    # asked itself
+    # Findings that the user's own program did not confirm; None if the search used it itself.
     refuted: int | None = None
     repair: Proof | None = None
 
@@ -115,7 +114,7 @@ class Audit(AuditResult[TableDocument]):
         return audit_table(self.document)
 
     def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
-        """Writes numbers, verdict and files to the active MLflow run, or to a new one; returns the
+        """Write numbers, verdict and files to the active MLflow run, or to a new one; return the
         run's id.
         """
         return log_to_mlflow(self, prefix=prefix, findings=findings)
@@ -141,17 +140,19 @@ def audit(
     progress: OnStage | None = None,
     findings_to: Path | None = None,
 ) -> Audit:
-    """Measures how a model treats people who differ only in the sensitive attributes.
+    """Measure how a model treats people who differ only in the sensitive attributes.
 
-    It interprets a network (which neurons react), measures how common discrimination is in the
-    domain (`samples` uniform instances) and among the people in the data, and searches for as many
-    discriminatory instances as the budget allows, with a method by name (`search.METHODS`; the
-    first variant is its default) or one of your own; "auto" is NeuronFair for a network and
-    Aequitas for what can only be asked. `model` is whatever `load_model` takes. One that is no
-    network is a black box: it is measured and searched by the methods that only ask, but not
-    interpreted. An interrupt during the search keeps what was found.
-    Rows outside the domain are counted and named; as seeds they are clipped, unless `outside` is
-    "refuse". `findings_to` streams the findings to a file.
+    - The neurons of a network are interpreted: which of them react.
+    - Discrimination is measured among `samples` possible people, drawn uniformly from the domain,
+      and among the people in the data.
+    - A search looks for as many discriminatory instances as the `budget` allows, with a `method` by
+      name (`search.METHODS`; its first variant is the default) or one of your own. "auto" is
+      NeuronFair for a network and Aequitas for a black box.
+
+    `model` is anything that `load_model` takes. What is not a network is a black box: it is
+    measured and searched, but not interpreted. Rows outside the domain are counted and named; as
+    seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
+    file. An interrupt during the search keeps what was found.
     """
     check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
@@ -263,7 +264,7 @@ def _check_data(data: object) -> None:
 def check_settings(
     method: str | Method, variant: str | None, outside: str, samples: int, seed: int
 ) -> None:
-    """Refuses what cannot be done before any work is done."""
+    """Refuse impossible settings before any work is done."""
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)

@@ -1,6 +1,4 @@
-"""`check`: the one evaluation of a policy. Whatever shows its verdict, the command line, Python or
-pytest, shows this one.
-"""
+"""`check`: the one evaluation of a policy, which the command line, Python and pytest share."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ REMEDIES = {
 def check(
     run: Run, policy: Policy | Path | str, *, baseline: Run | None = None, more: More | None = None
 ) -> GateResult:
-    """Holds a run against a policy: an audit, its folder, or its document.
+    """Evaluate a policy on a run: an audit, its folder, or its document, also as a dictionary.
 
     An interval wholly on the good side of a limit passes (the limit itself is good), wholly on the
     bad side it fails, and on both sides the policy decides. What the run did not measure fails.

@@ -70,7 +70,7 @@ def _more(rulings: Sequence[Ruling], most: int) -> list[str]:
 
 
 def _pair(result: GateResult) -> list[str]:
-    """The most telling pair of the run; the first is the one with the widest gap."""
+    """The most striking pair of the run; the first is the one with the widest gap."""
     if not result.pairs:
         return []
     apart, alike = (

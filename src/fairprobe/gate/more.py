@@ -1,6 +1,6 @@
 """Drawing more possible people until an interval no longer holds its limit.
 
-Whoever looks at the data again and again and stops when they like what they see is wrong more often
+Looking at the data again and again, and stopping at a result that one likes, is wrong more often
 than each look says. So look k (the first is the run's own sample) uses the confidence 1 −
 α/(k(k+1)). The errors of all looks together are at most α (1/2 + 1/6 + 1/12 + …), which is α: the
 verdict holds at the run's confidence however often it looked. Each look doubles the sample, so few
@@ -48,17 +48,13 @@ class AuditedTable(Protocol):
     def model(self) -> Model: ...
 
 
-# an audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one, far from all
-# of them
+# An audit's own generators are children 0, 1, 2 … of its seed; the gate's is this one.
 APART = 7_777_777
 
 
 def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None = None) -> More:
-    """Draws possible people with random numbers of their own: those of another child of the audit's
-    seed than any the audit uses.
-
-    So what it draws is independent of the run's own sample, and the same each time the gate is
-    asked.
+    """Draw possible people with random numbers that the audit does not use: independent of the
+    run's own sample, and the same at every evaluation.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(APART,)))
     return lambda samples: dm_rs(data.domain, model, rng=rng, samples=samples, progress=progress)
@@ -67,7 +63,7 @@ def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None =
 def sampler_of(
     run: AuditedTable | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None
 ) -> More:
-    """A sampler that opens the run's data and model when it is first asked."""
+    """A sampler that opens the run's data and model when it is first used."""
     opened: list[More] = []
 
     def more(samples: int) -> Rate:

@@ -102,7 +102,7 @@ def _text(policy: str | None) -> str:
 
 
 def _line(ruling: Ruling, policy: str) -> int:
-    """Where the policy sets this limit; its first line if that cannot be told."""
+    """Where the policy sets this limit; its first line if it is not found."""
     wanted, section = "baseline" if ruling.is_change else "limits", ""
     names = "|".join(
         [ruling.measure, *(old for old in OLD_NAMES if OLD_NAMES[old] == ruling.measure)]

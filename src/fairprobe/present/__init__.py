@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fairprobe.documents import RunDocument
 
-__all__ = ["fill_template", "render"]
+__all__ = ["fill_template", "render", "summary_html"]
 
 
 def render(document: RunDocument) -> str:
@@ -34,6 +34,18 @@ def render(document: RunDocument) -> str:
     from fairprobe.present.page import page
 
     return fill_template("report.html.j2", page(document))
+
+
+def summary_html(document: RunDocument) -> str:
+    """The verdict, and of a table the numbers that carry it, as HTML for a notebook."""
+    from fairprobe.documents import TableDocument
+    from fairprobe.present.sentences import title
+    from fairprobe.present.table_summary import numbers
+
+    shown: dict[str, Any] = {"document": document, "title": f"Audit of {document.kind}"}
+    if isinstance(document, TableDocument):
+        shown |= {"title": title(document), "numbers": numbers(document)}
+    return fill_template("summary.html.j2", {"numbers": None, **shown})
 
 
 def fill_template(name: str, variables: dict[str, Any]) -> str:
