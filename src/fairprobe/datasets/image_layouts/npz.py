@@ -181,8 +181,7 @@ def _classes(arrays: Mapping[str, Array], count: int, path: Path) -> tuple[Ints,
         if y.min() < 0 or y.max() >= len(names) or len(names) > MOST_VALUES:
             raise DataError(
                 f"{path}: `y` must be positions in `y_names`, from 0; got {y.min()} to {y.max()}"
-                f" and"
-                f" {len(names)} names."
+                f" and {len(names)} names."
             )
         return y, names
     return np.ones(count, dtype=np.int64), FACE_CLASSES
