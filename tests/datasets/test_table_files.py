@@ -192,7 +192,7 @@ MANY = "".join(f"{number}\n" for number in range(50))
 MALFORMED_TEXT: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "is empty"),
     "blank": ("\n\n  \n", "is empty"),
-    "header only": ("a,b\n", "names of columns and no rows"),
+    "header only": ("a,b\n", "column names and no rows"),
     "short row": ("a,b,c\n1,2,3\n4,5\n", "Line 3 .* has 2 cells; the header has 3"),
     "long row": ("a,b\n1,2\n\n3,4,5\n", "Line 4 .* has 3 cells; the header has 2"),
     "long row after a line break in a cell": ('a,b\n"x\ny",2\n3,4,5\n', "Line 4 .* has 3 cells"),
@@ -203,8 +203,8 @@ MALFORMED_TEXT: dict[str, tuple[str | bytes, str]] = {
         "not UTF-8 \\(line 3 holds the byte 0xe9\\)",
     ),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
-    "zero bytes": (b"a,b\n1,\x00\x01\x02\n", "is no text"),
-    "broken gzip": (gzip.compress(TEXT.encode())[:-12], "not a whole gzip"),
+    "zero bytes": (b"a,b\n1,\x00\x01\x02\n", "is not text"),
+    "broken gzip": (gzip.compress(TEXT.encode())[:-12], "not a complete gzip"),
     "spreadsheet": (b"PK\x03\x04junk", "spreadsheet"),
     "open quotation mark": ('a,b\n1,x\n2,"y\n3,z\n', "Line 3 .* opens a quotation mark"),
     "word among numbers": (
@@ -255,11 +255,11 @@ def twice(path: Path) -> None:
 
 
 MALFORMED_PARQUET: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "empty": (lambda path: path.write_bytes(b""), "not a whole Parquet file"),
-    "junk": (lambda path: path.write_bytes(b"hello"), "not a whole Parquet file"),
-    "magic only": (lambda path: path.write_bytes(b"PAR1PAR1"), "not a whole Parquet file"),
-    "truncated": (cut, "not a whole Parquet file"),
-    "spoilt pages": (spoilt, "not a whole Parquet file"),
+    "empty": (lambda path: path.write_bytes(b""), "not a complete Parquet file"),
+    "junk": (lambda path: path.write_bytes(b"hello"), "not a complete Parquet file"),
+    "magic only": (lambda path: path.write_bytes(b"PAR1PAR1"), "not a complete Parquet file"),
+    "truncated": (cut, "not a complete Parquet file"),
+    "spoilt pages": (spoilt, "not a complete Parquet file"),
     "no rows": (parquet(a=pa.array([], pa.int64())), "no rows"),
     "no columns": (lambda path: pq.write_table(pa.table({}), path), "no rows"),
     "names twice": (twice, "more than one column named 'a'"),
@@ -311,7 +311,7 @@ def test_other_malformed_frames_are_refused() -> None:
         read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(DataError, match="no rows"):
         read_table(pd.DataFrame({"a": []}))
-    with pytest.raises(DataError, match="No column is left"):
+    with pytest.raises(DataError, match="All columns of the table are dropped"):
         read_table(pd.DataFrame({"a": [1]}), drop=["a"])
     with pytest.raises(SettingError, match=r"no column 'agee' to drop\. Did you mean 'age'"):
         read_table(pd.DataFrame({"age": [1]}), drop=["agee"])

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
-from fairprobe.datasets.mnist import COLOURS
+from fairprobe.datasets.mnist import COLORS
 from fairprobe.errors import DataError, InputError, ModelError, SettingError
 from fairprobe.interpret import InsideBias, even_brightness, insidebias
 from fairprobe.interpret.excitement import Excitement, excitement
@@ -64,7 +64,7 @@ def lights(count: int, seed: int, *, spread: float = 0.5) -> Groups:
     """Images of one channel each, whose brightness varies from image to image."""
     rng = np.random.default_rng(seed)
     groups = {}
-    for at, name in enumerate(COLOURS):
+    for at, name in enumerate(COLORS):
         images = np.zeros((count, 3, 4, 4), dtype=np.float32)
         images[:, at] = rng.gamma(1 / spread**2, spread**2, size=(count, 1, 1)) * rng.uniform(
             0.9, 1.1, size=(count, 4, 4)
@@ -172,7 +172,7 @@ def test_only_the_layers_that_are_named_are_looked_at() -> None:
 def test_the_result_is_plain_data() -> None:
     found = insidebias(seeing(1.0, 1.0, 1.0), lights(10, 0))
     body = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert body["groups"] == [{"name": name, "images": 10} for name in COLOURS]
+    assert body["groups"] == [{"name": name, "images": 10} for name in COLORS]
     assert body["ratio"] == found.ratio
     assert body["layers"][0]["activation"]["red"] == found.layers[0].activation[0]
     assert body["verdict"] == found.verdict

@@ -111,7 +111,7 @@ DOMAIN = Domain(
 
 @ADULT.loader
 def adult() -> Dataset:
-    """48,842 people, 13 attributes; favourable is an income above $50,000."""
+    """48,842 people, 13 attributes; favorable is an income above $50,000."""
     frame = read_packaged("adult").rename(columns={"sex": "gender"})
     return ADULT.dataset(
         domain=DOMAIN,

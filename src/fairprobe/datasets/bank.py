@@ -103,7 +103,7 @@ DOMAIN = Domain(
 
 @BANK.loader
 def bank() -> Dataset:
-    """41,188 calls, 20 attributes; favourable is a subscription."""
+    """41,188 calls, 20 attributes; favorable is a subscription."""
     frame = read_packaged("bank")
     frame.columns = frame.columns.str.replace(r"[._]", "-", regex=True)
     frame["duration"] = frame["duration"].clip(upper=LONGEST_CALL)

@@ -1,4 +1,4 @@
-"""`Dataset`: coded rows with their labels, the domain they live in, and where they come from."""
+"""`Dataset`: coded rows with their labels, their domain, and where they come from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.domain_file import Declared
 
-TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is for the test
+TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is the test part
 
 
 def old_name(old: str, new: str) -> property:
@@ -35,7 +35,7 @@ def old_name(old: str, new: str) -> property:
 
 @dataclass(frozen=True)
 class Card:
-    """What a person should know about a data set before using it."""
+    """What people should know about a data set before they use it."""
 
     title: str
     about: str
@@ -59,12 +59,11 @@ class Split:
 class Dataset:
     """Rows `x` (N, A) of codes and labels `y` (N,) of class numbers.
 
-    Rows may lie outside the domain (a missing value, an outlier): they can be learnt from, while
-    everything that is generated stays inside. `protected` names the attributes people commonly
-    audit; the choice is the caller's. `held_out` are the rows of an official test set, where there
-    is one. `coding` says how the table's own cells became codes, where they are not simply named;
-    `origin` says where a table of the user's own came from: its "path", "sha256", "label", "drop"
-    and "rows".
+    Rows may lie outside the domain (a missing value, an outlier): models are trained on them, while
+    generated rows stay inside. `protected` names the attributes that are commonly audited; the
+    caller chooses. `held_out` are the rows of an official test set, if there is one. `coding` says
+    how the table's own cells became codes, unless the domain alone does. `origin` describes a
+    user's own table: its "path", "sha256", "label", "drop" and "rows".
     """
 
     name: str
@@ -88,9 +87,7 @@ class Dataset:
         return len(self.x)
 
     def words(self, rows: Rows) -> pd.DataFrame:
-        """Rows of codes as the cells of the table that they came from, which a model of the user's
-        own understands.
-        """
+        """Rows of codes as cells of the original table, which a user's own model takes."""
         return (self.coding or Coding.of_domain(self.domain)).words(rows)
 
     def declared(self) -> Declared:
@@ -100,8 +97,8 @@ class Dataset:
         return Declared(replace(coding, domain=self.domain), self.label, favourable)
 
     def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
-        """The same data with these attributes as the sensitive ones; each of their values must
-        occur.
+        """The same data with these attributes as the sensitive ones. At least two of their values
+        must occur.
         """
         domain = self.domain.with_sensitive(sensitive)
         for name in domain.sensitive:
@@ -110,14 +107,14 @@ class Dataset:
             if len(known) < 2:
                 only = domain[name].describe(float(known[0])) if len(known) else "not known"
                 raise DataError(
-                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}); the other"
-                    " groups are empty, so nothing can be compared. Add rows of another group."
+                    f"Everybody in '{self.name}' has the same value of '{name}' ({only}), so there"
+                    " are no groups to compare. Add rows of another group."
                 )
         return replace(self, domain=domain)
 
     def split(self, seed: int = 0) -> Split:
-        """70 / 10 / 20, shuffled by the seed; where an official test set is held out, it is the
-        last part and the rest is 7 to 1.
+        """70 / 10 / 20, shuffled by the seed; if there is an official test set, it is the last part
+        and the rest is split 7 to 1.
         """
         order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
         if self.held_out is not None:

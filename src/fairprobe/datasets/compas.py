@@ -22,7 +22,7 @@ The label is the *new charge*, and arrests are not crimes; favourable is "no".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,11 +40,7 @@ Coding = Literal["one-hot", "free"]
 
 RACES = ("African-American", "Caucasian")
 NOT_STATED = "not stated"
-AGE_GROUPS = {
-    "Less than 25": 0,
-    "25 - 45": 25,
-    "Greater than 45": 45,
-}  # the age at which each begins
+AGE_GROUPS = {"Less than 25": 0, "25 - 45": 25, "Greater than 45": 45}  # the first age of each
 DEGREES = {"F": "felony", "M": "misdemeanor"}
 
 COMPAS = Entry(
@@ -99,15 +95,10 @@ def screened(raw: pd.DataFrame) -> pd.DataFrame:
     frame = raw.rename(columns=lambda name: name.removeprefix("c_").replace("_", "-")).rename(
         columns={"sex": "gender"}
     )
-    near = (
-        frame["days-b-screening-arrest"].abs() <= 30
-    )  # never true where the number of days is missing
-    frame = frame[
-        near
-        & (frame["is-recid"] != -1)
-        & (frame["charge-degree"] != "O")
-        & (frame["score-text"] != "N/A")
-    ]
+    kept = frame["days-b-screening-arrest"].abs() <= 30  # False where it is missing
+    kept &= (frame["is-recid"] != -1) & (frame["charge-degree"] != "O")
+    kept &= frame["score-text"] != "N/A"
+    frame = frame[kept]
     return frame.assign(
         **{
             "charge-degree": frame["charge-degree"].map(DEGREES),
@@ -126,24 +117,16 @@ def _domain(charges: list[str]) -> Domain:
             Attribute(name="juv-misd-count", low=0, high=13),
             Attribute(name="juv-other-count", low=0, high=9),
             Attribute(name="priors-count", low=0, high=38),
-            Attribute(
-                name="age-cat", kind="categorical", categories=tuple(AGE_GROUPS), one_hot=True
-            ),
-            Attribute(
-                name="charge-degree",
-                kind="categorical",
-                categories=tuple(DEGREES.values()),
-                one_hot=True,
-            ),
-            Attribute(
-                name="charge-desc",
-                kind="categorical",
-                categories=(*charges, NOT_STATED),
-                one_hot=True,
-            ),
+            _one_hot("age-cat", AGE_GROUPS),
+            _one_hot("charge-degree", DEGREES.values()),
+            _one_hot("charge-desc", (*charges, NOT_STATED)),
         ),
         constraints=(Constraint("age-cat follows from age", _age_group_follows, _age_group),),
     )
+
+
+def _one_hot(name: str, categories: Iterable[str]) -> Attribute:
+    return Attribute(name=name, kind="categorical", categories=tuple(categories), one_hot=True)
 
 
 def _age_group_follows(columns: Mapping[str, Rows]) -> Mask:
@@ -156,9 +139,7 @@ def _age_group(columns: Mapping[str, Rows]) -> dict[str, Rows]:
 
 
 def _freed(x: Rows, domain: Domain) -> tuple[Rows, Domain]:
-    """Each one-hot column as an attribute of its own, without the rules that hold a group
-    together.
-    """
+    """Each one-hot column as an attribute of its own, without the rules within a group."""
     columns: list[Rows] = []
     attributes: list[Attribute] = []
     for codes, attribute in zip(x.T, domain.attributes, strict=True):

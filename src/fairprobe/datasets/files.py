@@ -1,27 +1,26 @@
-"""Tables as people have them: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame; one pandas
-DataFrame comes out.
+"""Reading tables: CSV, CSV in gzip, Parquet, a pandas or a polars DataFrame become one pandas
+DataFrame.
 
     in the table                                   in the frame
     "", "?", "NA", "N/A", "NaN", "null", "None"    a gap (NaN)
-    numbers                                        int64, or float64 where there are fractions or
-                                                   gaps
+    numbers                                        int64, or float64 with fractions or gaps
     True, False                                    bool
-    words                                          pandas categories, sorted: a million cells of 40
-                                                   words are a megabyte
+    words                                          pandas categories, sorted (compact: a million
+                                                   cells of 40 words take a megabyte)
 
-Blanks around the cells and names of a text file are not part of them. What cannot be meant is
-refused with the line, or the column and the row, counted from 0: rows of different length, dates, a
-column of numbers with a few words among them.
+Blanks around the cells and column names of a text file are removed. Tables that are probably wrong
+are refused with the line, or the column and the row, counted from 0: rows of different length,
+dates, a column of numbers with a few words among them.
 """
 
 from __future__ import annotations
 
-import numbers
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,12 +44,11 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 @dataclass(frozen=True)
 class Read:
-    """A table as read, which of its columns were categories already, the file with its digest, and
-    what stood in the gaps of each column.
+    """A table as read, which of its columns were categories already, its file with its digest, and
+    the word in the gaps of each column.
 
-    `gap_words` has columns in which all gaps are the same word, such as "?". A data frame and a
-    Parquet file hold that word for whoever reads them; of a text file it depends on how it is read,
-    so nothing is said there.
+    `gap_words` has the columns in which all gaps are the same word, such as "?". Text files have
+    none, because there it depends on the reader which words are gaps.
     """
 
     frame: pd.DataFrame
@@ -66,16 +64,14 @@ def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = ()) -> Read:
-    """The table, and what is known of where it came from; columns named in `words` may mix words
-    with numbers.
-    """
+    """The table and its origin; columns named in `words` may mix words with numbers."""
     if isinstance(source, pd.DataFrame):
         return _read_frame(source, drop, words)
     if isinstance(source, Path | str):
         return _read_file(Path(source), drop, words)
     if hasattr(source, "collect") and not hasattr(source, "to_arrow"):
         raise SettingError(
-            "The table is a lazy frame, which holds no rows yet. Call its collect() first."
+            "The table is a lazy frame, which has no rows yet. Call its collect() first."
         )
     if not hasattr(source, "to_arrow"):
         raise SettingError(
@@ -85,10 +81,10 @@ def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = (
     table = source.to_arrow()
     categories = categories_of(table.schema)
     keep = kept(table.schema.names, drop, what="The table")
-    frame = _frame(
-        {name: _series(name, table.column(name), categories, mixed=name in words) for name in keep},
-        table.num_rows,
-    )
+    columns = {
+        name: _series(name, table.column(name), categories, mixed=name in words) for name in keep
+    }
+    frame = _frame(columns, table.num_rows)
     return Read(frame, categories, gap_words=_gap_words(table, frame))
 
 
@@ -101,17 +97,14 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
         )
     try:
         packed = is_parquet(path)
+        categories: frozenset[str] = frozenset()
         if packed:
             table, categories, sha256 = arrow_of_parquet(
                 path, lambda names: kept(names, drop, what=str(path))
             )
         else:
-            text = TextFile.look(path)
-            table, categories, sha256 = (
-                text.arrow(kept(text.names, drop, what=str(path))),
-                frozenset(),
-                text.sha256,
-            )
+            text = TextFile.scan(path)
+            table, sha256 = text.arrow(kept(text.names, drop, what=str(path))), text.sha256
     except PermissionError as error:
         raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
     columns = {
@@ -123,7 +116,7 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
 
 
 def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
-    """The columns that remain; names must be there once each, and those to drop must exist."""
+    """The columns to keep; each name must occur once, and those to drop must exist."""
     unnamed = [place for place, name in enumerate(names) if not name.strip()]
     if unnamed:
         raise DataError(
@@ -144,27 +137,24 @@ def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
 
 def _frame(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:
     if rows == 0:
-        raise DataError("The table has no rows, only names of columns.")
+        raise DataError("The table has no rows, only column names.")
     if not columns:
-        raise DataError("No column is left of the table. Drop fewer.")
+        raise DataError("All columns of the table are dropped. Drop fewer.")
     return pd.DataFrame(columns)
 
 
 def _gap_words(table: Any, frame: pd.DataFrame) -> dict[str, str]:
-    """The word that stands in all gaps of a column, from the table as it was and what was read of
-    it.
-    """
+    """The word in all gaps of each column, from the original table and the frame that was read."""
     found = {}
     for name in frame.columns:
         gaps = frame[name].isna().to_numpy()
         if gaps.any():
-            there = (
-                table[name].filter(pa.array(gaps)).unique().to_pylist()
-                if isinstance(table, pa.Table)
-                else list(table[name][gaps].unique())
-            )
-            if len(there) == 1 and isinstance(there[0], str):
-                found[str(name)] = there[0]
+            if isinstance(table, pa.Table):
+                cells = table[name].filter(pa.array(gaps)).unique().to_pylist()
+            else:
+                cells = list(table[name][gaps].unique())
+            if len(cells) == 1 and isinstance(cells[0], str):
+                found[str(name)] = cells[0]
     return found
 
 
@@ -176,11 +166,8 @@ def _series(
 ) -> pd.Series[Any]:
     kind = column.type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if (
-        pa.types.is_string(value)
-        or pa.types.is_large_string(value)
-        or pa.types.is_string_view(value)
-    ):
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if any(is_kind(value) for is_kind in is_text):
         return _words(name, column, ordered=name in categories, text=text, mixed=mixed)
     if pa.types.is_temporal(kind):
         raise _date(name, str(kind))
@@ -188,20 +175,19 @@ def _series(
         column = column.cast(pa.float64())
     elif not (pa.types.is_primitive(value) or pa.types.is_boolean(value) or pa.types.is_null(kind)):
         raise DataError(
-            f"Column '{name}' holds {kind}; expected one number or word in each cell. Turn it into"
-            " that, or drop the column."
+            f"Column '{name}' holds {kind}; expected one number or word in each cell. Convert it,"
+            " or drop the column."
         )
     series: pd.Series[Any] = column.to_pandas()
     if pa.types.is_null(kind):
         return series.astype(np.float64)
-    return (
-        series.where(series.notna(), np.nan) if series.dtype == np.object_ else series
-    )  # True, False and None
+    # An object column holds True, False and None.
+    return series.where(series.notna(), np.nan) if series.dtype == np.object_ else series
 
 
 def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) -> pd.Series[Any]:
-    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers where
-    only blanks hid that it is one.
+    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers if only
+    blanks made the numbers look like words.
     """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -215,9 +201,7 @@ def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) ->
     known = dict.fromkeys(word for word in cleaned if word is not None)
     distinct = list(known) if ordered else sorted(known)
     code = {word: place for place, word in enumerate(distinct)}
-    codes = np.array([-1 if word is None else code[word] for word in cleaned], dtype=np.int64)[
-        places
-    ]
+    codes = np.array([-1 if word is None else code[word] for word in cleaned])[places]
     if distinct and all(DATE.fullmatch(word) for word in distinct):
         raise _date(name, distinct[0])
     if text and not mixed and distinct:
@@ -226,25 +210,20 @@ def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) ->
             return pd.Series(np.append(as_numbers.to_numpy(dtype=np.float64), np.nan)[codes])
         _refuse_odd_words(name, codes, distinct, as_numbers.notna().to_numpy())
         _refuse_decimal_commas(name, distinct)
-    return pd.Series(
-        pd.Categorical.from_codes(
-            codes, categories=pd.Index(distinct, dtype="str" if distinct else object)
-        )
-    )
+    names = pd.Index(distinct, dtype="str" if distinct else object)
+    return pd.Series(pd.Categorical.from_codes(codes, categories=names))
 
 
 def _refuse_odd_words(name: str, codes: Ints, values: Sequence[object], is_number: Any) -> None:
-    """Refuses a column of numbers with a few words among them: most likely one of them is a
-    slip.
-    """
+    """Refuses a column of numbers with a few words among them, which are probably mistakes."""
     counts = np.bincount(codes[codes >= 0], minlength=len(values))
     words, total = int(counts[~is_number].sum()), int(counts.sum())
     if 0 < words < total - words:
-        odd = np.append(~is_number, False)[codes]  # a gap's -1 takes the last
+        odd = np.append(~is_number, False)[codes]  # the code of a gap, -1, is the last
         row = int(odd.argmax())
         raise DataError(
             f"Column '{name}' holds numbers, but row {row} has '{values[codes[row]]}' ({words:,} of"
-            f" {total:,} cells are no numbers). Correct them or leave them empty; if all are names"
+            f" {total:,} cells are not numbers). Correct them or leave them empty; if all are names"
             " of categories, say so in a domain file or drop the column."
         )
 
@@ -260,8 +239,8 @@ def _refuse_decimal_commas(name: str, words: Iterable[str]) -> None:
 
 def _date(name: str, example: str) -> DataError:
     return DataError(
-        f"Column '{name}' holds dates or times ({example}); expected numbers or words. Turn it into"
-        " a number (a year, an age in days) or drop the column."
+        f"Column '{name}' holds dates or times ({example}); expected numbers or words. Convert it"
+        " to a number (a year, an age in days) or drop the column."
     )
 
 
@@ -279,16 +258,16 @@ def _read_frame(table: pd.DataFrame, drop: Sequence[str], words: Collection[str]
 
 
 def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
-    """The column with gaps where "?" and the like stand; its values stay as they are, because the
-    user's model knows them so.
+    """The column with gaps in place of "?" and similar words; other values stay as they are,
+    because the user's model expects them.
     """
     name, kind = str(column.name), column.dtype
     if kind.kind in "mM":
         raise _date(name, str(kind))
     if isinstance(kind, pd.PeriodDtype | pd.IntervalDtype) or kind.kind == "c":
         raise DataError(
-            f"Column '{name}' holds {kind}; expected numbers or words. Turn it into one of them, or"
-            " drop the column."
+            f"Column '{name}' holds {kind}; expected numbers or words. Convert it, or drop the"
+            " column."
         )
     if kind.kind in "biuf":
         return column
@@ -296,24 +275,18 @@ def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
         codes, values = pd.factorize(column)
     except TypeError as error:
         raise DataError(
-            f"Column '{name}' holds lists or the like ({error}); expected one number or word in"
-            " each cell."
+            f"Column '{name}' holds lists or similar values ({error}); expected one number or word"
+            " in each cell."
         ) from error
-    dated = next(
-        (value for value in values if isinstance(value, date | time | np.datetime64)), None
-    )
-    if dated is not None:
-        raise _date(name, str(dated))
+    if dates := [value for value in values if isinstance(value, date | time | np.datetime64)]:
+        raise _date(name, str(dates[0]))
     gap = np.array([isinstance(value, str) and value.strip() in GAPS for value in values] + [False])
     if gap.any():
         column = column.mask(gap[codes])
         codes = np.where(gap[codes], -1, codes)
     if isinstance(kind, pd.CategoricalDtype):
         return column.cat.remove_unused_categories() if gap.any() else column
-    is_number = np.array(
-        [isinstance(value, numbers.Number) and not isinstance(value, bool) for value in values],
-        dtype=bool,
-    )
-    if not mixed and is_number.any():
-        _refuse_odd_words(name, codes, list(values), is_number)
+    is_number = [isinstance(each, Number) and not isinstance(each, bool) for each in values]
+    if not mixed and any(is_number):
+        _refuse_odd_words(name, codes, list(values), np.array(is_number))
     return column.infer_objects()

@@ -10,8 +10,8 @@ categories here are those of the documentation in words.
 The source has one attribute for gender and marital status together:
 
     A91 male, divorced or separated       A92 female, divorced, separated or married
-    A93 male, single                      A94 male, married or widowed                     A95
-                                          female, single (nobody)
+    A93 male, single                      A94 male, married or widowed
+    A95 female, single (nobody)
 
 Its five values cannot be taken apart finely without saying the gender again ("divorced or
 separated" would always be a man, "divorced, separated or married" always a woman), and then
@@ -162,23 +162,16 @@ MARITAL_STATUSES = ("single", "married or formerly married")
 
 @GERMAN.loader
 def german(marital: bool = False) -> Dataset:
-    """1,000 people, 20 attributes (21 with `marital`, see the module's text); favourable is a good
+    """1,000 people, 20 attributes (21 with `marital`, see the module's text); favorable is a good
     risk.
     """
     raw = read_packaged("german")
-    attributes = [_attribute(column) for column in raw.columns if column != "credit"]
-    frame = pd.DataFrame(
-        {
-            _attribute(column).name: _in_words(raw, column)
-            for column in raw.columns
-            if column != "credit"
-        }
-    )
+    columns = [column for column in raw.columns if column != "credit"]
+    attributes = [_attribute(column) for column in columns]
+    frame = pd.DataFrame({_attribute(column).name: _in_words(raw, column) for column in columns})
     if marital:
         single = raw["personal_status"].isin(["A93", "A95"])
-        frame["marital-status"] = single.map(
-            {True: MARITAL_STATUSES[0], False: MARITAL_STATUSES[1]}
-        )
+        frame["marital-status"] = np.where(single, *MARITAL_STATUSES)
         attributes.append(
             Attribute(name="marital-status", kind="categorical", categories=MARITAL_STATUSES)
         )
@@ -186,9 +179,7 @@ def german(marital: bool = False) -> Dataset:
     return GERMAN.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),
-        y=(raw["credit"] == 1)
-        .to_numpy()
-        .astype(np.int64),  # the source writes 1 for good, 2 for bad
+        y=(raw["credit"] == 1).to_numpy().astype(np.int64),  # 1 is good, 2 is bad
         classes=("bad", "good"),
         label="credit",
         favourable=1,

@@ -32,31 +32,15 @@ from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
-AGES = (
-    18,
-    25,
-    30,
-    35,
-    40,
-    45,
-    50,
-    55,
-    60,
-    65,
-)  # where Adult's buckets begin, the first before them
-BANDS = {
-    "19-25": 25,
-    "26-35": 35,
-    "36-45": 45,
-    "46-55": 55,
-    "56-75": 75,
-}  # German Credit: the last age of each
+AGES = (18, 25, 30, 35, 40, 45, 50, 55, 60, 65)  # the starts of Adult's buckets but the first
+# German Credit: the last age of each band
+BANDS = {"19-25": 25, "26-35": 35, "36-45": 45, "46-55": 55, "56-75": 75}
 OTHER_RACES = ("Asian", "Hispanic", "Native American", "Other")
 
 
 def load_iifr(name: str) -> Dataset:
-    """ "adult", "compas" or "german" as the IIFR paper codes it, with its sensitive attribute
-    chosen.
+    """ "adult", "compas" or "german" in the coding of the IIFR paper, with its sensitive
+    attribute.
     """
     if name not in LOADERS:
         raise SettingError(f"The IIFR paper has no data set '{name}'.{suggest(name, LOADERS)}")
@@ -69,29 +53,17 @@ def _adult() -> Dataset:
     frame = raw[complete].copy()
     frame["age"] = [_bucket(place) for place in np.searchsorted(AGES, frame["age"], side="right")]
     numbers = ("fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-    domain = Domain(
-        (
-            _one_hot("age", [_bucket(place) for place in range(len(AGES) + 1)]),
-            *(
-                Attribute(name=name, low=int(frame[name].min()), high=int(frame[name].max()))
-                for name in numbers
-            ),
-            *(
-                _one_hot(name, sorted(frame[name].unique()))
-                for name in (
-                    "workclass",
-                    "education",
-                    "marital-status",
-                    "occupation",
-                    "relationship",
-                    "race",
-                    "gender",
-                    "native-country",
-                )
-            ),
-        ),
-        sensitive=("gender",),
-    )
+    words = ("workclass", "education", "marital-status", "occupation", "relationship")
+    attributes = [_one_hot("age", [_bucket(place) for place in range(len(AGES) + 1)])]
+    attributes += [
+        Attribute(name=name, low=int(frame[name].min()), high=int(frame[name].max()))
+        for name in numbers
+    ]
+    attributes += [
+        _one_hot(name, sorted(frame[name].unique()))
+        for name in (*words, "race", "gender", "native-country")
+    ]
+    domain = Domain(tuple(attributes), sensitive=("gender",))
     return ADULT.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),
@@ -107,16 +79,13 @@ def _adult() -> Dataset:
 def _bucket(place: int) -> str:
     if place == 0:
         return f"below {AGES[0]}"
-    return (
-        f"{AGES[place - 1]} or older"
-        if place == len(AGES)
-        else f"{AGES[place - 1]}-{AGES[place] - 1}"
-    )
+    if place == len(AGES):
+        return f"{AGES[-1]} or older"
+    return f"{AGES[place - 1]}-{AGES[place] - 1}"
 
 
 def _compas() -> Dataset:
     people = screened(read_packaged("compas"))
-    yes = ("no", "yes")
     frame = pd.DataFrame(
         {
             "priors-count": people["priors-count"],
@@ -124,25 +93,19 @@ def _compas() -> Dataset:
             "above-45": _yes(people["age-cat"] == "Greater than 45"),
             "below-25": _yes(people["age-cat"] == "Less than 25"),
             "race": np.where(people["race"] == "African-American", "African-American", "other"),
-            **{
-                race.lower().replace(" ", "-"): _yes(people["race"] == race) for race in OTHER_RACES
-            },
+            **{_column(race): _yes(people["race"] == race) for race in OTHER_RACES},
             "female": _yes(people["gender"] == "Female"),
             "misdemeanor": _yes(people["charge-degree"] == "misdemeanor"),
         }
     )
+    races = {"race": ("other", "African-American")}
     domain = Domain(
-        tuple(
-            (
-                Attribute(name=name, low=0, high=38)
-                if name == "priors-count"
-                else Attribute(
-                    name=name,
-                    kind="categorical",
-                    categories=("other", "African-American") if name == "race" else yes,
-                )
-            )
-            for name in frame.columns
+        (
+            Attribute(name="priors-count", low=0, high=38),
+            *(
+                Attribute(name=name, kind="categorical", categories=races.get(name, ("no", "yes")))
+                for name in frame.columns[1:]
+            ),
         ),
         sensitive=("race",),
         constraints=(
@@ -161,12 +124,16 @@ def _compas() -> Dataset:
     )
 
 
+def _column(race: str) -> str:
+    return race.lower().replace(" ", "-")
+
+
 def _yes(holds: pd.Series[bool]) -> pd.Series[str]:
     return holds.map({True: "yes", False: "no"})
 
 
 def _one_race(columns: Mapping[str, Rows]) -> Mask:
-    named = sum((columns[race.lower().replace(" ", "-")] for race in OTHER_RACES), columns["race"])
+    named = sum((columns[_column(race)] for race in OTHER_RACES), columns["race"])
     return np.asarray(named <= 1)
 
 
@@ -179,12 +146,7 @@ def _german() -> Dataset:
     raw = read_packaged("german")
     band = np.searchsorted(list(BANDS.values()), raw["age"], side="left")
     attributes = [
-        (
-            replace(each, one_hot=True)
-            if each.kind == "categorical" and len(each.categories) > 2
-            else each
-        )
-        for each in known.domain.attributes
+        replace(each, one_hot=len(each.categories) > 2) for each in known.domain.attributes
     ]
     place = known.domain.index("age")
     attributes[place] = _one_hot("age", list(BANDS))

@@ -181,7 +181,7 @@ MEPS = Entry(
 
 @MEPS.loader
 def meps(path: str | os.PathLike[str] | None = None) -> Dataset:
-    """15,675 people, 41 attributes; favourable is a high utilization. `path` reads another file
+    """15,675 people, 41 attributes; favorable is a high utilization. `path` reads another file
     than the downloaded one.
     """
     raw = _read(meps_file() if path is None else Path(path))

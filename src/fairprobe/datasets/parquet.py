@@ -1,4 +1,4 @@
-"""Parquet files, read with their words as dictionaries."""
+"""Reading Parquet files, with words as dictionaries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairprobe.errors import DataError
 
 MAGIC = b"PAR1"
 SUFFIXES = {".parquet", ".pq"}
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores the numbers of rows
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores row numbers
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file is meant as Parquet, by its name or its first bytes."""
+    """Whether the file is Parquet by its name or its first bytes."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC or path.suffix.lower() in SUFFIXES
 
@@ -27,7 +27,7 @@ def is_parquet(path: Path) -> bool:
 def arrow_of_parquet(
     path: Path, choose: Callable[[Sequence[str]], list[str]]
 ) -> tuple[Any, frozenset[str], str]:
-    """The chosen columns as an Arrow table, which of them the file holds as categories, and its
+    """The chosen columns as an Arrow table, those of them that are categories, and the file's
     SHA-256.
     """
     with path.open("rb") as file:
@@ -46,14 +46,12 @@ def arrow_of_parquet(
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(
-            f"{path} is not a whole Parquet file ({reason}). Write it again, or check that it was"
-            " copied completely."
+            f"{path} is not a complete Parquet file ({reason}). Write it again, or check that it"
+            " was copied completely."
         ) from error
     return table, categories_of(schema), digest
 
 
 def categories_of(schema: Any) -> frozenset[str]:
-    """The columns that an Arrow table holds as dictionaries, which are the categories of pandas and
-    polars.
-    """
+    """The dictionary columns of an Arrow table: the categories of pandas and polars."""
     return frozenset(entry.name for entry in schema if pa.types.is_dictionary(entry.type))

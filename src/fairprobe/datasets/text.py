@@ -1,5 +1,5 @@
-"""Text files of a table: their encoding, separator and names of columns, found by looking before
-anything is read.
+"""Text files of a table: their encoding, separator and column names, found before the table is
+read.
 """
 
 from __future__ import annotations
@@ -22,32 +22,20 @@ import pyarrow.csv
 
 from fairprobe.errors import DataError
 
-GAPS = (
-    "",
-    "?",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-    "None",
-    "<NA>",
-)  # what pandas takes for one, and "?"
+# Words for a gap: those of pandas, and "?".
+GAPS = ("", *["?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"])
 SEPARATORS = (",", ";", "\t", "|")
-SAMPLE = 1 << 18  # bytes looked at to find the separator
-LINES = 100  # of the sample that must agree on it
+SAMPLE = 1 << 18  # bytes read to find the separator
+LINES = 100  # of the sample that must have the same number of cells
 CHUNK = 1 << 22
-MOST_DICTIONARY = 100_000  # words of one block; beyond, a dictionary saves nothing
+MOST_DICTIONARY = 100_000  # words of a block; a larger dictionary saves no memory
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that was looked through: UTF-8 without a zero byte, a header of `header_lines` lines,
+    """A file that was scanned: UTF-8 without a zero byte, a header of `header_lines` lines with
     `names` between `separator`s.
     """
 
@@ -59,59 +47,47 @@ class TextFile:
     odd_quotes: bool
 
     @classmethod
-    def look(cls, path: Path) -> TextFile:
-        """Reads the whole file once, for its digest and for bytes that do not belong into text."""
-        sha256, quotes, sample = _look_through(path)
+    def scan(cls, path: Path) -> TextFile:
+        """Reads the whole file once, for its digest and to refuse bytes that are not text."""
+        sha256, quotes, sample = _scan(path)
         text = sample.decode("utf-8-sig", errors="ignore")
         if not text.strip():
             raise DataError(
-                f"{path} is empty. Expected a line with the names of the columns, then one line a"
+                f"{path} is empty. Expected a line with the column names, then one line for each"
                 " row."
             )
         separator = _separator(text)
         reader = csv.reader(io.StringIO(text), delimiter=separator)
         header = next(record for record in reader if record)
-        return cls(
-            path,
-            separator,
-            [name.strip() for name in header],
-            reader.line_num,
-            sha256,
-            odd_quotes=quotes % 2 == 1,
-        )
+        names = [name.strip() for name in header]
+        return cls(path, separator, names, reader.line_num, sha256, odd_quotes=quotes % 2 == 1)
 
     def arrow(self, columns: Sequence[str]) -> Any:
         """The chosen columns as an Arrow table, words as dictionaries."""
+        reading = pa.csv.ReadOptions(column_names=self.names, skip_rows=self.header_lines)
+        parsing = pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        converting = pa.csv.ConvertOptions(
+            include_columns=list(columns),
+            null_values=list(GAPS),
+            strings_can_be_null=True,
+            true_values=["true", "True", "TRUE"],
+            false_values=["false", "False", "FALSE"],
+            auto_dict_encode=True,
+            auto_dict_max_cardinality=MOST_DICTIONARY,
+        )
         with _stream(self.path) as stream:
             try:
-                table = pa.csv.read_csv(
-                    stream,
-                    read_options=pa.csv.ReadOptions(
-                        column_names=self.names, skip_rows=self.header_lines
-                    ),
-                    parse_options=pa.csv.ParseOptions(
-                        delimiter=self.separator, newlines_in_values=True
-                    ),
-                    convert_options=pa.csv.ConvertOptions(
-                        include_columns=list(columns),
-                        null_values=list(GAPS),
-                        strings_can_be_null=True,
-                        true_values=["true", "True", "TRUE"],
-                        false_values=["false", "False", "FALSE"],
-                        auto_dict_encode=True,
-                        auto_dict_max_cardinality=MOST_DICTIONARY,
-                    ),
-                )
+                table = pa.csv.read_csv(stream, reading, parsing, converting)
             except pa.ArrowInvalid as error:
                 if "Empty CSV" in str(error):
-                    raise DataError(f"{self.path} has names of columns and no rows.") from error
+                    raise DataError(f"{self.path} has column names and no rows.") from error
                 self._refuse_ragged()
                 reason = str(error).partition("\n")[0].rstrip(".")
                 raise DataError(
                     f"{self.path} cannot be read as a table: {reason[:200]}."
                 ) from error
         if table.num_rows == 0:
-            raise DataError(f"{self.path} has names of columns and no rows.")
+            raise DataError(f"{self.path} has column names and no rows.")
         if self.odd_quotes:
             self._refuse_open_quote()
         return table
@@ -119,9 +95,8 @@ class TextFile:
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Each row as text, with the line where it begins."""
         with _stream(self.path) as stream:
-            reader = csv.reader(
-                io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), delimiter=self.separator
-            )
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            reader = csv.reader(text, delimiter=self.separator)
             begins = 1
             for record in reader:
                 if record and begins > self.header_lines:
@@ -139,29 +114,26 @@ class TextFile:
                 )
 
     def _refuse_open_quote(self) -> None:
-        """An open quotation mark swallows all lines after it, silently."""
+        """Refuses an unclosed quotation mark, which would swallow all lines after it."""
         line, last = 0, [""]
         for line, last in self._records():  # noqa: B007
             pass
         if "\n" in last[-1]:
             raise DataError(
-                f"Line {line} of {self.path} opens a quotation mark that nothing closes. Close it"
-                " or remove it."
+                f"Line {line} of {self.path} opens a quotation mark that is not closed. Close it or"
+                " remove it."
             )
 
 
 def _separator(text: str) -> str:
-    """The separator by which the first lines have the same number of cells, the most of them; by
-    the header alone where none has.
+    """The separator with which the first lines have the same and greatest number of cells; if there
+    is none, the one with which the header has the most.
     """
     best = (False, 0, ",")
     for separator in SEPARATORS:
         try:
-            widths = [
-                len(record)
-                for record in islice(csv.reader(io.StringIO(text), delimiter=separator), LINES)
-                if record
-            ]
+            reader = csv.reader(io.StringIO(text), delimiter=separator)
+            widths = [len(record) for record in islice(reader, LINES) if record]
         except csv.Error:
             continue
         agreed = len(set(widths)) == 1 and widths[0] > 1
@@ -170,8 +142,8 @@ def _separator(text: str) -> str:
     return best[2]
 
 
-def _look_through(path: Path) -> tuple[str, int, bytes]:
-    """The file's SHA-256, how many quotation marks its text has, and the beginning of the text."""
+def _scan(path: Path) -> tuple[str, int, bytes]:
+    """The file's SHA-256, the number of quotation marks in its text, and the start of the text."""
     with path.open("rb") as file:
         first = file.read(4)
         file.seek(0)
@@ -190,15 +162,13 @@ def _look_through(path: Path) -> tuple[str, int, bytes]:
             sample = sample or chunk[:SAMPLE]
             if b"\0" in chunk:
                 raise DataError(
-                    f"{path} is no text (it holds a zero byte); expected CSV or Parquet."
+                    f"{path} is not text (it holds a zero byte); expected CSV or Parquet."
                 )
             try:
                 decoder.decode(chunk)
             except UnicodeDecodeError as error:
-                line, byte = (
-                    lines + error.object.count(b"\n", 0, error.start),
-                    error.object[error.start],
-                )
+                line = lines + error.object.count(b"\n", 0, error.start)
+                byte = error.object[error.start]
                 raise DataError(
                     f"{path} is not UTF-8 (line {line} holds the byte 0x{byte:02x}). Save it as"
                     f" UTF-8; from Latin-1: iconv -f latin1 -t utf-8 {path.name} > utf8.csv."
@@ -211,7 +181,7 @@ def _look_through(path: Path) -> tuple[str, int, bytes]:
 
 @contextmanager
 def _stream(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked where it is in gzip."""
+    """The file's bytes, unpacked if it is in gzip."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     with gzip.open(path) if packed else path.open("rb") as stream:
@@ -219,5 +189,6 @@ def _stream(path: Path) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", stream)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(
-                f"{path} is not a whole gzip file ({error}). Check that it was copied completely."
+                f"{path} is not a complete gzip file ({error}). Check that it was copied"
+                " completely."
             ) from error

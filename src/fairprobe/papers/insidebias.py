@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from fairprobe.datasets.mnist import COLOURS, coloured, fetched_digits, read_digits
+from fairprobe.datasets.mnist import COLORS, colored, fetched_digits, read_digits
 from fairprobe.documents import Count, Document, Settings, Share
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from fairprobe.interpret.excitement import Excitement, excitement
@@ -237,8 +237,8 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
     train, test = _read(source).split()
     rng = np.random.default_rng(seed)
     drawn = train.take(rng.choice(len(train), min(settings["images"], len(train)), replace=False))
-    lessons = coloured(drawn, seed=seed, digit=settings["digit"], colour=settings["colour"])
-    shown = coloured(test, seed=seed + TEST_SEED)
+    lessons = colored(drawn, seed=seed, digit=settings["digit"], color=settings["colour"])
+    shown = colored(test, seed=seed + TEST_SEED)
     network = vgg((3, 28, 28), 10, seed=seed)
     training = replace(ON_IMAGES, epochs=settings["epochs"])
     train_on_images(network, lessons.images, lessons.labels, seed=seed, training=training)
@@ -251,7 +251,7 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
         tested=len(test),
         right={
             "all": float(right.mean()),
-            **{name: float(right[shown.colours == at].mean()) for at, name in enumerate(COLOURS)},
+            **{name: float(right[shown.colors == at].mean()) for at, name in enumerate(COLORS)},
         },
         ratio=found.ratio,
         highest=found.highest,
@@ -283,7 +283,7 @@ class ColoredMNIST(Examination[DigitNetwork]):
     quick = "three biased networks and one unbiased, 4,000 images, 2 epochs."
     titles: ClassVar[Mapping[str, str]] = {
         "mnist": "Colored MNIST",
-        **{name: f"biased ({name})" for name in COLOURS},
+        **{name: f"biased ({name})" for name in COLORS},
         UNBIASED: UNBIASED,
     }
     result = DigitNetwork
@@ -295,7 +295,7 @@ class ColoredMNIST(Examination[DigitNetwork]):
             "number",
             "Of the last convolutional layer; 1 where all colors excite it alike.",
         ),
-        *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLOURS),
+        *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLORS),
         Measure("highest", "The trained-in color has the highest λ", "share"),
         SEPARATED,
         Measure("accuracy", "Accuracy on digits of all colors", "share"),
@@ -328,7 +328,7 @@ class ColoredMNIST(Examination[DigitNetwork]):
     )
 
     def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
-        every = [(digit, colour) for colour in COLOURS for digit in range(10)]
+        every = [(digit, colour) for colour in COLORS for digit in range(10)]
         biases: list[tuple[int | None, str]] = [*(every if plan.is_full else QUICK)]
         count = max(FEWEST, plan.repeats) if plan.is_full else 1
         biases += [(None, UNBIASED)] * count
