@@ -1,9 +1,10 @@
 """`Findings`: the unique IDIs of a search, each with its counterpart and where it came from, in
 memory or in a Parquet file.
 
-A row of the table is one pair: a column for every attribute (codes), `<sensitive>_other` for the
-counterpart's values, `label` and `label_other`, the model's `probability` of each, the `gap`, the
-`phase`, and the `origin` (the number of the seed).
+A row of the table is one pair: a column for every attribute (codes), `<name>_other` for the
+counterpart's values of what can change (the sensitive attributes and those coupled to them),
+`label` and `label_other`, the model's `probability` of each, the `gap`, the `phase`, and the
+`origin` (the number of the seed).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Findings:
         if not codes:
             for name in self.domain.names:
                 frame[name] = _in_words(self.domain[name], frame[name])
-            for name in self.domain.sensitive:
+            for name in self.domain.changing:
                 other = f"{name}_other"
                 frame[other] = _in_words(self.domain[name], frame[other])
         return frame
@@ -105,7 +106,7 @@ class Findings:
     def rows(self, pairs: pa.Table | pa.RecordBatch, *, other: bool = False) -> Rows:
         """The instances of some pairs, or their counterparts."""
         names = [
-            f"{name}_other" if other and name in self.domain.sensitive else name
+            f"{name}_other" if other and name in self.domain.changing else name
             for name in self.domain.names
         ]
         columns = [
@@ -208,7 +209,7 @@ class Findings:
                 " merged."
             )
         both = pa.concat_tables([self._whole(), other._whole().cast(self._whole().schema)])
-        part = self.rows(both)[:, self.domain.other_columns]
+        part = self.domain.canonical(self.rows(both))[:, self.domain.other_columns]
         _, first = np.unique(part, axis=0, return_index=True)
         ours, theirs = self.generation, other.generation
         # The sum of `tried` is an upper bound.
@@ -251,7 +252,7 @@ def check_names(domain: Domain) -> None:
 
 
 def _names(domain: Domain) -> list[str]:
-    return [*domain.names, *(f"{name}_other" for name in domain.sensitive), *PROVENANCE]
+    return [*domain.names, *(f"{name}_other" for name in domain.changing), *PROVENANCE]
 
 
 def _schema(domain: Domain, generation: Generation) -> pa.Schema:
@@ -264,7 +265,7 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
     codes = [
         pa.float32() if attribute.kind == "real" else pa.int32() for attribute in domain.attributes
     ]
-    others = [codes[column] for column in domain.sensitive_columns]
+    others = [codes[column] for column in domain.changing_columns]
     types = [*codes, *others, *(kinds.get(name, pa.float32()) for name in PROVENANCE)]
     about = json.dumps({"generation": asdict(generation), "sensitive": domain.sensitive})
     return pa.schema(list(zip(_names(domain), types, strict=True)), metadata={"fairprobe": about})
@@ -272,7 +273,7 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
 
 def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
     x = domain.unpack(records["x"])
-    other = domain.unpack(records["other"], domain.sensitive_columns)
+    other = domain.unpack(records["other"], domain.changing_columns)
     columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE)]
     arrays = []
     for column, values in zip(schema, columns, strict=True):

@@ -1,9 +1,12 @@
 """The one definition of *discriminatory*.
 
-A row is an individual discriminatory instance (IDI) when some counterpart, equal in everything but
-the sensitive attributes, is given another label. All combinations of sensitive values are tested at
-once, so the verdict depends only on the other attributes: if labels differ anywhere over the
-sensitive values, every one of them has a partner.
+A row is an individual discriminatory instance (IDI) when some counterpart is given another label. A
+counterpart has other sensitive values and is otherwise equal, except for what the schema couples to
+them: the counterpart of a husband is a wife (`schema/twins.py`; in `domain.bare()` nothing else
+changes, as in the papers). A counterpart that breaks a constraint does not count; a row that has no
+other is not a pair and not a fair one either (`has_counterpart`). All combinations of sensitive
+values are tested at once, so the verdict depends only on the case, the set of rows that are each
+other's counterparts: if labels differ anywhere in it, every one of them has a partner.
 
     paper           here
     label(x)        the most probable class; a lead of at most `TIE` over the runner-up is a tie,
@@ -14,7 +17,7 @@ sensitive values, every one of them has a partner.
 
 Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last
 bit. Without `TIE` a network that does not look at the sensitive attribute could be accused by
-rounding.
+rounding. It must ignore everything coupled to the attribute as well to be acquitted of everything.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ class Verdict:
 
     `is_tie`: the row's own label is a tie. With three or more sensitive values it can be
       discriminatory all the same, by two others.
+    `has_counterpart`: the row and a counterpart other than itself obey the constraints, so there is
+      a pair to judge.
     """
 
     is_discriminatory: Mask
@@ -48,6 +53,7 @@ class Verdict:
     probability_other: Rows
     gap: Rows
     is_tie: Mask
+    has_counterpart: Mask
 
     def __len__(self) -> int:
         return len(self.is_discriminatory)
@@ -68,6 +74,7 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
             nobody,
             nobody,
             nobody,
+            np.empty(0, dtype=bool),
             np.empty(0, dtype=bool),
         )
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
@@ -104,8 +111,10 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]
     change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
     preference = change
+    has_counterpart = np.full(n, v > 1)
     if domain.constraints:
         allowed = domain.satisfies(every)
+        has_counterpart = allowed[own] & (allowed.reshape(n, v).sum(axis=1) > 1)
         evidence = evidence & allowed
         preference = np.where(allowed.reshape(n, v), change, -1)
     differs = (labels.reshape(n, v) != label[:, None]) & evidence.reshape(n, v)
@@ -126,6 +135,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         probability_other=p.ravel()[other * p.shape[1] + labels[other]],
         gap=change.ravel()[other],
         is_tie=~(lead > TIE)[own],
+        has_counterpart=has_counterpart,
     )
 
 

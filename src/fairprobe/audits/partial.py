@@ -84,10 +84,10 @@ def _measurements(data: Dataset, model: Model, *, seed: int, **parts: Any) -> Ta
 
 
 def _widest_gaps(data: Dataset, model: Model, x: Rows) -> list[Pair]:
-    """The pairs with the widest gaps. People who differ only in the sensitive attributes are the
-    same pair.
+    """The pairs with the widest gaps, by bare counterparts as in DM-RS. People who differ only in
+    the sensitive attributes are the same pair.
     """
-    domain = data.domain
+    domain = data.domain.bare()
     _, first = np.unique(x[:, domain.other_columns], axis=0, return_index=True)
     once = x[np.sort(first)]
     with one_thread():

@@ -6,8 +6,8 @@ GSR         `gsr`: unique IDIs among unique instances generated. A search looks 
             find: this is not a population rate
 CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a
             radius of cosine distance
-DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, with an
-            exact interval
+DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, by bare
+            counterparts, with an exact interval
 (ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
 """
 
@@ -52,8 +52,10 @@ def dm_rs(
     samples: int = SAMPLES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Rate:
-    """How many of `samples` uniform instances are discriminatory."""
-    hits = 0
+    """How many of `samples` uniform instances are discriminatory, by bare counterparts: as in the
+    paper, whatever the schema couples.
+    """
+    domain, hits = domain.bare(), 0
     with one_thread():
         for start in range(0, samples, SAMPLES):
             drawn = domain.sample(min(SAMPLES, samples - start), rng=rng)

@@ -133,9 +133,8 @@ def individual_fairness(
     the people's own values.
 
     `over="people"`: a person is treated fairly if every counterpart gets the same answer; by IFR_b,
-    exactly if `judge` finds no discrimination. A person without an allowed counterpart counts as
-    fair there, and as no pair in `over="pairs"`. For a binary attribute whose counterparts are all
-    allowed, both are the same.
+    exactly if `judge` finds no discrimination. A person without an allowed counterpart is left
+    out of both. For a binary attribute both are the same.
     """
     _check_tau(tau)
     unit = _unit(base)
@@ -350,7 +349,8 @@ def _members(groups: Groups | None) -> list[tuple[str, Mask]]:
 
 
 def _share_of_people(fair: Mask, pairs: Ints) -> IFR:
-    return _from_rate(Rate(int(fair.sum()), len(fair)), int(pairs.sum()))
+    paired = pairs > 0
+    return _from_rate(Rate(int(fair[paired].sum()), int(paired.sum())), int(pairs.sum()))
 
 
 def _from_rate(rate: Rate, pairs: int) -> IFR:

@@ -44,7 +44,9 @@ class People:
     """Everybody in the data, each sensitive value, the groups most affected, and which values would
     help the affected ones.
 
-    `absent` are the sensitive values (or combinations) that nobody in the data has.
+    All rates are of the people who have a counterpart; `no_counterpart` people have none that the
+    constraints allow, and are neither affected nor fair. `absent` are the sensitive values (or
+    combinations) that nobody in the data has.
     """
 
     everybody: Rate
@@ -52,15 +54,20 @@ class People:
     groups: tuple[Group, ...]
     advantages: tuple[Advantage, ...]
     absent: tuple[str, ...]
+    no_counterpart: int
 
 
 def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
     """Judge every row as it is, values outside the bounds included, if its sensitive values lie in
     the domain.
     """
-    rows = x[domain.comparable(x)]
+    everybody = x[domain.comparable(x)]
     with one_thread():
-        affected = judge(domain, model, rows).is_discriminatory
+        verdict = judge(domain, model, everybody)
+        rows, affected = (
+            everybody[verdict.has_counterpart],
+            verdict.is_discriminatory[verdict.has_counterpart],
+        )
         advantages = _advantages(domain, model, rows[affected], favourable)
     own = domain.own_value(rows)
     name = " and ".join(domain.sensitive)
@@ -69,7 +76,8 @@ def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = No
         for v in np.unique(own)
     ]
     absent = [
-        domain.describe_value(int(v)) for v in np.setdiff1d(np.arange(domain.value_count), own)
+        domain.describe_value(int(v))
+        for v in np.setdiff1d(np.arange(domain.value_count), domain.own_value(everybody))
     ]
     groups = [
         group
@@ -84,7 +92,12 @@ def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = No
         else []
     )
     return People(
-        Rate(int(affected.sum()), len(rows)), tuple(values), tuple(worst), advantages, tuple(absent)
+        Rate(int(affected.sum()), len(rows)),
+        tuple(values),
+        tuple(worst),
+        advantages,
+        tuple(absent),
+        len(everybody) - len(rows),
     )
 
 

@@ -4,10 +4,13 @@ the same person.
 A row is one number for each attribute (its *code*): a category's position, an integer, or a real
 value.
 
-    paper              here
-    A, S, N            `attributes`, `sensitive`, the rest
-    x' (counterpart)   `counterparts(x)`: every combination of sensitive values at once
-    same IDI           equal `key`: two rows are the same person if they agree outside `sensitive`
+    paper               here
+    A, S, N             `attributes`, `sensitive`, the rest
+    x' (counterpart)    `counterparts(x)`: every combination of sensitive values at once. Attributes
+                        that are coupled to a sensitive one change along (`twins.py`); `bare()` is
+                        the papers' domain, in which nothing does
+    same IDI            equal `key`: two rows are the same instance when they agree outside
+                        `sensitive`, coupled attributes written as under the reference value
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
 from fairprobe.errors import DomainError, suggest
 from fairprobe.schema.attributes import LARGEST_EXACT_INTEGER, Attribute, Constraint
+from fairprobe.schema.twins import CategoryMap, Coupling, check_couplings, maps_of
 
-__all__ = ["Attribute", "Constraint", "Domain", "Outside"]
+__all__ = ["Attribute", "Constraint", "Coupling", "Domain", "Outside"]
 
 LARGEST_COUNTERPARTS = 4096  # combinations of sensitive values judged at once
 HASH_SEED = 0x5EED
@@ -51,13 +55,14 @@ class Outside:
 
 @dataclass(frozen=True)
 class Domain:
-    """The attributes in the order of a row's columns, the sensitive ones by name, and rules between
-    them.
+    """The attributes in the order of a row's columns, the sensitive ones by name, rules between
+    them, and what changes together with a sensitive attribute.
     """
 
     attributes: tuple[Attribute, ...]
     sensitive: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = field(default=(), compare=False)
+    couplings: tuple[Coupling, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.sensitive, str):
@@ -92,6 +97,7 @@ class Domain:
                 f" combinations; at most {LARGEST_COUNTERPARTS:,} are compared at once. Name fewer"
                 " attributes, or bin them."
             )
+        check_couplings(self)
 
     # -- names and columns -------------------------------------------------------------------------
 
@@ -117,6 +123,10 @@ class Domain:
             raise DomainError(f"Name at least one sensitive attribute.{suggest('', self.names)}")
         return replace(self, sensitive=names)
 
+    def bare(self) -> Domain:
+        """The same domain in which only the sensitive attributes change, as in the papers."""
+        return replace(self, couplings=()) if self.couplings else self
+
     @cached_property
     def sensitive_columns(self) -> Ints:
         return np.array([self.index(name) for name in self.sensitive], dtype=np.int64)
@@ -125,6 +135,27 @@ class Domain:
     def other_columns(self) -> Ints:
         """The columns of `N`, the attributes that are not sensitive."""
         return np.setdiff1d(np.arange(len(self), dtype=np.int64), self.sensitive_columns)
+
+    @cached_property
+    def active_couplings(self) -> tuple[Coupling, ...]:
+        """The couplings with the chosen sensitive attributes. A coupled attribute that is sensitive
+        itself takes all its values anyway.
+        """
+        return tuple(
+            coupling
+            for coupling in self.couplings
+            if coupling.sensitive in self.sensitive and coupling.attribute not in self.sensitive
+        )
+
+    @cached_property
+    def changing(self) -> tuple[str, ...]:
+        """The attributes in which counterparts can differ: the sensitive ones, then the coupled."""
+        coupled = dict.fromkeys(coupling.attribute for coupling in self.active_couplings)
+        return (*self.sensitive, *coupled)
+
+    @cached_property
+    def changing_columns(self) -> Ints:
+        return np.array([self.index(name) for name in self.changing], dtype=np.int64)
 
     @cached_property
     def low(self) -> Rows:
@@ -285,12 +316,31 @@ class Domain:
 
     def counterparts(self, x: Rows) -> Rows:
         """(N, A) -> (N, V, A): each row with every combination of sensitive values, including its
-        own.
+        own; coupled attributes change along.
         """
         self.require_sensitive()
         every = np.repeat(x[:, None, :], self.value_count, axis=1)
         every[:, :, self.sensitive_columns] = self.sensitive_values
+        if self._maps:
+            own = self.own_value(x)
+            for each in self._maps:
+                every[:, :, each.column] = each.under_every_value(x[:, each.column], own)
         return every
+
+    def canonical(self, x: Rows) -> Rows:
+        """The rows with coupled attributes written as under the reference value, the first one: the
+        same for all counterparts outside the sensitive columns.
+        """
+        if not self._maps:
+            return x
+        own, rows = self.own_value(x), x.copy()
+        for each in self._maps:
+            rows[:, each.column] = each.canonical(x[:, each.column], own)
+        return rows
+
+    @cached_property
+    def _maps(self) -> tuple[CategoryMap, ...]:
+        return maps_of(self)
 
     def own_value(self, x: Rows) -> Ints:
         """The combination of sensitive values of each row: its position in the second axis of
@@ -376,11 +426,13 @@ class Domain:
         return self._key_weights.astype(np.float64) if self._key_count <= 2**53 else None
 
     def key(self, x: Rows) -> Keys:
-        """(N,) the identity of each row's part outside `sensitive`; exact when `exact_keys`,
-        otherwise a hash to be confirmed.
+        """(N,) the identity of each row's part outside `sensitive`, in canonical form, so that a
+        row and its counterparts have one key; exact when `exact_keys`, otherwise a hash to be
+        confirmed.
 
         The rows must lie inside the domain.
         """
+        x = self.canonical(x)
         if self._float_weights is not None:
             sums = (x - self._origin).astype(np.float64) @ self._float_weights
             return np.asarray(sums).astype(np.uint64)

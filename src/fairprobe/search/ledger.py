@@ -46,7 +46,7 @@ class Ledger:
                 ("key", np.uint64),
                 *part,
                 ("x", packed, (len(domain),)),
-                ("other", packed, (len(domain.sensitive),)),
+                ("other", packed, (len(domain.changing),)),
                 ("label", np.uint16),
                 ("label_other", np.uint16),
                 ("probability", np.float32),
@@ -64,7 +64,7 @@ class Ledger:
         is_idi = verdict.is_discriminatory
         found = self._records(self._found, x, keys, is_idi)
         found["x"] = self.domain.pack(x[is_idi])
-        found["other"] = self.domain.pack(verdict.x_other[is_idi], self.domain.sensitive_columns)
+        found["other"] = self.domain.pack(verdict.x_other[is_idi], self.domain.changing_columns)
         for name in ("label", "label_other", "probability", "probability_other", "gap"):
             found[name] = getattr(verdict, name)[is_idi]
         found["origin"], found["phase"] = origin[is_idi], phase
@@ -78,7 +78,7 @@ class Ledger:
         records["key"] = kept
         if not self.domain.exact_keys:
             records["part"] = self.domain.pack(
-                x if rows is None else x[rows], self.domain.other_columns
+                self.domain.canonical(x if rows is None else x[rows]), self.domain.other_columns
             )
         return records
 
