@@ -36,7 +36,11 @@ torch.set_num_threads(
 # fairprobe's own search methods: their variants, and which look inside a network.
 VARIANTS = {name: tuple(METHODS[name].variants) for name in METHODS.own}
 WHITE_BOX_METHODS = [name for name in VARIANTS if METHODS[name].needs_gradients]
-BLACK_BOX_METHODS = [name for name in VARIANTS if not METHODS[name].needs_gradients]
+BLACK_BOX_METHODS = [
+    name
+    for name in VARIANTS
+    if not METHODS[name].needs_gradients and not METHODS[name].needs_people  # tests/people
+]
 
 CENSUS_BOUNDS = {
     "age": (1, 9),

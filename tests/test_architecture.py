@@ -33,6 +33,7 @@ ROOMS = [
     "models",
     "networks",
     "judgement",
+    "people",
     "interpret",
     "findings",
     "search",

@@ -121,6 +121,7 @@ METHODS: Catalogue[Any] = Catalogue(
         "symbgen": "fairprobe.search.methods.symbgen:SymbGen",
         "themis": "fairprobe.search.methods.themis:Themis",
         "random": "fairprobe.search.methods.random_walk:RandomWalk",
+        "crossover": "fairprobe.search.methods.crossover:Crossover",
     },
 )
 REPAIRS: Catalogue[Any] = Catalogue(

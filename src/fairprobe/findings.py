@@ -4,7 +4,9 @@ memory or in a Parquet file.
 A row of the table is one pair: a column for every attribute (codes), `<name>_other` for the
 counterpart's values of what can change (the sensitive attributes and those coupled to them),
 `label` and `label_other`, the model's `probability` of each, the `gap`, the `phase`, and the
-`origin` (the number of the seed).
+`origin` (the number of the seed). `plausibility` and `plausibility_other` are the share of people
+who are at least as unusual as each side of the pair; empty where the search had no model of the
+table.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 PHASES = ("global", "local")
 PROVENANCE = ("label", "label_other", "probability", "probability_other", "gap", "phase", "origin")
+PLAUSIBILITY = ("plausibility", "plausibility_other")
 BATCH = 262_144
 
 
@@ -143,22 +146,22 @@ class Findings:
         records: Callable[[], Iterable[Any]],
         generation: Generation,
         save_to: Path | None = None,
+        *,
+        score: Callable[[Rows], Rows] | None = None,
     ) -> Findings:
         """Create findings from a ledger's records. They are read again if the file cannot be
-        written, so none is lost.
+        written, so none is lost. `score` is the plausibility of rows.
         """
         schema = _schema(domain, generation)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            return (_batch(domain, some, schema, score) for some in records())
+
         if save_to is not None:
             with suppress(StorageError):  # a later `save` raises it; until then they are in memory
-                _write(save_to, schema, (_batch(domain, some, schema) for some in records()))
+                _write(save_to, schema, batches())
                 return cls(domain, generation, path=save_to)
-        return cls(
-            domain,
-            generation,
-            table=pa.Table.from_batches(
-                [_batch(domain, some, schema) for some in records()], schema
-            ),
-        )
+        return cls(domain, generation, table=pa.Table.from_batches(batches(), schema))
 
     def save(self, path: Path | str) -> Path:
         """Write a Parquet file, whole or not at all."""
@@ -252,7 +255,8 @@ def check_names(domain: Domain) -> None:
 
 
 def _names(domain: Domain) -> list[str]:
-    return [*domain.names, *(f"{name}_other" for name in domain.changing), *PROVENANCE]
+    others = (f"{name}_other" for name in domain.changing)
+    return [*domain.names, *others, *PROVENANCE, *PLAUSIBILITY]
 
 
 def _schema(domain: Domain, generation: Generation) -> pa.Schema:
@@ -266,15 +270,24 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
         pa.float32() if attribute.kind == "real" else pa.int32() for attribute in domain.attributes
     ]
     others = [codes[column] for column in domain.changing_columns]
-    types = [*codes, *others, *(kinds.get(name, pa.float32()) for name in PROVENANCE)]
+    rest = [kinds.get(name, pa.float32()) for name in (*PROVENANCE, *PLAUSIBILITY)]
     about = json.dumps({"generation": asdict(generation), "sensitive": domain.sensitive})
-    return pa.schema(list(zip(_names(domain), types, strict=True)), metadata={"fairprobe": about})
+    return pa.schema(
+        list(zip(_names(domain), [*codes, *others, *rest], strict=True)),
+        metadata={"fairprobe": about},
+    )
 
 
-def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
+def _batch(
+    domain: Domain, records: Any, schema: pa.Schema, score: Callable[[Rows], Rows] | None
+) -> pa.RecordBatch:
     x = domain.unpack(records["x"])
     other = domain.unpack(records["other"], domain.changing_columns)
-    columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE)]
+    x_other = x.copy()
+    x_other[:, domain.changing_columns] = other
+    unknown = np.full(len(x), np.nan, dtype=np.float32)
+    scores = [unknown, unknown] if score is None else [score(x), score(x_other)]
+    columns = [*x.T, *other.T, *(records[name] for name in PROVENANCE), *scores]
     arrays = []
     for column, values in zip(schema, columns, strict=True):
         if column.name == "phase":
@@ -282,9 +295,8 @@ def _batch(domain: Domain, records: Any, schema: pa.Schema) -> pa.RecordBatch:
                 pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int8)), pa.array(PHASES))
             )
         else:
-            arrays.append(
-                pa.array(np.ascontiguousarray(values).astype(column.type.to_pandas_dtype()))
-            )
+            codes = np.ascontiguousarray(values).astype(column.type.to_pandas_dtype())
+            arrays.append(pa.array(codes, from_pandas=True))  # a score that is not known is null
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -11,7 +11,7 @@ and the result depends only on the seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,13 +22,15 @@ from fairprobe.errors import DomainError, FairprobeError, ModelError, SettingErr
 from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.models import Encoder, Model, TorchModel, one_thread
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.catalogue import black_box_methods
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
-from fairprobe.search.walk import local_walk
+from fairprobe.search.newcomers import Newcomers
+from fairprobe.search.walk import local_walk, next_rows
 
 ROWS_AT_ONCE = 4096  # walkers × sensitive values in one batch
 PARTS = 1000  # of the plan of a method that knows only how much of it is done
@@ -48,11 +50,13 @@ def search(
     budget: Budget | None = None,
     *,
     rng: np.random.Generator,
+    people: PlausiblePeople | None = None,
     progress: OnProgress | None = None,
     save_to: Path | None = None,
     on_judged: OnJudged | None = None,
 ) -> Findings:
-    """Search from `seeds` (rows inside the domain) and return every IDI once.
+    """Search from `seeds` (rows inside the domain) and return every IDI once. With `people` the
+    search stays among plausible people, and all it returns are new ones: no copies of a record.
 
     An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped`
     says so. An error carries what was found until then as `error.findings`. With `save_to` the
@@ -60,6 +64,11 @@ def search(
     is called with everything that was tried.
     """
     require_white_box(method, model)
+    if method.needs_people and people is None:
+        raise SettingError(
+            f"The method '{method.name}' makes people from plausible people and was given none."
+            " Give `people`, or choose another method for possible people."
+        )
     if (
         not isinstance(method, TwoPhase | Explorer)
         or min(method.global_iterations, method.local_iterations) < 0
@@ -75,7 +84,12 @@ def search(
             " them out."
         )
     run = _Run(
-        world_of(domain, model, method), method, budget or Budget(), len(seeds), progress, on_judged
+        world_of(domain, model, method, people),
+        method,
+        budget or Budget(),
+        len(seeds),
+        progress,
+        on_judged,
     )
     try:
         with one_thread():
@@ -98,10 +112,12 @@ def require_white_box(method: Method, model: Model) -> None:
         )
 
 
-def world_of(domain: Domain, model: Model, method: Method) -> World:
+def world_of(
+    domain: Domain, model: Model, method: Method, people: PlausiblePeople | None = None
+) -> World:
     """The domain, the model and the moves as this method uses them."""
     encoder = model.encoder if isinstance(model, TorchModel) else Encoder(domain)
-    return World(domain, model, Moves(domain, encoder, step=method.step))
+    return World(domain, model, Moves(domain, encoder, step=method.step), people)
 
 
 class _Run:
@@ -124,6 +140,7 @@ class _Run:
         )
         self.seconds = method.seconds if budget.seconds is None else budget.seconds
         self.ledger = Ledger(world.domain)
+        self.newcomers = None if world.people is None else Newcomers(world.people)
         self.clock = Clock()
         self._chunk = slice(0, 0)  # the seeds being worked on
         self._count_again_at = budget.wanted or 0
@@ -143,6 +160,8 @@ class _Run:
 
     def explore(self, method: Explorer, seeds: Rows, rng: np.random.Generator) -> None:
         """Judge what the method proposes, until it proposes nothing more."""
+        if "local_iterations" in {setting.name for setting in fields(method)}:  # type: ignore[arg-type]
+            method = replace(method, local_iterations=self.local_iterations)  # type: ignore[type-var]
         plan = method.propose(self.world, seeds, rng)
         try:
             proposal = next(plan)
@@ -194,9 +213,8 @@ class _Run:
                 break
             if step < self.global_iterations:
                 walkers.step = step
-                walkers.x = self.world.moves.snap(
-                    method.global_step(self.world, walkers, rng), walkers.seed
-                )
+                proposed = method.global_step(self.world, walkers, rng)
+                walkers.x = next_rows(self.world, walkers, proposed, rng)
         return self._each_once(found)
 
     def local_phase(self, method: TwoPhase, walkers: Walkers, rng: np.random.Generator) -> None:
@@ -222,10 +240,21 @@ class _Run:
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
-        self.ledger.add(x, verdict, origin=origin, phase=phase)
+        self.record(x, verdict, origin, phase)
         if self.on_judged is not None:
             self.on_judged(x, verdict)
         return x, verdict
+
+    def record(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> None:
+        """Enter in the ledger what counts: everything, or plausible people who are no copies."""
+        if self.newcomers is not None:
+            if not self.method.needs_people:  # such a method proposes nobody else
+                could_exist = self.newcomers.people.could_exist(x)
+                x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
+            found = verdict.is_discriminatory.copy()
+            found[found] = self.newcomers.accept(x[found])
+            verdict = replace(verdict, is_discriminatory=found)
+        self.ledger.add(x, verdict, origin=origin, phase=phase)
 
     def end_if_spent(self) -> None:
         """End the search when its seconds have passed or as many IDIs as wanted were found."""
@@ -277,7 +306,14 @@ class _Run:
                 for name, value in self.method.scores(self.world).items()
             },  # as JSON has them
         )
-        findings = Findings.from_records(self.world.domain, self.ledger.found, generation, save_to)
+        people = self.world.people
+        findings = Findings.from_records(
+            self.world.domain,
+            self.ledger.found,
+            generation,
+            save_to,
+            score=None if people is None else people.score,
+        )
         # The time includes removing duplicates and writing: that is part of the work.
         return replace(
             findings,

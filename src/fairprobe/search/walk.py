@@ -25,7 +25,7 @@ def local_walk(
     """
     walkers.step = 0
     while len(walkers):
-        candidate = world.moves.snap(method.local_step(world, walkers, rng), walkers.seed)
+        candidate = next_rows(world, walkers, method.local_step(world, walkers, rng), rng)
         candidate, verdict = judge(candidate, walkers.origin)
         walkers.hit = verdict.is_discriminatory
         accepted = walkers.hit | _accept_misses(method, walkers.on_idi, rng)
@@ -39,6 +39,16 @@ def local_walk(
         walkers.x = x
         walkers.step += 1
         yield candidate, verdict
+
+
+def next_rows(world: World, walkers: Walkers, proposed: Rows, rng: np.random.Generator) -> Rows:
+    """What a method proposes, inside the domain and among the people that the search stays with."""
+    proposed = world.moves.snap(proposed, walkers.seed)
+    if world.people is None:
+        return proposed
+    if "donors" not in walkers.memory:
+        walkers.memory["donors"] = world.people.donors_of(walkers.seed)
+    return world.people.step(walkers.x, proposed, walkers.memory["donors"], rng)
 
 
 def _accept_misses(method: TwoPhase, on_idi: Mask, rng: np.random.Generator) -> Mask:

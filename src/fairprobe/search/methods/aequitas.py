@@ -80,10 +80,10 @@ class Aequitas(TwoPhase):
         return "walk"
 
     def starts(self, world: World, seeds: Rows, rng: np.random.Generator) -> Rows:
-        return world.domain.sample(len(seeds), rng=rng)
+        return world.draw(len(seeds), rng)
 
     def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.domain.sample(len(walkers), rng=rng)
+        return world.draw(len(walkers), rng)
 
     def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
         domain, columns = world.domain, world.moves.columns

@@ -20,6 +20,7 @@ from fairprobe.errors import SettingError
 from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.moves import Moves
 
@@ -34,12 +35,21 @@ FROM_SEEDS = (
 
 @dataclass(frozen=True)
 class World:
-    """What a search works on. `memory` is what the method remembers across all seeds."""
+    """What a search works on. `people`, where given, are those that it stays among. `memory` is
+    what the method remembers across all seeds.
+    """
 
     domain: Domain
     model: Model
     moves: Moves
+    people: PlausiblePeople | None = None
     memory: dict[str, Any] = field(default_factory=dict)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
+        """People drawn at random: plausible ones, or uniformly from the domain."""
+        if self.people is not None:
+            return self.people.draw(n, rng=rng)
+        return self.domain.sample(n, rng=rng)
 
 
 @dataclass
@@ -101,6 +111,7 @@ class Method(ABC):
     required: ClassVar[tuple[str, ...]] = ()
     needs_gradients: ClassVar[bool] = False
     needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
+    needs_people: ClassVar[bool] = False  # plausible people, to make others from
     uses_seeds: ClassVar[bool] = True
     variant: str = ""
     global_iterations: int = 0

@@ -80,7 +80,7 @@ class Themis(Explorer):
         for look in count():
             tally.looks = look + 1
             while tally.draws < FIRST_LOOK << look:
-                x = world.domain.sample(min(AT_ONCE, (FIRST_LOOK << look) - tally.draws), rng=rng)
+                x = world.draw(min(AT_ONCE, (FIRST_LOOK << look) - tally.draws), rng)
                 verdict = yield Proposal(x, tally.draws + np.arange(len(x)), done=self._done(tally))
                 tally.add(world, x, verdict)
             if self._half_width(tally) <= self.error:

@@ -1,0 +1,178 @@
+"""Who is like whom: how far two people are apart, and the nearest records of many rows at once.
+
+The distance of two people is the number of attributes in which they differ. Two numbers differ by
+the share of records that lie between them. An embedding writes a row as a vector of small integers
+whose weighted squared distances are about these numbers (a category by a unit vector, a number by
+the steps that it has passed), so that one matrix product compares many rows; the few nearest are
+then compared exactly.
+
+The search is approximate: records are divided by their nearest of about √n centers, and a row is
+compared with the records of the centers nearest to its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.schema.domain import Domain
+
+STEPS = 8  # dimensions of a number
+ONE_HOT = 16  # categories; of more, each gets a random vector
+RANDOM = 8  # dimensions of a random vector
+CANDIDATES = 1500  # records that a row is compared with, at least
+MOST_CENTERS = 512
+MOST_FLOATS = 2**24  # numbers of all records that are kept ready for the matrix product
+FINALISTS = 4  # records that are compared exactly
+AT_ONCE = 16_384
+
+Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # small integers, or floats once weighted
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Distances in a table: `values` of each attribute, their `vectors` in the embedding, and for
+    numbers their `ranks` (the share of records below, half of those at the value included).
+    """
+
+    values: tuple[Rows, ...]
+    vectors: tuple[Vectors, ...]
+    ranks: tuple[Floats | None, ...]
+    weights: Rows  # (D,) of a difference of 1 in each dimension
+
+    @classmethod
+    def fit(cls, domain: Domain, x: Rows) -> Distance:
+        """Learn values and ranks from records."""
+        rng = np.random.default_rng(0)
+        every, vectors, ranks, weights = [], [], [], []
+        for attribute, column in zip(domain.attributes, x.T, strict=True):
+            values, counts = np.unique(column, return_counts=True)
+            rank = (np.cumsum(counts) - counts / 2) / counts.sum()
+            is_number = attribute.kind != "categorical"
+            if is_number:
+                vector = (rank[:, None] > (np.arange(STEPS) + 0.5) / STEPS).astype(np.int8)
+                weight = 1 / STEPS
+            elif len(values) <= ONE_HOT:
+                vector, weight = np.eye(len(values), dtype=np.int8), 1 / 2
+            else:
+                vector = rng.integers(0, 2, (len(values), RANDOM), dtype=np.int8)
+                weight = 2 / RANDOM
+            every.append(values)
+            vectors.append(vector)
+            ranks.append(rank if is_number else None)
+            weights += [weight] * vector.shape[1]
+        return cls(tuple(every), tuple(vectors), tuple(ranks), np.array(weights, np.float32))
+
+    def embed(self, x: Rows) -> Vectors:
+        """(N, D) small integers."""
+        out = np.empty((len(x), len(self.weights)), dtype=np.int8)
+        start = 0
+        for column, values, vector in zip(x.T, self.values, self.vectors, strict=True):
+            place = np.clip(np.searchsorted(values, column, side="right") - 1, 0, None)
+            out[:, start : start + vector.shape[1]] = vector[place]
+            start += vector.shape[1]
+        return out
+
+    def between(self, a: Rows, b: Rows) -> Floats:
+        """(N,) how many attributes lie between each row of `a` and the same row of `b`."""
+        total = np.zeros(len(a))
+        for one, other, values, rank in zip(a.T, b.T, self.values, self.ranks, strict=True):
+            if rank is None:
+                total += one != other
+            else:
+                total += np.abs(np.interp(one, values, rank) - np.interp(other, values, rank))
+        return total
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Records, divided by their nearest center."""
+
+    records: Rows
+    distance: Distance
+    vectors: Vectors  # of the records; weighted, if there is room
+    centers: Rows  # weighted
+    near: tuple[Ints, ...]  # the records that rows of each center are compared with
+
+    @classmethod
+    def fit(cls, domain: Domain, x: Rows, *, rng: np.random.Generator) -> Neighbors:
+        """Divide the records by centers drawn from them."""
+        distance = Distance.fit(domain, x)
+        vectors = distance.embed(x)
+        count = min(MOST_CENTERS, max(1, int(np.sqrt(len(x)))))
+        centers = _weighted(vectors[rng.choice(len(x), count, replace=False)], distance.weights)
+        own = _nearest_center(vectors, distance.weights, centers)
+        members = np.split(
+            np.argsort(own, kind="stable"), np.cumsum(np.bincount(own, minlength=count))[:-1]
+        )
+        sizes = np.array([len(each) for each in members])
+        away = (centers**2).sum(axis=1) - 2 * centers @ centers.T
+        np.fill_diagonal(away, -np.inf)
+        near = []
+        for order in np.argsort(away, axis=1, kind="stable"):
+            enough = int(np.searchsorted(np.cumsum(sizes[order]), CANDIDATES)) + 1
+            near.append(np.concatenate([members[center] for center in order[:enough]]))
+        if vectors.size <= MOST_FLOATS:
+            vectors = _weighted(vectors, distance.weights)
+        return cls(x, distance, vectors, centers, tuple(near))
+
+    def nearest(self, x: Rows, k: int, *, own: Ints | None = None) -> Ints:
+        """(N, k) about the k nearest records of each row, in no order. `own` is the number of a
+        record for each row that does not count: itself. Of fewer than k records, some come twice.
+        """
+        found = np.empty((len(x), k), dtype=np.int64)
+        for rows, some, away in self._compared(x, own):
+            most = min(k, away.shape[1])
+            best = (
+                away.argmin(axis=1)[:, None]
+                if most == 1
+                else np.argpartition(away, most - 1, axis=1)[:, :most]
+            )
+            found[rows] = some[np.resize(best.T, (k, len(rows))).T]
+        return found
+
+    def how_far(self, x: Rows) -> Floats:
+        """(N,) the distance of each row to its nearest record."""
+        found = self.nearest(x, FINALISTS)
+        each = [self.distance.between(x, self.records[nearest]) for nearest in found.T]
+        return np.asarray(np.min(each, axis=0))
+
+    def _compared(self, x: Rows, own: Ints | None) -> Iterator[tuple[Ints, Ints, Rows]]:
+        """For each center: the rows nearest to it, the records to compare them with, and how far
+        apart they are, but for a number that depends on the row alone.
+        """
+        vectors = self.distance.embed(x)
+        center = _nearest_center(vectors, self.distance.weights, self.centers)
+        order = np.argsort(center, kind="stable")
+        starts = np.searchsorted(center[order], np.arange(len(self.centers) + 1))
+        for number, some in enumerate(self.near):
+            rows = order[starts[number] : starts[number + 1]]
+            if len(rows) == 0:
+                continue
+            records = _weighted(self.vectors[some], self.distance.weights)
+            norms = (records**2).sum(axis=1)
+            for i in range(0, len(rows), AT_ONCE):
+                part = rows[i : i + AT_ONCE]
+                mine = _weighted(vectors[part], self.distance.weights)
+                away = norms - 2 * mine @ records.T
+                if own is not None:
+                    away[own[part][:, None] == some] = np.inf
+                yield part, some, away
+
+
+def _weighted(vectors: Vectors, weights: Rows) -> Rows:
+    if vectors.dtype == np.float32:
+        return vectors
+    return np.asarray(vectors * np.sqrt(weights), dtype=np.float32)
+
+
+def _nearest_center(vectors: Vectors, weights: Rows, centers: Rows) -> Ints:
+    norms, center = (centers**2).sum(axis=1), np.empty(len(vectors), dtype=np.int64)
+    for i in range(0, len(vectors), AT_ONCE):
+        part = _weighted(vectors[i : i + AT_ONCE], weights)
+        center[i : i + AT_ONCE] = (norms - 2 * part @ centers.T).argmin(axis=1)
+    return center

@@ -1,0 +1,56 @@
+"""Which findings of a search among plausible people are kept: new people, as far from the records
+as other real people are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairprobe.arrays import Keys, Mask, Rows
+from fairprobe.people.plausible import PARTS, PlausiblePeople
+
+SLACK = 2.0  # times its fair share that a part of the distances may hold
+START = 50  # people of each part that are taken in any case
+
+
+class Newcomers:
+    """Accepts findings one batch after the other.
+
+    A search brings up the people nearest to the records most often, and in the end only those far
+    from all. Each tenth of the distances of held-out people may therefore hold at most `SLACK`
+    times a tenth of what was accepted. Near-copies are never accepted.
+    """
+
+    def __init__(self, people: PlausiblePeople) -> None:
+        self.people = people
+        self.accepted: Keys = np.empty(0, dtype=np.uint64)  # sorted
+        self.refused: Keys = np.empty(0, dtype=np.uint64)  # near-copies, sorted
+        self.counts = np.zeros(PARTS, dtype=np.int64)
+
+    def accept(self, x: Rows) -> Mask:
+        """Which rows to keep; those accepted before are not, since they are kept already."""
+        keys = self.people.domain.key(x)
+        fresh = np.zeros(len(x), dtype=bool)
+        fresh[np.unique(keys, return_index=True)[1]] = True
+        fresh &= ~_is_in(keys, self.accepted) & ~_is_in(keys, self.refused)
+        rows = np.flatnonzero(fresh)
+        far = self.people.neighbors.how_far(x[rows])
+        is_new = far >= self.people.nearest_allowed
+        self.refused = np.union1d(self.refused, keys[rows[~is_new]])
+        rows, part = rows[is_new], self.people.part(far[is_new])
+        kept = np.zeros(len(x), dtype=bool)
+        total = self.counts.sum() + len(rows)
+        for number in range(PARTS):
+            mine = rows[part == number]
+            room = int(max(START, SLACK * total / PARTS)) - self.counts[number]
+            mine = mine[: max(room, 0)]
+            self.counts[number] += len(mine)
+            kept[mine] = True
+        self.accepted = np.union1d(self.accepted, keys[kept])
+        return kept
+
+
+def _is_in(keys: Keys, known: Keys) -> Mask:
+    if len(known) == 0:
+        return np.zeros(len(keys), dtype=bool)
+    return np.asarray(known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys)
