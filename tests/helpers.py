@@ -33,14 +33,13 @@ torch.set_num_threads(
     1
 )  # the cores are shared by processes that test; threads on tiny networks would wait for each other
 
-# fairprobe's own search methods: their variants, and which look inside a network.
-VARIANTS = {name: tuple(METHODS[name].variants) for name in METHODS.own}
+# fairprobe's own methods that can search among possible people (the others: tests/people), their
+# variants, and which look inside a network.
+VARIANTS = {
+    name: tuple(METHODS[name].variants) for name in METHODS.own if not METHODS[name].needs_people
+}
 WHITE_BOX_METHODS = [name for name in VARIANTS if METHODS[name].needs_gradients]
-BLACK_BOX_METHODS = [
-    name
-    for name in VARIANTS
-    if not METHODS[name].needs_gradients and not METHODS[name].needs_people  # tests/people
-]
+BLACK_BOX_METHODS = [name for name in VARIANTS if not METHODS[name].needs_gradients]
 
 CENSUS_BOUNDS = {
     "age": (1, 9),
