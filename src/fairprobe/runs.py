@@ -58,10 +58,9 @@ def model_of(document: TableDocument, folder: Path, data: Dataset) -> Model:
     origin = document.model.origin
     if origin is None or document.repair is not None:
         return trained_before(folder, data)
-    for file, digest in origin["files"].items():  # the model, its encoder, its weights
+    for file, digest in origin.files.items():  # the model, its encoder, its weights
         _check_unchanged(Path(file), digest, "model", ModelError)
-    arguments = {name: value for name, value in origin.items() if name not in ("source", "files")}
-    return load_model(origin["source"], data, **arguments)
+    return load_model(origin.source, data, **origin.arguments())
 
 
 def trained_before(folder: Path, data: Dataset) -> TorchModel:

@@ -303,7 +303,7 @@ def test_a_black_box_has_no_auc_and_is_told_what_to_do() -> None:
 @pytest.mark.parametrize("name", ["demographic_parity", "equalized_odds", "impact_ratio"])
 def test_without_a_favourable_answer_groups_are_missing(name: str) -> None:
     body = document()
-    body["fairness"]["group"] = None
+    body["fairness"].update(group=None, positive=None)
     (ruling,) = ruled(body, {name: LOOSEST[name]}, uncertain="pass")
     assert ruling.decided == "fail"
     assert "favorable" in ruling.why

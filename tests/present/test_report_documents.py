@@ -610,7 +610,8 @@ def collapsed() -> Document:
         "forced": True,
         "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."],
     }
-    told["before"]["others"] = []
+    for each in (told["before"], *told["controls"].values()):
+        each["others"] = []
     told["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {
         "is_constant": True,
         "others": [],

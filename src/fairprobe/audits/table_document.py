@@ -29,6 +29,7 @@ from fairprobe.documents import (
     Measured,
     MethodDescription,
     ModelDocument,
+    ModelOrigin,
     NamedIfr,
     OtherAttribute,
     OutsideRows,
@@ -178,7 +179,7 @@ def _model(audit: Audit) -> ModelDocument:
         kind=about.kind,
         why_black_box="" if isinstance(model, TorchModel) else about.why,
         blind_to=list(about.blind_to),
-        origin=None if about.origin is None else dict(about.origin),
+        origin=None if about.origin is None else ModelOrigin(**about.origin),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -117,7 +116,7 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     """Print a run's result on standard output: JSON, a summary and where the report is, or nothing.
     What went wrong goes to standard error.
     """
-    from fairprobe.documents import TableDocument, to_dict
+    from fairprobe.documents import TableDocument, encode
     from fairprobe.documents.scenes import ScenesDocument
 
     if not isinstance(document, TableDocument):
@@ -127,7 +126,7 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
         for failure in document.failures:
             say(f"{failure.count} pictures without an answer: {failure.reason}")
     if as_json:
-        sys.stdout.write(json.dumps(to_dict(document), indent=1) + "\n")
+        sys.stdout.buffer.write(encode(document))
     elif not quiet:
         from fairprobe.present.terminal import summary
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from fairprobe.documents.base import (
     check_interval,
 )
 
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 5  # raised when the meaning of a field changes
 
 
@@ -91,7 +92,7 @@ class LayerSize(Document, frozen=True, kw_only=True):
     """A layer and its number of neurons."""
 
     name: str
-    neurons: Count
+    neurons: Size
 
 
 class ModelSummary(Document, frozen=True, kw_only=True):
@@ -101,14 +102,35 @@ class ModelSummary(Document, frozen=True, kw_only=True):
     blind_to: list[str]
 
 
+class ModelOrigin(Document, frozen=True, kw_only=True):
+    """How the user's own model was loaded: the arguments of `load_model`, and its files by their
+    SHA-256.
+    """
+
+    source: str
+    encoder: str | None
+    inputs: Literal["auto", "numbers", "one-hot"]
+    outputs: Literal["auto", "logits", "probabilities"]
+    weights: str | None
+    blind_to: list[str]
+    endpoint: Settings | None
+    classes: list[str] | None
+    files: dict[str, str]
+
+    def arguments(self) -> dict[str, Any]:
+        """What `load_model` is given besides the source and the data."""
+        given = msgspec.structs.asdict(self)
+        return {name: given[name] for name in given if name not in ("source", "files")}
+
+
 class ModelDocument(ModelSummary, frozen=True, kw_only=True):
     """The model that was audited."""
 
-    inputs: Count
+    inputs: Size
     layers: list[LayerSize]
     parameters: Count | None
     trained_here: bool
-    outputs: Count
+    outputs: Size
     accuracy: Share
     accuracy_low: Share
     accuracy_high: Share
@@ -117,7 +139,7 @@ class ModelDocument(ModelSummary, frozen=True, kw_only=True):
     constant: bool
     kind: str
     why_black_box: str
-    origin: Settings | None
+    origin: ModelOrigin | None
 
     def __post_init__(self) -> None:
         check_interval(self.accuracy_low, self.accuracy, self.accuracy_high)
@@ -133,6 +155,10 @@ class Layer(LayerSize, frozen=True, kw_only=True):
     biased_neurons: list[Count]
     differences: list[Number]
     curve: list[Share]
+
+    def __post_init__(self) -> None:
+        if len(self.differences) != self.neurons:
+            raise ValueError(f"{len(self.differences)} differences of {self.neurons} neurons")
 
 
 class AblationDocument(Document, frozen=True, kw_only=True):
@@ -278,7 +304,7 @@ class GroupFairness(Document, frozen=True, kw_only=True):
     """How often groups are selected."""
 
     selected: RateDocument
-    tables: list[SelectionTable]
+    tables: Annotated[list[SelectionTable], msgspec.Meta(min_length=1)]
 
 
 class Quality(Document, frozen=True, kw_only=True):
@@ -298,6 +324,10 @@ class Fairness(Document, frozen=True, kw_only=True):
     individual: IndividualFairness
     group: GroupFairness | None
     quality: Quality
+
+    def __post_init__(self) -> None:
+        if (self.positive is None) != (self.group is None):
+            raise ValueError("groups are compared if and only if one class counts as selected")
 
 
 class PairDocument(Document, frozen=True, kw_only=True):
@@ -357,6 +387,10 @@ class Measured(Document, frozen=True, kw_only=True):
     others: list[OtherAttribute]
     is_constant: bool
 
+    @property
+    def other_names(self) -> list[str]:
+        return [each.name for each in self.others]
+
 
 class TradeoffPoint(Document, frozen=True, kw_only=True):
     """One strength of the repair, measured on validation people."""
@@ -396,6 +430,11 @@ class RepairDocument(Document, frozen=True, kw_only=True):
     change: RepairChange
     curve: list[TradeoffPoint]
 
+    def __post_init__(self) -> None:
+        for each in (self.after, *self.controls.values()):
+            if len(each.eo) != len(self.before.eo) or each.other_names != self.before.other_names:
+                raise ValueError("the networks before and after were not measured alike")
+
 
 class TableMeasurements(Document, frozen=True, kw_only=True):
     """What the gate reads. A test that measures one thing leaves the others out."""
@@ -431,3 +470,15 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     repair: RepairDocument | None
     verdict: str
     notes: list[str]
+
+    def __post_init__(self) -> None:
+        if "fairprobe" not in self.versions:
+            raise ValueError("the versions do not name fairprobe")
+        classes, measured = len(self.data.classes), self.fairness
+        if measured.positive is not None and not 0 <= measured.positive < classes:
+            raise ValueError(f"the class {measured.positive} is not one of the {classes} classes")
+        for table in () if measured.group is None else measured.group.tables:
+            if len(table.eo) != classes:
+                raise ValueError(f"{len(table.eo)} values of ΔEO for {classes} classes")
+        if self.repair is not None and len(self.repair.before.eo) not in (0, classes):
+            raise ValueError(f"{len(self.repair.before.eo)} values of ΔEO for {classes} classes")

@@ -121,10 +121,10 @@ def _model(document: TableDocument) -> str:
     if origin is not None:
         settings = [
             f"{name}={value!r}"
-            for name, value in origin.items()
-            if name not in ("source", "files") and value not in (None, [], "auto")
+            for name, value in origin.arguments().items()
+            if value not in (None, [], "auto")
         ]
-        return f"fp.load_model({', '.join([repr(origin.get('source')), 'data', *settings])})"
+        return f"fp.load_model({', '.join([repr(origin.source), 'data', *settings])})"
     if document.model.trained_here:
         return "fp.networks.load('model', data.domain)"
     if document.interpretation is None or document.generation.refuted is not None:
