@@ -140,7 +140,13 @@ def test_the_discrimination_rate_counts_only_people_who_can_exist() -> None:
 # -- findings by hand ------------------------------------------------------------------------------
 
 
-def findings_of(domain: Domain, x: Rows, *, gap: list[float] | None = None) -> Findings:
+def findings_of(
+    domain: Domain,
+    x: Rows,
+    *,
+    gap: list[float] | None = None,
+    plausibility: list[tuple[float | None, float | None]] | None = None,
+) -> Findings:
     """Findings with these instances; the counterpart's sensitive values are the lowest ones."""
     n = len(x)
     columns = {name: x[:, place] for place, name in enumerate(domain.names)}
@@ -154,6 +160,10 @@ def findings_of(domain: Domain, x: Rows, *, gap: list[float] | None = None) -> F
     }
     columns |= {
         "gap": np.array(gap if gap is not None else np.linspace(1, 0.5, n), dtype=np.float32)
+    }
+    columns |= {
+        name: pa.array([each[side] for each in plausibility or [(None, None)] * n], pa.float32())
+        for side, name in enumerate(("plausibility", "plausibility_other"))
     }
     table = pa.table({**columns, "phase": ["local"] * n, "origin": np.arange(n)})
     how = {
@@ -512,7 +522,37 @@ def test_no_more_pairs_than_asked_for_and_no_person_twice() -> None:
         assert len(striking_pairs(findings_of(line_domain(), on_a_line(4, 5, 6)), count)) == count
 
 
-def test_nobody_of_the_data_who_could_be_recognised_is_shown_as_a_pair() -> None:
+def test_an_unlikely_person_counts_for_less_and_the_clearest_pair_comes_first() -> None:
+    # The value of a pair: 0.9 × 4 × 0.1 = 0.36; 0.5 (both are usual); 0.8 × 4 × 0.2 = 0.64, because
+    # the other side is unusual; 0.7 where nothing is known.
+    found = findings_of(
+        line_domain(),
+        on_a_line(0, 30, 60, 90),
+        gap=[0.9, 0.5, 0.8, 0.7],
+        plausibility=[(0.1, 0.9), (0.3, 0.9), (0.9, 0.2), (None, None)],
+    )
+    shown = striking_pairs(found, 4)
+    assert [int(pair.x[0]) for pair in shown] == [90, 60, 30, 0]
+    assert [(pair.plausibility, pair.plausibility_other) for pair in shown[:2]] == [
+        (None, None),
+        (pytest.approx(0.9), pytest.approx(0.2)),
+    ]
+
+
+def test_nobody_equal_to_a_record_is_shown_unless_records_are_asked_for() -> None:
+    found = findings_of(line_domain(), on_a_line(0, 50, 100), gap=[0.9, 0.8, 0.7])
+    # Whatever their sensitive value, and however many there are of them.
+    records = np.array([[0, 0]] + [[100, 1]] * 9, dtype=np.float32)
+    assert [int(pair.x[0]) for pair in striking_pairs(found, records=records)] == [50]
+    every = striking_pairs(found, records=records, show_records=True)
+    assert [(int(pair.x[0]), pair.is_record) for pair in every] == [
+        (0, True),
+        (50, False),
+        (100, True),
+    ]
+
+
+def test_nobody_in_the_data_is_shown_as_a_pair() -> None:
     data = datasets.german().with_sensitive("gender")
     audit = fp.audit(
         data,

@@ -360,7 +360,7 @@ def test_the_most_striking_pair_is_told_in_words() -> None:
     )
     body = document()
     body["pairs"] = [pair() | {"shared": {f"a{place}": "x" for place in range(25)}}]
-    assert "a19 x, and 5 attributes more)" in read(model_card(typed(body))).text
+    assert "a9 x; and 15 more)" in read(model_card(typed(body))).text
 
 
 def test_where_nothing_was_found_a_card_says_so_and_shows_no_pair() -> None:

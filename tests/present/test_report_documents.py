@@ -240,6 +240,9 @@ def pair() -> Document:
         "gap": 0.7243,
         "phase": "local",
         "origin": 764,
+        "plausibility": 0.34,
+        "plausibility_other": 0.021,
+        "is_record": False,
     }
 
 

@@ -123,7 +123,19 @@ def test_codes_read_as_categories_ranges_numbers_and_not_known() -> None:
     assert [decade.describe(code) for code in (1, 9, 100)] == ["10–19", "90–99", "not known"]
     assert Attribute(name="income", low=0, high=99, bin=1000).describe(12) == "12,000–12,999"
     assert Attribute(name="fee", low=0, high=99_999).describe(12_345) == "12,345"
-    assert Attribute(name="share", kind="real", high=1).describe(0.123456) == "0.1235"
+    share = Attribute(name="share", kind="real", high=1)
+    for value, text in {
+        0.123456: "0.1235",
+        0.5: "0.5",
+        0: "0",
+        45.25: "45.25",
+        999.96: "1,000",
+        70_100: "70,100",
+        -2_500.4: "-2,500",
+        1_234_567_890: "1,234,568,000",  # a row holds seven digits
+        2e17: "2e+17",
+    }.items():
+        assert share.describe(value) == text
 
 
 def test_the_code_of_a_category_is_found_by_name_and_a_slip_is_answered_with_the_nearest() -> None:

@@ -139,6 +139,7 @@ def audit(
     seed: int = 0,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
+    show_records: bool = False,
 ) -> Audit:
     """Measure how a model treats people who differ only in the sensitive attributes.
 
@@ -152,7 +153,8 @@ def audit(
     `model` is anything that `load_model` takes. What is not a network is a black box: it is
     measured and searched, but not interpreted. Rows outside the domain are counted and named; as
     seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
-    file. An interrupt during the search keeps what was found.
+    file. An interrupt during the search keeps what was found. The pairs that a report shows are
+    never people in the data, unless `show_records`.
     """
     check_settings(method, variant, outside, samples, seed)
     budget = budget or Budget()
@@ -219,7 +221,7 @@ def audit(
         people=affected,
         findings=findings,
         spread=spread(findings),
-        pairs=striking_pairs(findings, records=data.x),
+        pairs=striking_pairs(findings, records=data.x, show_records=show_records),
         versions=versions("torch", "numpy"),
         fairness=held_out,
         refuted=refuted,

@@ -291,9 +291,11 @@ def pair_document(data: Dataset, pair: Pair) -> PairDocument:
     """Two people in words."""
     domain, classes = data.domain, data.classes
     mine, other = domain.describe(pair.x), domain.describe(pair.x_other)
+    along = [name for name in domain.names if name not in domain.sensitive]
+    changed = [*domain.sensitive, *(name for name in along if mine[name] != other[name])]
     return PairDocument(
-        shared={name: mine[name] for name in domain.names if name not in domain.sensitive},
-        sensitive={name: (mine[name], other[name]) for name in domain.sensitive},
+        shared={name: mine[name] for name in domain.names if name not in changed},
+        sensitive={name: (mine[name], other[name]) for name in changed},
         label=classes[pair.label],
         label_other=classes[pair.label_other],
         favourable=None if data.favourable is None else pair.label == data.favourable,
@@ -302,6 +304,9 @@ def pair_document(data: Dataset, pair: Pair) -> PairDocument:
         gap=pair.gap,
         phase=pair.phase,
         origin=pair.origin,
+        plausibility=pair.plausibility,
+        plausibility_other=pair.plausibility_other,
+        is_record=pair.is_record,
     )
 
 

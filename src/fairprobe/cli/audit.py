@@ -136,6 +136,13 @@ def audit(
         int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
     ] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    show_records: Annotated[
+        bool,
+        typer.Option(
+            "--show-records",
+            help="Let the report show people in the data as pairs. Off, because a report travels.",
+        ),
+    ] = False,
     fail_over: FailOver = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -32,6 +32,7 @@ class AuditOptions:
     outside: str = "clip"
     samples: int = 50_000
     seed: int = 0
+    show_records: bool = False
 
 
 def make_run(
@@ -77,6 +78,7 @@ def make_run(
             budget=budget,
             progress=on_stage,
             findings_to=staged.findings,
+            show_records=options.show_records,
             **settings,
         )
         return staged.fill(audit, command=command_line())

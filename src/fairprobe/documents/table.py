@@ -331,7 +331,11 @@ class Fairness(Document, frozen=True, kw_only=True):
 
 
 class PairDocument(Document, frozen=True, kw_only=True):
-    """Two people who differ only in the sensitive attributes and get different answers."""
+    """Two people who get different answers. They differ in `sensitive`: the sensitive attributes,
+    then those that change along with them. `plausibility` is the share of people in the data who
+    are at least as unusual; null where it was not measured. `is_record`: one of the two is equal to
+    a person in the data, apart from the sensitive attributes.
+    """
 
     shared: dict[str, str]
     sensitive: dict[str, tuple[str, str]]
@@ -343,6 +347,9 @@ class PairDocument(Document, frozen=True, kw_only=True):
     gap: Number
     phase: str
     origin: int
+    plausibility: Share | None = None
+    plausibility_other: Share | None = None
+    is_record: bool = False
 
 
 class Dial(Document, frozen=True, kw_only=True):

@@ -63,6 +63,17 @@ def percent(share: float) -> str:
     return f"{'−' if share < 0 else ''}{text}{SPACE}%"
 
 
+def one_in(share: float) -> str:
+    """A share as people say it: 1 in 240, 1 in 3, 3 in 4, Nearly all."""
+    if share > 0.95:
+        return "Nearly all"
+    if share >= 0.42:
+        parts = [(1, 2), (2, 3), (3, 4), (4, 5), (9, 10)]
+        part, whole = min(parts, key=lambda each: abs(each[0] / each[1] - share))
+        return f"{part} in {whole}"
+    return f"1 in {count(float(f'{1 / share:.2g}'))}" if share > 0 else "None of the"
+
+
 def points(difference: float) -> str:
     """A difference between two shares: 72.4 percentage points."""
     return percent(difference).replace("%", "percentage points")

@@ -15,7 +15,7 @@ from fairprobe.documents import (
     SelectionTable,
     TableDocument,
 )
-from fairprobe.present import repair_sentences, sentences
+from fairprobe.present import pair_sentences, repair_sentences, sentences
 from fairprobe.present.formats import (
     count,
     date,
@@ -39,7 +39,6 @@ from fairprobe.present.markdown_text import bullets, escaped, fenced, joined, na
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 
 SHOWN = 5  # groups of each kind among the most affected ones
-SHARED = 20  # attributes of a pair
 IFR_B = "Same decision as a counterpart (IFR_b)"
 IFR_P = "… and nearly the same probabilities (IFR_p)"
 DM_RS = "Possible people affected (DM-RS)"
@@ -397,18 +396,17 @@ def _pair(document: TableDocument) -> list[str]:
     if not document.pairs:
         return []
     pair = document.pairs[0]
-    alike = [f"{name} {value}" for name, value in pair.shared.items()]
-    more = f", and {plural(len(alike) - SHARED, 'attribute')} more" if len(alike) > SHARED else ""
     one, other = (
         listed(f"{name} “{both[side]}”" for name, both in pair.sensitive.items()) for side in (0, 1)
     )
+    about = (pair_sentences.usual(pair), sentences.whose_pairs(document))
     return [
         "### The most striking pair",
         escaped(
-            f"Two people who are alike in everything else ({'; '.join(alike[:SHARED])}{more}). With"
-            f" {one} the {sentences.noun(document)} decides “{pair.label}” (probability"
+            f"Two people who are alike in everything else ({pair_sentences.shared(pair, '; ')})."
+            f" With {one} the {sentences.noun(document)} decides “{pair.label}” (probability"
             f" {percent(pair.probability)}), with {other} it decides “{pair.label_other}”"
-            f" (probability {percent(pair.probability_other)}). {sentences.whose_pairs(document)}"
+            f" (probability {percent(pair.probability_other)}). {' '.join(filter(None, about))}"
         ),
     ]
 

@@ -16,6 +16,7 @@ from fairprobe.present import (
     figures,
     group_figures,
     group_sentences,
+    pair_sentences,
     repair_figures,
     repair_sentences,
     sentences,
@@ -40,6 +41,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "shades": shade_names(),
         "say": sentences,
         "say_groups": group_sentences,
+        "say_pair": pair_sentences,
         "say_repair": repair_sentences,
         "figures": figures,
         "group_figures": group_figures,
@@ -93,6 +95,7 @@ def python(document: TableDocument) -> str:
             *_budget(document.generation),
             f"    samples={document.dm_rs.samples!r},",
             f"    seed={document.seed!r},",
+            *(["    show_records=True,"] if any(each.is_record for each in document.pairs) else []),
             ")",
             "audit.report('report-again.html')",
         )

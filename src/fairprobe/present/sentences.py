@@ -220,6 +220,8 @@ def whose_pairs(document: TableDocument) -> str:
     else:
         how = "The search draws people at random from everything the attributes allow"
         how += ", and changes them step by step" if about.uses_seeds else ""
+    if any(pair.is_record for pair in document.pairs):
+        return f"{how}. Records of the data are shown as well, as was asked for, and are marked."
     return f"{how}, so these are possible people, not records, and some are unlikely in life."
 
 

@@ -13,7 +13,7 @@ from fairprobe.documents import (
     RepairDocument,
     TableDocument,
 )
-from fairprobe.present import repair_sentences, sentences
+from fairprobe.present import pair_sentences, repair_sentences, sentences
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -199,9 +199,10 @@ def _pair(pair: PairDocument) -> RenderableType:
             f"{pair.label_other} ({percent(pair.probability_other)})",
         )
     )
-    shared = ", ".join(f"{name} {value}" for name, value in pair.shared.items())
+    about = " ".join(filter(None, (pair_sentences.usual(pair), pair_sentences.record(pair))))
     return Group(
         Text("Two people who differ in nothing else", style="italic"),
         Table(("", "one", "the other"), rows, words=(0, 1, 2)).terminal(),
-        Text.assemble(("Both: ", "bold"), shared),
+        Text.assemble(("Both: ", "bold"), pair_sentences.shared(pair)),
+        *([Text(about)] if about else []),
     )

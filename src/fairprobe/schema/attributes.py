@@ -124,7 +124,7 @@ class Attribute:
             index = int(code)
             return self.categories[index] if 0 <= index < len(self.categories) else f"code {code:g}"
         if self.kind == "real":
-            return f"{code:.4g}"
+            return _real(code)
         if self.bin != 1:
             return f"{code * self.bin:,.0f}–{(code + 1) * self.bin - 1:,.0f}"
         return f"{code:,.0f}"
@@ -137,6 +137,16 @@ class Attribute:
                 f" '{self.name}'.{suggest(category, self.categories)}"
             )
         return self.categories.index(category)
+
+
+def _real(value: float) -> str:
+    """70,100; 0.125; 1.5e+20. Four digits that matter below a thousand, and as many as a row can
+    hold above.
+    """
+    short = f"{value:.4g}"
+    if not 1000 <= abs(float(short)) < 1e15:
+        return short
+    return f"{float(f'{value:.7g}'):,.0f}"
 
 
 @dataclass(frozen=True)
