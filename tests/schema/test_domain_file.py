@@ -28,6 +28,7 @@ from fairprobe.errors import DomainError, StorageError
 from fairprobe.schema.attributes import Constraint
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.schema.rules import RuleText, constraint_of
+from fairprobe.schema.twins import Coupling, Source, values_of
 from tests.helpers import tiny_domain
 
 GOOD = """
@@ -248,6 +249,19 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[Attribute, dict[str, Any]]:
 
 
 @st.composite
+def couplings(draw: st.DrawFn, domain: Domain) -> tuple[Coupling, ...]:
+    """One role of the first categorical attribute that is not sensitive, if there is one."""
+    for attribute in domain.attributes:
+        if domain.sensitive and attribute.name not in domain.sensitive and attribute.categories:
+            words = attribute.categories[int(attribute.low) :]
+            values = values_of(domain[domain.sensitive[0]])
+            role = {value: draw(st.sampled_from(words)) for value in values}
+            source: Source = draw(st.sampled_from(["declared", "mined"]))
+            return (Coupling(attribute.name, domain.sensitive[0], (role,), source=source),)
+    return ()
+
+
+@st.composite
 def declarations(draw: st.DrawFn) -> Declared:
     names = draw(st.lists(NAMES, min_size=2, max_size=4, unique=True))
     made = [draw(attributes(name)) for name in names]
@@ -269,7 +283,11 @@ def declarations(draw: st.DrawFn) -> Declared:
             RuleText("other\nrule", when=f"{quoted} > 3", then=f"{quoted}\n<= 9.5"),
         ]
         rules = rules[:1] if rules[0].name == rules[1].name else rules
-    ruled = replace(domain, constraints=tuple(constraint_of(rule, coding) for rule in rules))
+    ruled = replace(
+        domain,
+        constraints=tuple(constraint_of(rule, coding) for rule in rules),
+        couplings=() if rules else draw(couplings(domain)),
+    )
     return Declared(replace(coding, domain=ruled), draw(st.none() | NAMES), draw(st.none() | NAMES))
 
 
@@ -280,6 +298,8 @@ def test_every_declaration_survives_a_round_trip(tmp_path: Path, declared: Decla
     again = read_domain(tmp_path / "domain.toml")
     assert again == declared
     assert again.rules == declared.rules
+    sources = [each.source for each in again.coding.domain.couplings]
+    assert sources == [each.source for each in declared.coding.domain.couplings]
     assert [[type(value) for value in values] for values in again.coding.values.values()] == [
         [type(value) for value in values] for values in declared.coding.values.values()
     ]
@@ -308,6 +328,7 @@ def test_values_that_toml_cannot_hold_are_refused_and_nothing_is_written(tmp_pat
 # -- mistakes --------------------------------------------------------------------------------------
 
 AGE = '[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\n'
+WORK = "[attributes.work]\nkind = 'categorical'\ncategories = ['a', 'b']\n"
 SEX = '[attributes.sex]\nkind = "categorical"\ncategories = ["f", "m"]\n'
 MISTAKES: dict[str, tuple[str, str]] = {
     "syntax": ("[attributes.age]\nkind = integer\n", "not valid TOML: .*line 2"),
@@ -421,6 +442,30 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "constraint with another key": (
         AGE + "[[constraints]]\nname = 'r'\nif = 'age > 3'",
         "Constraint 'r' has the unknown key 'if'",
+    ),
+    "twins are a word": ("twins = ['work']\n" + SEX + WORK, "Twins 1 must be a table"),
+    "twins without roles": (
+        SEX + WORK + "[[twins]]\nattribute = 'work'\nwith = 'sex'",
+        "Twins 1 needs `roles`",
+    ),
+    "twins with another key": (
+        SEX + WORK + "[[twins]]\nattribute = 'work'\nsame = []",
+        "Twins 1 has the unknown key 'same'",
+    ),
+    "twins of a word": (
+        SEX + WORK + "[[twins]]\nattribute = 'work'\nwith = 'sex'\nroles = ['a']",
+        "Twins 1: a role names a category for each value",
+    ),
+    "twins from nowhere": (
+        SEX + WORK + "[[twins]]\nattribute='work'\nwith='sex'\nroles=[]\nsource='x'",
+        "Twins 1: `source` must be declared or mined, not 'x'",
+    ),
+    "twins that contradict a constraint": (
+        SEX
+        + WORK
+        + "[[constraints]]\nname = 'r'\nwhen = \"work == 'a'\"\nthen = \"sex == 'f'\"\n"
+        + "[[twins]]\nattribute = 'work'\nwith = 'sex'\nroles = [{f = 'b', m = 'a'}]",
+        "Twins of 'work' with 'sex': the constraints \\('r'\\) allow nobody with sex = 'm'",
     ),
     "bad rule": (
         AGE + "[[constraints]]\nname = 'r'\nrule = 'agee > 3'",

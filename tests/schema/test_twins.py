@@ -169,6 +169,32 @@ def test_every_partial_map_becomes_a_permutation() -> None:
         assert (mapped[a], mapped[b], mapped[c], mapped[d]) == (b, a, d, c)
 
 
+@given(couplings("kind", "s", THREE), couplings("kind", "t", ("no", "yes")))
+def test_merged_rows_of_a_case_differ_in_nothing_but_the_sensitive_columns(
+    one: Coupling, two: Coupling
+) -> None:
+    domain = Domain(
+        (
+            Attribute(name="kind", kind="categorical", categories=CATEGORIES),
+            Attribute(name="s", kind="categorical", categories=THREE),
+            Attribute(name="t", kind="categorical", categories=("no", "yes")),
+        ),
+        sensitive=("s", "t"),
+        couplings=(one, two),
+    )
+    x = everybody(domain)
+    kinds = domain.merged(x)[:, 0]
+    every = domain.merged(domain.counterparts(x).reshape(-1, 3))[:, 0].reshape(len(x), -1)
+    assert (every == kinds[:, None]).all()
+    # No more than that is merged: each merged category is reached by going from twin to twin.
+    reached = np.eye(5, dtype=bool)
+    for (before, *_), others in zip(x.astype(int), domain.counterparts(x), strict=True):
+        reached[before, others[:, 0].astype(int)] = True
+    for _ in range(5):
+        reached = reached @ reached
+    assert ((kinds[:, None] == kinds) == reached[x[:, 0].astype(int)][:, x[:, 0].astype(int)]).all()
+
+
 # -- mistakes --------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,8 @@ from fairprobe.errors import DataError
 from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.domain_file import Declared
+from fairprobe.schema.mining import with_mined
+from fairprobe.schema.twins import CounterpartKind, check_counterparts
 
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is the test part
 
@@ -63,7 +65,8 @@ class Dataset:
     generated rows stay inside. `protected` names the attributes that are commonly audited; the
     caller chooses. `held_out` are the rows of an official test set, if there is one. `coding` says
     how the table's own cells became codes, unless the domain alone does. `origin` describes a
-    user's own table: its "path", "sha256", "label", "drop" and "rows".
+    user's own table: its "path", "sha256", "label", "drop" and "rows". `mines_twins`: the domain
+    was inferred, and so is what changes together with a sensitive attribute.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Dataset:
     held_out: Ints | None = field(default=None, compare=False)
     coding: Coding | None = field(default=None, compare=False)
     origin: Mapping[str, Any] | None = field(default=None, compare=False)
+    mines_twins: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
@@ -110,7 +114,16 @@ class Dataset:
                     f"Everybody in '{self.name}' has the same value of '{name}' ({only}), so there"
                     " are no groups to compare. Add rows of another group."
                 )
-        return replace(self, domain=domain)
+        return replace(self, domain=with_mined(domain, self.x) if self.mines_twins else domain)
+
+    def with_counterparts(self, kind: CounterpartKind) -> Dataset:
+        """The same data as it is ("twins"), or with bare counterparts."""
+        check_counterparts(kind)
+        return self.bare() if kind == "bare" else self
+
+    def bare(self) -> Dataset:
+        """The same data with counterparts in which only the sensitive attributes change."""
+        return replace(self, domain=self.domain.bare(), mines_twins=False)
 
     def split(self, seed: int = 0) -> Split:
         """70 / 10 / 20, shuffled by the seed; if there is an official test set, it is the last part

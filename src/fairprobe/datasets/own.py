@@ -2,7 +2,8 @@
 
 Rows without a label are left out and counted in the card. All other gaps stay, as codes outside the
 domain. With a domain file, the file defines the domain: numbers beyond its bounds are kept, and
-words that are not among its categories count as gaps.
+words that are not among its categories count as gaps. Without one, what changes together with a
+sensitive attribute is found in the rows (`schema/mining.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fairprobe.schema import domain_file
 from fairprobe.schema.coding import Coding, Columns, Table
 from fairprobe.schema.columns import UNSEEN, in_words, is_words, words_of
 from fairprobe.schema.domain_file import Declared, read_domain
+from fairprobe.schema.mining import with_mined
 
 MOST_CLASSES = 100
 MOST_CATEGORIES = 1_000  # of a column of words; one with more probably identifies people
@@ -77,10 +79,11 @@ def open_table(
     if dropped:
         counts.append(f"dropped columns: {', '.join(dropped)}")
     title = "table" if table.path is None else table.path.name
+    x = coding.rows(people)
     return Dataset(
         name=name or title.partition(".")[0] or title,
-        domain=coding.domain,
-        x=coding.rows(people),
+        domain=coding.domain if declared is not None else with_mined(coding.domain, x),
+        x=x,
         y=y,
         classes=classes,
         label=label,
@@ -101,6 +104,7 @@ def open_table(
             "drop": dropped,
             "rows": len(people),
         },
+        mines_twins=declared is None,
     )
 
 
@@ -121,19 +125,26 @@ def dataset_of(
             f"Row {int(column.isna().argmax())} has no label (NaN). Drop the row or fill it in."
         )
     classes, y = np.unique(column.to_numpy(), return_inverse=True)
+    x = coding.rows(table)
     return Dataset(
         name=name,
-        domain=coding.domain,
-        x=coding.rows(table),
+        domain=with_mined(coding.domain, x),
+        x=x,
         y=y,
         classes=tuple(map(str, classes)),
         coding=coding,
+        mines_twins=True,
     )
 
 
 def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
-    """Writes the schema of a data set as a file to edit. Constraints made of code are left out."""
-    domain_file.write_domain(what.declared() if isinstance(what, Dataset) else what, path)
+    """Writes the schema of a data set as a file to edit. Constraints made of code are left out;
+    twins and constraints that the rows suggest are added as comments.
+    """
+    if isinstance(what, Dataset):
+        domain_file.write_domain(what.declared(), path, rows=what.x)
+    else:
+        domain_file.write_domain(what, path)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

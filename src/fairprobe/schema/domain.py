@@ -338,6 +338,24 @@ class Domain:
             rows[:, each.column] = each.canonical(x[:, each.column], own)
         return rows
 
+    @property
+    def merged_categories(self) -> dict[int, Ints]:
+        """For each coupled column, which category stands for each: one for all that can become each
+        other.
+        """
+        return {each.column: each.merged for each in self._maps}
+
+    def merged(self, x: Rows) -> Rows:
+        """The rows with categories that can become each other made one, so that a row and its
+        counterparts differ in the sensitive columns alone.
+        """
+        if not self._maps:
+            return x
+        rows = x.copy()
+        for each in self._maps:
+            rows[:, each.column] = each.made_one(x[:, each.column])
+        return rows
+
     @cached_property
     def _maps(self) -> tuple[CategoryMap, ...]:
         return maps_of(self)

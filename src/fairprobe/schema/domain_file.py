@@ -12,17 +12,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import tomlkit
 
+from fairprobe.arrays import Rows
 from fairprobe.errors import DomainError, StorageError, suggest
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import Coding
 from fairprobe.schema.columns import in_words, shortest
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.rules import RuleText, WrittenConstraint, constraint_of
+from fairprobe.schema.suggestions import suggestions_in_toml, twins_in_toml
+from fairprobe.schema.twins import Coupling, Source
 from fairprobe.storage import write_text
 
 HEAD = """\
@@ -61,12 +64,20 @@ HEAD = """\
 #   name = "husbands are men"
 #   when = "relationship == 'Husband'"
 #   then = "sex == 'Male'"
+#
+# Twins change together with a sensitive attribute. The counterpart of a husband is a wife:
+#
+#   [[twins]]
+#   attribute = "relationship"
+#   with = "sex"
+#   roles = [{Male = "Husband", Female = "Wife"}]
 
 """
 
 
 NUMBER = (int, float)
-TOP = {"label": str, "favourable": str, "sensitive": list, "attributes": dict, "constraints": list}
+TOP = {"label": str, "favourable": str, "sensitive": list, "attributes": dict}
+TOP |= {"constraints": list, "twins": list}
 ANY_KIND = {"kind": str, "low": NUMBER, "high": NUMBER, "missing": NUMBER, "grain": NUMBER}
 # How cells become codes; the other keys describe the attribute.
 CODING_OF_WORDS = {"values": list, "cuts": list, "gap_word": str}
@@ -77,6 +88,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "real": ANY_KIND | CODING_OF_NUMBERS,
 }
 CONSTRAINT = {"name": str, "rule": str, "when": str, "then": str}
+TWINS = {"attribute": str, "with": str, "roles": list, "source": str}
 KIND_WORDS = {
     str: "a word in quotation marks",
     NUMBER: "a number",
@@ -114,8 +126,10 @@ class Declared:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def write_domain(what: Coding | Declared, path: Path | str) -> None:
-    """Writes a file to edit. Constraints made of code are left out."""
+def write_domain(what: Coding | Declared, path: Path | str, *, rows: Rows | None = None) -> None:
+    """Writes a file to edit. Constraints made of code are left out. What the coded rows of a table
+    suggest is added as comments.
+    """
     declared = Declared(what) if isinstance(what, Coding) else what
     coding = declared.coding
     content: dict[str, Any] = {"label": declared.label, "favourable": declared.favourable}
@@ -124,7 +138,9 @@ def write_domain(what: Coding | Declared, path: Path | str) -> None:
         attribute.name: dict(_entry(attribute, coding)) for attribute in coding.domain.attributes
     }
     content["constraints"] = [_given(asdict(rule)) for rule in declared.rules] or None
-    write_text(Path(path), HEAD + tomlkit.dumps(_given(content)))
+    text = HEAD + tomlkit.dumps(_given(content))
+    text += twins_in_toml(coding.domain.couplings, coding, rows)
+    write_text(Path(path), text if rows is None else text + suggestions_in_toml(coding, rows))
 
 
 def _given(entry: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +232,9 @@ def _read(content: Mapping[str, Any]) -> Declared:
     if twice := sorted(name for name, count in counts.items() if count > 1):
         raise DomainError(f"More than one constraint is named {', '.join(map(repr, twice))}.")
     constraints = tuple(constraint_of(rule, plain) for rule in rules)
-    whole = replace(plain, domain=replace(plain.domain, constraints=constraints))
+    twins = tuple(_twins(place, entry) for place, entry in enumerate(content.get("twins", [])))
+    domain = replace(plain.domain, constraints=constraints, couplings=twins)
+    whole = replace(plain, domain=domain)
     return Declared(whole, content.get("label"), content.get("favourable"))
 
 
@@ -330,3 +348,22 @@ def _rule(place: int, entry: Any) -> RuleText:
     if "name" not in entry:
         raise DomainError(f"{what} needs a `name`.")
     return RuleText(**entry)
+
+
+def _twins(place: int, entry: Any) -> Coupling:
+    what = f"Twins {place + 1}"
+    if not isinstance(entry, dict):
+        raise DomainError(f"{what} must be a table [[twins]]; it is {entry!r}.")
+    _check_keys(entry, TWINS, what)
+    if missing := [key for key in ("attribute", "with", "roles") if key not in entry]:
+        raise DomainError(f"{what} needs `{missing[0]}`.")
+    source, roles = entry.get("source", "declared"), entry["roles"]
+    if source not in get_args(Source):
+        raise DomainError(f"{what}: `source` must be declared or mined, not {source!r}.")
+    for role in roles:
+        if not isinstance(role, dict) or not all(isinstance(word, str) for word in role.values()):
+            raise DomainError(
+                f"{what}: a role names a category for each value, such as"
+                f' {{Male = "Husband", Female = "Wife"}}, not {role!r}.'
+            )
+    return Coupling(entry["attribute"], entry["with"], tuple(roles), source=source)

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.errors import DomainError, suggest
+from fairprobe.errors import DomainError, SettingError, suggest
 from fairprobe.schema.attributes import Attribute
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ CHECKED = 2_000  # people drawn to see whether a coupling and the constraints ag
 
 Role: TypeAlias = Mapping[str, str]  # the category that each value of the sensitive attribute has
 Source: TypeAlias = Literal["declared", "mined"]
+CounterpartKind: TypeAlias = Literal["twins", "bare"]
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,12 @@ class Coupling:
         return table
 
 
+def check_counterparts(kind: str) -> None:
+    """Refuses a kind of counterparts that does not exist."""
+    if kind not in get_args(CounterpartKind):
+        raise SettingError(f"Counterparts are 'twins' or 'bare', not '{kind}'.")
+
+
 def values_of(sensitive: Attribute) -> tuple[str, ...]:
     """The values of a sensitive attribute in words, in the order of their codes."""
     if sensitive.size is None:
@@ -168,6 +175,24 @@ class CategoryMap:
         places, known = self._places(self.canonical(codes, own))
         every: Rows = self.onto.T.take(places, axis=0)
         return every if known is None else np.where(known[:, None], every, codes[:, None])
+
+    @property
+    def merged(self) -> Ints:
+        """(categories,) the first of those that each can become, step by step."""
+        first = np.arange(self.onto.shape[1])
+        onto = self.onto.astype(np.int64)
+        while True:
+            lower = np.minimum(first, first[onto].min(axis=0))
+            np.minimum.at(lower, onto, np.broadcast_to(first, onto.shape))
+            if (lower == first).all():
+                return first
+            first = lower
+
+    def made_one(self, codes: Rows) -> Rows:
+        """(N,) the codes with merged categories."""
+        places, known = self._places(codes)
+        new = self.merged[places].astype(np.float32)
+        return new if known is None else np.where(known, new, codes)
 
     def _places(self, codes: Rows) -> tuple[Ints, Mask | None]:
         """Codes as columns of the tables, and which of them are (None: all); the others get 0."""
