@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fairprobe import storage
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
-from fairprobe.models import Encoder, TorchModel
+from fairprobe.models import Encoder, Merge, TorchModel
 from fairprobe.networks import (
     HFCN,
     LFCN,
@@ -34,8 +35,8 @@ from fairprobe.networks import (
     train,
     training,
 )
-from fairprobe.schema.domain import Attribute, Domain
-from tests.helpers import merit, tiny_domain
+from fairprobe.schema.domain import Attribute, Coupling, Domain
+from tests.helpers import everybody, merit, tiny_domain
 
 QUICK = Training(learning_rate=0.02, batch=64, epochs=30)
 
@@ -464,3 +465,58 @@ def test_a_dense_network_is_a_plain_sequential_that_users_can_go_on_with() -> No
     assert [name for name, _ in network.named_children()][:3] == ["scale", "linear1", "hidden1"]
     labels: Ints = network(torch.from_numpy(tiny_domain().low[None])).argmax(dim=1).numpy()
     assert labels.tolist() == TorchModel(network).labels(tiny_domain().low[None]).tolist()
+
+
+# -- categories made one ---------------------------------------------------------------------------
+
+
+def coupled_domain(*, one_hot: bool) -> Domain:
+    return Domain(
+        (
+            Attribute(name="n", high=9),
+            Attribute(name="role", kind="categorical", categories=tuple("abcd"), one_hot=one_hot),
+            Attribute(name="sex", kind="categorical", categories=("f", "m")),
+        ),
+        sensitive=("sex",),
+        couplings=(Coupling("role", "sex", ({"f": "b", "m": "d"},)),),
+    )
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_a_merge_shows_a_network_one_category_for_several_and_is_saved_with_it(
+    one_hot: bool, tmp_path: Path
+) -> None:
+    domain = coupled_domain(one_hot=one_hot)
+    merge = Merge.of(domain)
+    assert merge is not None
+    x, encoder = everybody(domain), Encoder(domain)
+    torch.testing.assert_close(
+        merge(encoder(torch.from_numpy(x))), encoder(torch.from_numpy(domain.merged(x)))
+    )
+    network = dense(domain, (5,))
+    merged = network.with_merge(merge)
+    model = TorchModel(merged, encoder=None if encoder.is_identity else encoder)
+    plain = TorchModel(network, encoder=None if encoder.is_identity else encoder)
+    expected = plain.probabilities(domain.merged(x))
+    np.testing.assert_allclose(model.probabilities(x), expected, atol=1e-6)
+    assert merged.name == network.name
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model", domain)
+    np.testing.assert_array_equal(again.probabilities(x), model.probabilities(x))
+    assert Merge.of(domain.bare()) is None
+
+
+def test_a_merge_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    domain = coupled_domain(one_hot=True)
+    merge = Merge.of(domain)
+    assert merge is not None
+    save(TorchModel(dense(domain, (5,)).with_merge(merge)), tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    for name, wrong in (("source", torch.tensor([99])), ("target", torch.tensor([0, 1]))):
+        save_file(weights | {f"merge.{name}": wrong}, tmp_path / "model.safetensors")
+        with pytest.raises(StorageError, match="does not fit its description"):
+            load(tmp_path, domain)
+    del weights["merge.code"]
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(StorageError, match="does not fit its description"):
+        load(tmp_path, domain)

@@ -46,7 +46,7 @@ from fairprobe.repairs.counterfactual import PARTNERS, CounterfactualPenalty
 from fairprobe.repairs.divergence import js_of_logits
 from fairprobe.repairs.iifr import NeighbourPenalty, nearest_others
 from fairprobe.repairs.vote import vote
-from fairprobe.schema.domain import Attribute, Constraint, Domain
+from fairprobe.schema.domain import Attribute, Constraint, Coupling, Domain
 from fairprobe.search import Budget, loop
 from tests import helpers
 from tests.helpers import everybody, linear, merit, planted, tiny_domain
@@ -678,6 +678,9 @@ def one_hot_domain(*sensitive: str) -> Domain:
     )
 
 
+RACES = (Coupling("race", "gender", ({"female": "a", "male": "c"},)),)
+
+
 class Foreign(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -700,17 +703,18 @@ class Foreign(nn.Module):
         tiny_domain("gender", "race"),
         one_hot_domain("race"),
         one_hot_domain("race", "gender"),
+        replace(tiny_domain(), couplings=RACES),
+        replace(one_hot_domain("gender"), couplings=RACES),
     ],
-    ids=["one", "two", "one-hot", "two one-hot"],
+    ids=["one", "two", "one-hot", "two one-hot", "twins", "one-hot twins"],
 )
 @pytest.mark.parametrize("build", ["ours", "foreign"])
 def test_a_blind_network_answers_everybody_and_their_counterparts_exactly_alike(
     domain: Domain, build: str, start: Any
 ) -> None:
     data = tiny_data(domain=domain)
-    data = replace(
-        data, y=(data.x[:, domain.sensitive_columns[0]] > 0).astype(np.int64)
-    )  # everything to gain from looking
+    told_by = domain.changing_columns[-1]  # everything to gain from looking
+    data = replace(data, y=(data.x[:, told_by] > domain.low[told_by]).astype(np.int64))
     width = 7 if domain["race"].one_hot else 4
     torch.manual_seed(0)
     model = train(dense(domain, (8,)) if build == "ours" else Foreign(width), data, training=SHORT)

@@ -8,6 +8,7 @@ from fairprobe.models.base import About, Model
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
+from fairprobe.models.merge import Merge
 from fairprobe.models.scale import Scale
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits, one_thread
 
@@ -16,6 +17,7 @@ __all__ = [
     "About",
     "Encoder",
     "Format",
+    "Merge",
     "Model",
     "Outputs",
     "Scale",

@@ -190,7 +190,7 @@ def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
     """Whether a sensitive attribute does not reach the model's numbers at all."""
     if name not in data.domain.sensitive:
         return False
-    alone = data.domain.with_sensitive(name)
+    alone = data.domain.bare().with_sensitive(name)
     rows = alone.counterparts(data.x[alone.comparable(data.x)][:LOST])
     numbers = to_numbers(rows.reshape(-1, len(alone))).reshape(len(rows), alone.value_count, -1)
     return np.array_equal(numbers, np.broadcast_to(numbers[:, :1], numbers.shape), equal_nan=True)

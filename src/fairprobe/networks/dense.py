@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from fairprobe.errors import SettingError
-from fairprobe.models import Encoder, Scale
+from fairprobe.models import Encoder, Merge, Scale
 from fairprobe.schema.domain import Domain
 
 LFCN = (64, 32, 16, 8, 4)
@@ -23,11 +23,24 @@ class DenseNetwork(nn.Sequential):
     """Scaled inputs, hidden layers `hidden1`, `hidden2`, … with ReLU, and one logit for each class.
 
     The scale comes from the domain's bounds. (The papers feed raw codes; scaled ones train better
-    and keep activations comparable.)
+    and keep activations comparable.) Before it, `merge` can make several categories one.
     """
 
-    def __init__(self, scale: Scale, inputs: int, hidden: Sequence[int], classes: int) -> None:
-        pieces: OrderedDict[str, nn.Module] = OrderedDict(scale=scale)
+    scale: Scale
+
+    def __init__(
+        self,
+        scale: Scale,
+        inputs: int,
+        hidden: Sequence[int],
+        classes: int,
+        *,
+        merge: Merge | None = None,
+    ) -> None:
+        pieces: OrderedDict[str, nn.Module] = OrderedDict()
+        if merge is not None:
+            pieces["merge"] = merge
+        pieces["scale"] = scale
         widths = [inputs, *hidden]
         for number, (before, after) in enumerate(pairwise(widths), start=1):
             pieces[f"linear{number}"] = nn.Linear(before, after)
@@ -35,6 +48,12 @@ class DenseNetwork(nn.Sequential):
         pieces["output"] = nn.Linear(widths[-1], classes)
         super().__init__(pieces)
         self.inputs, self.hidden, self.classes = inputs, tuple(hidden), classes
+
+    def with_merge(self, merge: Merge) -> DenseNetwork:
+        """The same network, weights included, behind a merge."""
+        new = DenseNetwork(self.scale, self.inputs, self.hidden, self.classes, merge=merge)
+        new.load_state_dict(self.state_dict(), strict=False)
+        return new.to(self.scale.factor.device)
 
     @property
     def name(self) -> str:

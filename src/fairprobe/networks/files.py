@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.models import Encoder, Scale, TorchModel
+from fairprobe.models import Encoder, Merge, Scale, TorchModel
 from fairprobe.networks.dense import DenseNetwork
 from fairprobe.schema.domain import Domain
 from fairprobe.storage import replacing, write_text
@@ -71,7 +71,10 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
         )
     scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
     try:
-        network = DenseNetwork(scale, about["inputs"], about["hidden"], about["classes"])
+        merge = _merge(weights, encoder.width)
+        network = DenseNetwork(
+            scale, about["inputs"], about["hidden"], about["classes"], merge=merge
+        )
         network.load_state_dict(weights)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(
@@ -81,3 +84,18 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     if isinstance(trained_on := about.get("trained_on"), dict):
         model.trained_on = (str(trained_on.get("dataset")), int(trained_on.get("seed", -1)))
     return model
+
+
+def _merge(weights: dict[str, torch.Tensor], width: int) -> Merge | None:
+    """The merge of categories, if the network has one."""
+    parts = {
+        name.removeprefix("merge."): value
+        for name, value in weights.items()
+        if name.startswith("merge.")
+    }
+    if not parts:
+        return None
+    for name in ("source", "target", "column"):
+        if not ((parts[name] >= 0) & (parts[name] < width)).all():
+            raise ValueError(f"its merge names a {name} beyond the {width} columns")
+    return Merge(**parts)

@@ -1,5 +1,5 @@
-"""EIDIG's labels: five classifiers that do not see the sensitive attributes vote with their
-probabilities.
+"""EIDIG's labels: five classifiers that do not see the sensitive attributes, nor tell apart what is
+coupled to them, vote with their probabilities.
 
 k nearest neighbours, a small network, a support vector machine with radial basis functions, a
 random forest, naive Bayes. The support vector machine learns from some of the rows only, because
@@ -34,8 +34,8 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
     """(n,) the class of each instance `x` with the highest mean probability, learned from these
     rows of the data.
     """
-    columns = data.domain.other_columns
-    seen, y = data.x[rows][:, columns], data.y[rows]
+    domain, columns = data.domain, data.domain.other_columns
+    seen, y = domain.merged(data.x[rows])[:, columns], data.y[rows]
     total = np.zeros((len(x), len(data.classes)))
     if len(x) == 0:
         return np.empty(0, dtype=np.int64)
@@ -61,6 +61,6 @@ def vote(data: Dataset, rows: Ints, x: Rows, *, rng: np.random.Generator) -> Int
             # A classifier that could learn more may still vote.
             warnings.simplefilter("ignore", ConvergenceWarning)
             pipeline.fit(seen[part], y[part])
-        total[:, pipeline.classes_] += pipeline.predict_proba(x[:, columns])
+        total[:, pipeline.classes_] += pipeline.predict_proba(domain.merged(x)[:, columns])
     best: Ints = total.argmax(axis=1)
     return best
