@@ -38,7 +38,7 @@ ATTRIBUTES = ("gender", "race", "age")
 def network(*, closed_form: bool) -> TorchModel:
     assets = os.environ.get("FAIRPROBE_ASSETS")
     if assets is None:
-        data = fp.datasets.adult()
+        data = fp.datasets.adult().bare()
         return TorchModel(
             fp.networks.train(fp.networks.lfcn(data.domain), data).module, closed_form=closed_form
         )
@@ -70,7 +70,7 @@ def row(*cells: str) -> None:
 
 
 def ratios(seeds: int) -> None:
-    data = fp.datasets.adult()
+    data = fp.datasets.adult().bare()
     source = "calibration network" if "FAIRPROBE_ASSETS" in os.environ else "LFCN trained on Adult"
     print(
         f"{source}, {seeds:,} seeds, revert, one thread. 'generated' counts repetitions; IDIs are"
@@ -125,7 +125,7 @@ def ratios(seeds: int) -> None:
 
 def one_size(seeds: int) -> None:
     """One point of the line, in a process of its own, whose peak of memory it is."""
-    data = fp.datasets.adult()
+    data = fp.datasets.adult().bare()
     domain = data.domain.with_sensitive("gender")
     model = network(closed_form=True)
     bias = fp.neuron_bias(domain, model, data.x)

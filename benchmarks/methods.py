@@ -41,7 +41,7 @@ def with_spread(values: list[float], digits: int = 0) -> str:
 
 
 def main(repeats: int) -> None:
-    data = fp.datasets.adult()
+    data = fp.datasets.adult().bare()
     model = network(closed_form=True)
     print(
         "| attribute | method | global IDIs | IDIs | GSR % | spread | CPU s for 1,000 | paper: IDIs"

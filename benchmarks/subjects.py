@@ -28,7 +28,7 @@ def main(seed: int = 0) -> None:
         if name not in fetched:
             print(f"| {name}, {sensitive}: not fetched |")
             continue
-        data = fp.datasets.load(name)
+        data = fp.datasets.load(name).bare()  # the paper's counterparts
         document = fp.audit(data, train(data, seed=seed), sensitive, seed=seed).document
         assert document.interpretation is not None
         common, found = document.dm_rs, document.generation

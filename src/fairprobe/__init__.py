@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fairprobe.models import Model, TorchModel, load_model
     from fairprobe.schema.attributes import Attribute, Constraint
     from fairprobe.schema.domain import Domain
+    from fairprobe.schema.twins import Coupling
     from fairprobe.search import Budget, NeuronFair
 
     __version__: str
@@ -63,6 +64,7 @@ _HOMES = {
     "Audit": "audits",
     "Budget": "search",
     "Constraint": "schema",
+    "Coupling": "schema",
     "Dataset": "datasets",
     "Domain": "schema",
     "Findings": "findings",
@@ -87,6 +89,7 @@ __all__ = [
     "Audit",
     "Budget",
     "Constraint",
+    "Coupling",
     "Dataset",
     "Domain",
     "Findings",

@@ -162,15 +162,21 @@ def by(document: TableMeasurements) -> str:
 
 
 def reading_of_counterparts(
-    document: TableMeasurements, what: str, entry: WithInterval, *, missing: str
+    document: TableMeasurements,
+    what: str,
+    entry: WithInterval,
+    *,
+    missing: str,
+    bare: bool = False,
 ) -> Reading:
-    """A number about people and their counterparts, whom a model cannot tell apart by an attribute
-    that it is not given.
+    """A number about people and their counterparts, `bare` ones or those of the audit, whom a model
+    cannot tell apart by attributes that it is not given.
     """
+    changing = document.sensitive if bare else [*document.sensitive, *document.coupled]
     note = (
         f"The model is not given {by(document)}, so this holds by construction; limit what groups"
         " are given as well."
-        if set(document.sensitive) <= set(document.model.blind_to)
+        if set(changing) <= set(document.model.blind_to)
         else ""
     )
     return reading_of(what, entry, missing=missing, note=note)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairprobe.documents import People
     from fairprobe.documents.policy import Uncertain
     from fairprobe.gate import GateResult, Policy
+    from fairprobe.schema.twins import CounterpartKind
 
 GROUPS = 5  # named in a message
 
@@ -69,17 +70,18 @@ class Fairness:
         sensitive: str | tuple[str, ...] | list[str],
         *,
         max_rate: float = 0.05,
+        counterparts: CounterpartKind = "twins",
         uncertain: Uncertain = "fail",
     ) -> None:
         """At most this share of the people in the data would get another answer. The message names
-        groups, never a person in the data.
+        groups, never a person in the data. `counterparts` are those of `fairprobe.audit`.
         """
         __tracebackhide__ = True
         from fairprobe.audits.partial import people_in_data, prepare
         from fairprobe.gate import Policy, check
 
         policy = Policy(limits={"people": max_rate}, uncertain=uncertain)
-        body = people_in_data(*prepare(data, model, sensitive))
+        body = people_in_data(*prepare(data, model, sensitive, counterparts))
         _assert(check(body, policy), _affected(body.people))
 
     def assert_groups(

@@ -39,6 +39,11 @@ def model_of_run(folder: Path, data: Dataset) -> Model:
 
 def data_of(document: TableDocument, folder: Path) -> Dataset:
     """Open the data of a run, coded as it was then, with the same sensitive attributes."""
+    data = _data_of(document, folder)
+    return data.with_counterparts(document.counterparts.kind)
+
+
+def _data_of(document: TableDocument, folder: Path) -> Dataset:
     name, about = document.dataset, document.data
     if about.origin is not None:
         return _own_table(document, folder)

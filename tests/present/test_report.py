@@ -111,13 +111,19 @@ def with_texts(body: Any, change: Callable[[str], str], key: str = "") -> Any:
     if isinstance(body, str):
         is_fixed = key in {"stopped", "phase"} or (key, body) in {
             ("kind", "table"),
+            ("kind", "twins"),
+            ("kind", "bare"),
+            ("source", "declared"),
+            ("source", "mined"),
             ("command", ""),
         }
         return body if is_fixed else change(body)
     if isinstance(body, list):
         return [with_texts(item, change, key) for item in body]
     if isinstance(body, dict):
-        free = key in {"shared", "by_attribute"} or (key == "sensitive" and isinstance(body, dict))
+        free = key in {"shared", "by_attribute", "roles"} or (
+            key == "sensitive" and isinstance(body, dict)
+        )
         return {
             (change(name) if free else name): with_texts(item, change, name)
             for name, item in body.items()

@@ -259,6 +259,7 @@ def document() -> Document:
         "dataset": "adult",
         "sensitive": ["gender"],
         "seed": 7,
+        "counterparts": {"kind": "twins", "couplings": [], "both": None},
         "versions": {"fairprobe": "0.1.0", "python": "3.11.7"},
         "data": {
             "title": "Adult (Census Income)",
@@ -349,6 +350,7 @@ def document() -> Document:
                 {"value": "Male", "share": 0.8594},
                 {"value": "Female", "share": 0.1406},
             ],
+            "no_counterpart": 0,
         },
         "fairness": fairness(),
         "pairs": [pair(), pair()],
@@ -392,6 +394,7 @@ def nothing_found() -> Document:
         "groups": [],
         "absent": [],
         "advantages": [],
+        "no_counterpart": 0,
     }
     body["generation"] |= {
         "idis": 0,
@@ -432,6 +435,45 @@ def constant() -> Document:
             "The network gives everybody the same answer, so changing gender changes nothing."
         )
     }
+
+
+def twins() -> Document:
+    """Husbands and wives are twins, and three people have no counterpart."""
+    body = document()
+    body["counterparts"] = {
+        "kind": "twins",
+        "couplings": [
+            {
+                "attribute": "relationship",
+                "sensitive": "gender",
+                "roles": [{"Female": "Wife", "Male": "Husband"}],
+                "source": "declared",
+                "people": 22047,
+                "crossed": 4,
+            }
+        ],
+        "both": {
+            "bare": rate(4491, 48842, 0.0894, 0.0945),
+            "bare_coupled": rate(4180, 22047, 0.1844, 0.1949),
+            "twins": rate(3151, 48842, 0.0624, 0.0667),
+            "twins_coupled": rate(2840, 22047, 0.1243, 0.1335),
+            "others": rate(311, 26795, 0.0104, 0.013),
+            "affected_coupled": 0.9308,
+            "others_of_everybody": 0.0064,
+        },
+    }
+    body["people"] |= rate(3151, 48842, 0.0624, 0.0667) | {"no_counterpart": 3}
+    body["pairs"][0]["sensitive"]["relationship"] = ["Wife", "Husband"]
+    return body
+
+
+def bare_counterparts() -> Document:
+    """The same schema, compared as the papers do."""
+    body = twins() | {"pairs": document()["pairs"]}
+    body["people"] = document()["people"] | {"no_counterpart": 1}
+    body["counterparts"]["kind"] = "bare"
+    body["counterparts"]["couplings"][0]["source"] = "mined"
+    return body
 
 
 def interrupted() -> Document:
@@ -629,6 +671,8 @@ KINDS: list[Callable[[], Document]] = [
     document,
     nothing_found,
     constant,
+    twins,
+    bare_counterparts,
     interrupted,
     multi_class,
     bare,

@@ -26,15 +26,19 @@ from fairprobe.judgement import judge, without_ties
 from fairprobe.metrics import Pair, dm_rs, fairness, people
 from fairprobe.metrics.generation import SAMPLES
 from fairprobe.models import Model, one_thread
+from fairprobe.schema.twins import CounterpartKind
 
 EXAMPLES = 3
 
 
 def prepare(
-    data: Dataset, model: Any, sensitive: str | tuple[str, ...] | list[str]
+    data: Dataset,
+    model: Any,
+    sensitive: str | tuple[str, ...] | list[str],
+    counterparts: CounterpartKind = "twins",
 ) -> tuple[Dataset, Model]:
     """Data and model as an audit takes them."""
-    chosen = data.with_sensitive(sensitive)
+    chosen = data.with_sensitive(sensitive).with_counterparts(counterparts)
     ready = as_model(model, chosen)
     check_classes(ready, chosen)
     return chosen, ready

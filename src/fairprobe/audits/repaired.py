@@ -16,6 +16,7 @@ from fairprobe.models import Model, TorchModel
 from fairprobe.repairs import Repair, prove, repair_named
 from fairprobe.repairs.base import network_of
 from fairprobe.runs import data_of, model_of
+from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def repair(
     model: Model | nn.Module,
     sensitive: str | tuple[str, ...] | list[str],
     *,
+    counterparts: CounterpartKind = "twins",
     with_: str | Repair = "counterfactual",
     strength: float | None = None,
     max_accuracy_drop: float = 0.02,
@@ -53,7 +55,7 @@ def repair(
     network that fairprobe trained knows its own. The other options are those of `repairs.prove` and
     of `audit`.
     """
-    data = data.with_sensitive(sensitive)
+    given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
     network = network_of(as_model(model, data))
     how = repair_named(with_, **settings) if isinstance(with_, str) else with_
     if settings and not isinstance(with_, str):
@@ -81,9 +83,10 @@ def repair(
         progress=progress,
     )
     done = audit(
-        data,
+        given,
         proof.model,
         sensitive,
+        counterparts=counterparts,
         method=method,
         variant=variant,
         budget=budget,
@@ -120,6 +123,7 @@ def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
         data,
         model,
         document.sensitive,
+        counterparts=document.counterparts.kind,
         with_=how,
         method=found.method,
         variant=found.variant or None,

@@ -25,11 +25,14 @@ from fairprobe.documents import TableDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
+from fairprobe.judgement import judge
 from fairprobe.metrics import (
     Fairness,
     Pair,
     People,
     Rate,
+    Twins,
+    compare_counterparts,
     dm_rs,
     fairness,
     people,
@@ -41,6 +44,7 @@ from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.repairs.verdict import Proof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
+from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
 from fairprobe.versions import versions
@@ -74,6 +78,7 @@ class Audit(AuditResult[TableDocument]):
     ablation: Ablation | None
     dm_rs: Rate
     people: People
+    twins: Twins
     findings: Findings
     spread: float | None
     pairs: list[Pair]
@@ -134,6 +139,7 @@ def audit(
     method: str | Method = AUTO,
     variant: str | None = None,
     budget: Budget | None = None,
+    counterparts: CounterpartKind = "twins",
     outside: Literal["clip", "refuse"] = "clip",
     samples: int = 50_000,
     seed: int = 0,
@@ -150,16 +156,21 @@ def audit(
       name (`search.METHODS`; its first variant is the default) or one of your own. "auto" is
       NeuronFair for a network and Aequitas for a black box.
 
+    Counterparts are twins: what the schema couples to a sensitive attribute changes along (the
+    counterpart of a husband is a wife). `counterparts="bare"` changes nothing else, as the papers
+    do; possible people are always compared so.
+
     `model` is anything that `load_model` takes. What is not a network is a black box: it is
     measured and searched, but not interpreted. Rows outside the domain are counted and named; as
     seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
     file. An interrupt during the search keeps what was found. The pairs that a report shows are
     never people in the data, unless `show_records`.
     """
-    check_settings(method, variant, outside, samples, seed)
+    check_settings(method, variant, outside, samples, seed, counterparts=counterparts)
     budget = budget or Budget()
     _check_data(data)
-    data = data.with_sensitive(sensitive)
+    coupled = data.with_sensitive(sensitive)
+    data = coupled.with_counterparts(counterparts)
     domain = data.domain
     check_names(domain)
     model = as_model(model, data)
@@ -192,7 +203,11 @@ def audit(
             progress=_within("Sampling the domain", tell),
         )
         tell("Asking for everybody in the data", 0, 1, "")
-        affected = people(domain, model, data.x, favourable=data.favourable)
+        verdict = judge(domain, model, data.x[domain.comparable(data.x)])
+        affected = people(domain, model, data.x, favourable=data.favourable, verdict=verdict)
+        twins = compare_counterparts(
+            coupled.domain, model, data.x, verdict, in_use=counterparts == "twins"
+        )
         held_out = fairness(data, model, test)
         seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
 
@@ -219,6 +234,7 @@ def audit(
         ablation=causal,
         dm_rs=common,
         people=affected,
+        twins=twins,
         findings=findings,
         spread=spread(findings),
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
@@ -264,9 +280,15 @@ def _check_data(data: object) -> None:
 
 
 def check_settings(
-    method: str | Method, variant: str | None, outside: str, samples: int, seed: int
+    method: str | Method,
+    variant: str | None,
+    outside: str,
+    samples: int,
+    seed: int,
+    counterparts: str = "twins",
 ) -> None:
     """Refuse impossible settings before any work is done."""
+    check_counterparts(counterparts)
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)

@@ -14,6 +14,9 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.documents import (
     AblationDocument,
     Advantage,
+    BothCounterparts,
+    Counterparts,
+    CouplingDocument,
     Data,
     Dial,
     EqualizedOdds,
@@ -49,7 +52,17 @@ from fairprobe.documents import (
 )
 from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
-from fairprobe.metrics import IFR, Divided, Estimate, Group, Pair, Rate, gsr, ms_per_1000_idis
+from fairprobe.metrics import (
+    IFR,
+    Divided,
+    Estimate,
+    Group,
+    Pair,
+    Rate,
+    Twins,
+    gsr,
+    ms_per_1000_idis,
+)
 from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.metrics import People as AffectedPeople
 from fairprobe.models import About, TorchModel
@@ -74,6 +87,7 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         dataset=data.name,
         sensitive=list(data.domain.sensitive),
         seed=audit.seed,
+        counterparts=counterparts_document(audit.twins),
         versions=audit.versions,
         data=_data(audit),
         model=_model(audit),
@@ -318,6 +332,41 @@ def people_document(found: AffectedPeople) -> People:
         groups=[group_document(group) for group in found.groups],
         absent=list(found.absent),
         advantages=[Advantage(value=each.value, share=each.share) for each in found.advantages],
+        no_counterpart=found.no_counterpart,
+    )
+
+
+def counterparts_document(twins: Twins) -> Counterparts:
+    """Whom people were compared with."""
+    rates = twins.rates
+    return Counterparts(
+        kind="twins" if twins.in_use else "bare",
+        couplings=[
+            CouplingDocument(
+                attribute=each.coupling.attribute,
+                sensitive=each.coupling.sensitive,
+                roles=[dict(role) for role in each.coupling.roles],
+                source=each.coupling.source,
+                people=each.people,
+                crossed=each.crossed,
+            )
+            for each in twins.couplings
+        ],
+        both=(
+            None
+            if rates is None
+            else BothCounterparts(
+                bare=rate_document(rates.bare),
+                bare_coupled=rate_document(rates.bare_coupled),
+                twins=rate_document(rates.twins),
+                twins_coupled=rate_document(rates.twins_coupled),
+                others=rate_document(rates.others),
+                affected_coupled=(
+                    rates.bare_coupled.hits / rates.bare.hits if rates.bare.hits else None
+                ),
+                others_of_everybody=rates.others.hits / max(rates.bare.samples, 1),
+            )
+        ),
     )
 
 

@@ -59,6 +59,17 @@ FailOver = Annotated[
     ),
 ]
 
+Counterparts = Annotated[
+    str,
+    typer.Option(
+        help=(
+            "Whom people are compared with: twins (what the schema couples to a sensitive attribute"
+            " changes along: a husband with a wife) or bare (nothing else changes, as in the"
+            " papers). Possible people are always compared bare."
+        )
+    ),
+]
+
 # Names need no imports; the descriptions do, and `--help` must not wait for them.
 METHOD = (
     f"How to search: {', '.join(METHODS)}; auto is neuronfair for a network and aequitas for a"
@@ -126,6 +137,7 @@ def audit(
     wanted: Annotated[
         int | None, typer.Option(help="Stop the search after this many different findings.")
     ] = None,
+    counterparts: Counterparts = "twins",
     outside: Annotated[
         str,
         typer.Option(

@@ -29,6 +29,7 @@ class AuditOptions:
     local_iterations: int | None = None
     seconds: float | None = None
     wanted: int | None = None
+    counterparts: str = "twins"
     outside: str = "clip"
     samples: int = 50_000
     seed: int = 0
@@ -60,6 +61,7 @@ def make_run(
     settings: dict[str, Any] = {
         "method": method,
         "variant": options.variant if isinstance(method, str) else None,
+        "counterparts": options.counterparts,
         "outside": options.outside,
         "samples": options.samples,
         "seed": options.seed,

@@ -118,6 +118,9 @@ def check(
         float | None,
         typer.Option(help="To check a model: stop its search after this many seconds."),
     ] = None,
+    counterparts: Annotated[
+        str, typer.Option(help="To check a model: whom people are compared with, twins or bare.")
+    ] = "twins",
     samples: Annotated[int, typer.Option(help="To check a model: possible people drawn.")] = 50_000,
     seed: Annotated[
         int, typer.Option(help="To check a model: the same seed gives the same result.")
@@ -159,7 +162,9 @@ def check(
                 picked(TableOptions, given, dataset=data, coding=None),
                 picked(ModelOptions, given, model=target),
                 run,
-                AuditOptions(seconds=seconds, samples=samples, seed=seed),
+                AuditOptions(
+                    seconds=seconds, counterparts=counterparts, samples=samples, seed=seed
+                ),
                 overwrite=overwrite,
                 show=show,
             )

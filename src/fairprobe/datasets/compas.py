@@ -35,6 +35,7 @@ from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
+from fairprobe.schema.twins import Coupling
 
 Coding = Literal["one-hot", "free"]
 
@@ -108,6 +109,10 @@ def screened(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def _domain(charges: list[str]) -> Domain:
+    ages = np.arange(18, 97)
+    groups = _age_group({"age": ages.astype(np.float32)})["age-cat"].astype(int)
+    words = np.array(list(AGE_GROUPS))[groups].tolist()
+    group_of_age = dict(zip(map(str, ages.tolist()), words, strict=True))
     return Domain(
         (
             Attribute(name="gender", kind="categorical", categories=("Female", "Male")),
@@ -122,6 +127,7 @@ def _domain(charges: list[str]) -> Domain:
             _one_hot("charge-desc", (*charges, NOT_STATED)),
         ),
         constraints=(Constraint("age-cat follows from age", _age_group_follows, _age_group),),
+        couplings=(Coupling("age-cat", "age", (group_of_age,)),),
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.datasets.adult import ADULT, TRAINING_ROWS
+from fairprobe.datasets.adult import ADULT, SPOUSES, TRAINING_ROWS
 from fairprobe.datasets.base import Dataset
 from fairprobe.datasets.compas import COMPAS, screened
 from fairprobe.datasets.german import german
@@ -63,7 +63,7 @@ def _adult() -> Dataset:
         _one_hot(name, sorted(frame[name].unique()))
         for name in (*words, "race", "gender", "native-country")
     ]
-    domain = Domain(tuple(attributes), sensitive=("gender",))
+    domain = Domain(tuple(attributes), sensitive=("gender",), couplings=(SPOUSES,))
     return ADULT.dataset(
         domain=domain,
         x=rows_from_frame(frame, domain),

@@ -37,12 +37,53 @@ class Advantage(Document, frozen=True, kw_only=True):
 
 
 class People(RateDocument, frozen=True, kw_only=True):
-    """The people in the data who are affected, by sensitive value and by group."""
+    """The people in the data who are affected, by sensitive value and by group; all of those who
+    have a counterpart. `no_counterpart` people have none that could exist.
+    """
 
     values: list[GroupRate] = msgspec.field(default_factory=list)
     groups: list[GroupRate] = msgspec.field(default_factory=list)
     absent: list[str] = msgspec.field(default_factory=list)
     advantages: list[Advantage] = msgspec.field(default_factory=list)
+    no_counterpart: Count = 0
+
+
+class CouplingDocument(Document, frozen=True, kw_only=True):
+    """Categories of `attribute` that change together with `sensitive`. `people` in the data have
+    one of them; `crossed` of these have one that goes with another sensitive value, as the bare
+    counterparts of all of them would.
+    """
+
+    attribute: str
+    sensitive: str
+    roles: list[dict[str, str]]
+    source: Literal["declared", "mined"]
+    people: Count
+    crossed: Count
+
+
+class BothCounterparts(Document, frozen=True, kw_only=True):
+    """People in the data who are affected, by bare counterparts and by twins: everybody, those with
+    a coupled category, and the others, for whom both are the same. `affected_coupled` is the share
+    of those affected by bare counterparts who have a coupled category, `others_of_everybody` the
+    others who are affected as a share of everybody.
+    """
+
+    bare: RateDocument
+    bare_coupled: RateDocument
+    twins: RateDocument
+    twins_coupled: RateDocument
+    others: RateDocument
+    affected_coupled: Share | None
+    others_of_everybody: Share
+
+
+class Counterparts(Document, frozen=True, kw_only=True):
+    """Whom people were compared with, and what the schema couples to the sensitive attributes."""
+
+    kind: Literal["twins", "bare"] = "bare"
+    couplings: list[CouplingDocument] = msgspec.field(default_factory=list)
+    both: BothCounterparts | None = None
 
 
 class TableOrigin(Document, frozen=True, kw_only=True):
@@ -451,6 +492,7 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     dataset: str
     sensitive: list[str]
     seed: int
+    counterparts: Counterparts = msgspec.field(default_factory=Counterparts)
     model: ModelSummary
     interpretation: Interpretation | None = None
     generation: Search | None = None
@@ -458,6 +500,13 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     people: People | None = None
     fairness: Fairness | None = None
     pairs: list[PairDocument] = msgspec.field(default_factory=list)
+
+    @property
+    def coupled(self) -> list[str]:
+        """The attributes that change along with the sensitive ones in a twin."""
+        if self.counterparts.kind == "bare":
+            return []
+        return list(dict.fromkeys(each.attribute for each in self.counterparts.couplings))
 
 
 class TableDocument(TableMeasurements, frozen=True, kw_only=True):

@@ -53,6 +53,9 @@ def require_comparable(
 ) -> None:
     """Refuse a baseline that is about something else."""
     mine, its = _about(document), _about(baseline)
+    if document.counterparts.couplings or baseline.counterparts.couplings:
+        for about, each in ((mine, document), (its, baseline)):
+            about["kind of counterparts"] = each.counterparts.kind
     for what, ours in mine.items():
         if ours != its[what] and None not in (ours, its[what]):
             raise SettingError(

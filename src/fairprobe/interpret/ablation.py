@@ -48,9 +48,10 @@ def ablation(
     rng: np.random.Generator,
     samples: int = 10_000,
 ) -> Ablation:
-    """Measure all networks on the same uniform sample of the domain, and their accuracy on the rows
-    `x` with labels `y`.
+    """Measure all networks on the same uniform sample of the domain, by bare counterparts as in
+    DM-RS, and their accuracy on the rows `x` with labels `y`.
     """
+    domain = domain.bare()
     drawn = domain.sample(samples, rng=rng)
 
     def measure(some: Model) -> tuple[float, float]:

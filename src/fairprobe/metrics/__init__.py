@@ -34,6 +34,7 @@ from fairprobe.metrics.individual import (
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
 from fairprobe.metrics.quality import accuracy, f1, mcc
+from fairprobe.metrics.twins import Twins, compare_counterparts
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import Estimate
 
@@ -53,7 +54,9 @@ __all__ = [
     "Reading",
     "SelectionRow",
     "SelectionTable",
+    "Twins",
     "accuracy",
+    "compare_counterparts",
     "coverage_rate",
     "demographic_parity",
     "dm_rs",

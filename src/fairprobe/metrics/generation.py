@@ -150,7 +150,8 @@ def _unit(x: Rows) -> Floats:
 def _read_dm_rs(document: TableMeasurements) -> list[Reading]:
     what = f"share of possible people affected by {by(document)} (DM-RS)"
     missing = "no possible people were drawn. Audit again with --samples"
-    return [reading_of_counterparts(document, what, required(document.dm_rs), missing=missing)]
+    rate = required(document.dm_rs)
+    return [reading_of_counterparts(document, what, rate, missing=missing, bare=True)]
 
 
 def _read_idis(document: TableMeasurements) -> list[Reading]:
@@ -171,7 +172,10 @@ CUT_SHORT = {
 DM_RS = Measure(
     name="dm_rs",
     title="Possible people affected (DM-RS)",
-    about="Of all possible people, the share whose answer changes with the attribute alone.",
+    about=(
+        "Of all possible people, the share whose answer changes with the attribute alone: their"
+        " counterparts are bare, as in the papers."
+    ),
     unit="share",
     direction="at most",
     read=_read_dm_rs,

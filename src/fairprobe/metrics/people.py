@@ -1,5 +1,5 @@
-"""The people in the data: how many of them would get another answer if only the sensitive attribute
-were different, and who they are.
+"""The people in the data: how many of them would get another answer if the sensitive attribute, and
+what is coupled to it, were different; and who they are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
-from fairprobe.judgement import judge
+from fairprobe.judgement import Verdict, judge
 from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.attributes import Attribute
@@ -57,13 +57,20 @@ class People:
     no_counterpart: int
 
 
-def people(domain: Domain, model: Model, x: Rows, *, favourable: int | None = None) -> People:
+def people(
+    domain: Domain,
+    model: Model,
+    x: Rows,
+    *,
+    favourable: int | None = None,
+    verdict: Verdict | None = None,
+) -> People:
     """Judge every row as it is, values outside the bounds included, if its sensitive values lie in
-    the domain.
+    the domain; or take the `verdict` about these rows.
     """
     everybody = x[domain.comparable(x)]
     with one_thread():
-        verdict = judge(domain, model, everybody)
+        verdict = judge(domain, model, everybody) if verdict is None else verdict
         rows, affected = (
             everybody[verdict.has_counterpart],
             verdict.is_discriminatory[verdict.has_counterpart],
@@ -151,7 +158,10 @@ def _read(document: TableMeasurements) -> list[Reading]:
 PEOPLE = Measure(
     name="people",
     title="People in the data affected",
-    about="Of the people in the data, the share whose answer changes with the attribute alone.",
+    about=(
+        "Of the people in the data who have a counterpart, the share whose answer changes with the"
+        " attribute and what the schema couples to it."
+    ),
     unit="share",
     direction="at most",
     read=_read,

@@ -53,7 +53,11 @@ RECIPES = {
     "german": Recipe((50, 30, 15, 10, 5), 1.0, 30, 5, kaiming=True),
 }
 
-_load = lru_cache(maxsize=2)(load_iifr)
+
+@lru_cache(maxsize=2)
+def _load(name: str) -> Dataset:
+    """The data with the paper's counterparts, in which only the sensitive attribute changes."""
+    return load_iifr(name).bare()
 
 
 class FittedModel(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -131,7 +131,12 @@ class Target:
             )
 
 
-_load = lru_cache(maxsize=2)(datasets.load)
+@lru_cache(maxsize=2)
+def _load(name: str) -> Dataset:
+    """The data with the papers' counterparts, in which only the sensitive attribute changes."""
+    return datasets.load(name).bare()
+
+
 _target = lru_cache(maxsize=4)(Target)
 
 

@@ -14,7 +14,7 @@ from fairprobe.documents import (
     RateDocument,
     TableDocument,
 )
-from fairprobe.present import sentences
+from fairprobe.present import counterparts, sentences
 from fairprobe.present.blocks import Figure
 from fairprobe.present.formats import count, decimal, interval, level, percent, plural
 from fairprobe.present.network_picture import Picture, picture
@@ -62,7 +62,7 @@ def _by_value(document: TableDocument) -> Figure:
             says=f"Bars: the share of people affected for each value of {name}.",
         ),
         f"Each bar is the share of people with this {name} (in brackets: how many) whose decision"
-        f" would change if only {name} changed. The thin line with ends is the"
+        f" would change if {counterparts.only(document)} changed. The thin line with ends is the"
         f" {level(people.confidence)} interval: the fewer people, the wider. Dashed:"
         f" everybody.{only}",
         rates_table(people.values, everybody=people),

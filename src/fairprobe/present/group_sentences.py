@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 
 from fairprobe.documents import SelectionRow, SelectionTable, TableDocument
+from fairprobe.present.counterparts import changing
 from fairprobe.present.formats import count, interval, level, percent, plural, quoted
-from fairprobe.present.sentences import sensitive
 
 FOUR_FIFTHS = 0.8
 
 
 def individual(document: TableDocument) -> str:
     """How often a person and a counterpart get the same decision."""
-    rates, name = document.fairness.individual, sensitive(document)
+    rates, name = document.fairness.individual, changing(document)
     if rates.b.estimate is None or rates.p.estimate is None:
         return (
             f"No person held out has a counterpart that differs only in {name}, so there is no"

@@ -15,7 +15,7 @@ from fairprobe.documents import (
     SelectionTable,
     TableDocument,
 )
-from fairprobe.present import pair_sentences, repair_sentences, sentences
+from fairprobe.present import counterparts, pair_sentences, repair_sentences, sentences
 from fairprobe.present.formats import (
     count,
     date,
@@ -181,7 +181,7 @@ def _held_out(document: TableDocument) -> str:
 
 
 def _how(document: TableDocument) -> list[str]:
-    found, name = document.generation, escaped(sentences.sensitive(document))
+    found = document.generation
     variant = f", variant “{escaped(found.variant)}”" if found.variant else ""
     return [
         "### How it was measured",
@@ -189,8 +189,9 @@ def _how(document: TableDocument) -> list[str]:
             [
                 (
                     f"A person is *affected* when the {sentences.noun(document)} decides"
-                    f" differently for a copy of the person that differs in {name} and in nothing"
-                    " else. A near tie between two answers is no difference."
+                    " differently for a counterpart."
+                    f" {escaped(counterparts.definition(document))} A near tie between two answers"
+                    " is no difference."
                 ),
                 (
                     f"Everybody in the data was asked ({count(document.people.samples)}), and"
@@ -372,6 +373,8 @@ def _affected(document: TableDocument) -> list[str]:
     blocks = [
         "### Who is affected most",
         escaped(f"{sentences.affected(document)} {sentences.advantage(document)}"),
+        *map(escaped, filter(None, [counterparts.no_counterpart(document)])),
+        *map(escaped, counterparts.told(document)),
     ]
     if people.hits == 0:
         return blocks

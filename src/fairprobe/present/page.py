@@ -13,6 +13,7 @@ from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Search, TableDocument
 from fairprobe.measure import Measure, Reading, added_readings
 from fairprobe.present import (
+    counterparts,
     figures,
     group_figures,
     group_sentences,
@@ -40,6 +41,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "inside": figures.inside_figures(document),
         "shades": shade_names(),
         "say": sentences,
+        "say_counterparts": counterparts,
         "say_groups": group_sentences,
         "say_pair": pair_sentences,
         "say_repair": repair_sentences,
@@ -93,6 +95,7 @@ def python(document: TableDocument) -> str:
             f"    sensitive={document.sensitive!r},",
             *_method(document.generation),
             *_budget(document.generation),
+            *_counterparts(document),
             f"    samples={document.dm_rs.samples!r},",
             f"    seed={document.seed!r},",
             *(["    show_records=True,"] if any(each.is_record for each in document.pairs) else []),
@@ -100,6 +103,11 @@ def python(document: TableDocument) -> str:
             "audit.report('report-again.html')",
         )
     )
+
+
+def _counterparts(document: TableDocument) -> list[str]:
+    used = document.counterparts
+    return ["    counterparts='bare',"] if used.kind == "bare" and used.couplings else []
 
 
 def _own_table(document: TableDocument) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fairprobe.documents import PairDocument, Search, TableDocument
+from fairprobe.present import counterparts
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -65,8 +66,8 @@ def status(document: TableDocument) -> Status:
 
 
 def is_blind(document: TableDocument) -> bool:
-    """Whether the model is given none of the sensitive attributes."""
-    return set(document.sensitive) <= set(document.model.blind_to)
+    """Whether the model is given none of the sensitive attributes and of what changes along."""
+    return {*document.sensitive, *document.coupled} <= set(document.model.blind_to)
 
 
 def headline(document: TableDocument) -> str:
@@ -98,17 +99,21 @@ def verdict(document: TableDocument) -> str:
         )
     if status(document) == "none":
         return plain(
-            f"No discrimination by {name} was found: no decision changed when only {name} changed,"
-            f" for {count(common.samples)} possible people, {count(people.samples)} people in the"
-            f" data and {count(document.generation.tried)} instances searched. With"
-            f" {level(common.confidence)} confidence at most {percent(common.high)} of all possible"
+            f"No discrimination by {name} was found: no decision changed when"
+            f" {counterparts.only(document)} changed, for {count(common.samples)} possible people,"
+            f" {count(people.samples)} people in the data and {count(document.generation.tried)}"
+            f" instances searched. With {level(common.confidence)} confidence at most"
+            f" {percent(common.high)} of all possible"
             f" people are affected.{_causal(document)}"
         )
+    changed, bare = f"nothing but {name}", ""
+    if document.coupled:
+        changed, bare = counterparts.changing(document), f", changing nothing but {name},"
     return plain(
-        f"Changing nothing but {name} changes the {noun(document)}'s decision for"
-        f" {percent(people.estimate)} of the {count(people.samples)} people in the data and for"
-        f" {percent(common.estimate)} of all possible people ({level(common.confidence)} interval"
-        f" {interval(common)}). The search found"
+        f"Changing {changed} changes the {noun(document)}'s decision for"
+        f" {percent(people.estimate)} of the {count(people.samples)} people in the data and{bare}"
+        f" for {percent(common.estimate)} of all possible people ({level(common.confidence)}"
+        f" interval {interval(common)}). The search found"
         f" {plural(document.generation.idis, 'different case')}.{_causal(document)}"
     )
 
@@ -129,17 +134,18 @@ def _causal(document: TableDocument) -> str:
 
 def affected(document: TableDocument) -> str:
     """How many people in the data are affected."""
-    people, name = document.people, sensitive(document)
+    people = document.people
     if people.hits == 0:
         return (
             f"None of the {count(people.samples)} people in the data would get another decision if"
-            f" only {name} were different. The {level(people.confidence)} interval reaches up to"
-            f" {percent(people.high)}."
+            f" {counterparts.only(document)} were different. The {level(people.confidence)}"
+            f" interval reaches up to {percent(people.high)}."
         )
     return (
         f"{count(people.hits)} of the {count(people.samples)} people in the data"
-        f" ({percent(people.estimate)}) would get another decision if only {name} were different."
-        f" The {level(people.confidence)} interval is {interval(people)}."
+        f" ({percent(people.estimate)}) would get another decision if"
+        f" {counterparts.only(document)} were different. The {level(people.confidence)} interval"
+        f" is {interval(people)}."
     )
 
 

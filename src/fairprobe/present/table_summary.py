@@ -13,7 +13,7 @@ from fairprobe.documents import (
     RepairDocument,
     TableDocument,
 )
-from fairprobe.present import pair_sentences, repair_sentences, sentences
+from fairprobe.present import counterparts, pair_sentences, repair_sentences, sentences
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -77,6 +77,7 @@ def numbers(document: TableDocument) -> Table:
         "People in the data affected": (
             f"{count(people.hits)} of {count(people.samples)}  = {with_interval(people)}"
         ),
+        **_counterparts(document),
         "Possible people affected (DM-RS)": (
             f"{count(common.hits)} of {count(common.samples)} sampled  = {with_interval(common)}"
         ),
@@ -98,6 +99,16 @@ def numbers(document: TableDocument) -> Table:
         ),
     }
     return Table(("", ""), list(rows.items()), words=(0, 1))
+
+
+def _counterparts(document: TableDocument) -> dict[str, str]:
+    """Whom people were compared with, where there is a choice; and who has no counterpart."""
+    apart = document.people.no_counterpart
+    rows = {
+        "Counterparts": counterparts.in_short(document),
+        "No counterpart": f"{count(apart)} people, counted apart" if apart else "",
+    }
+    return {name: text for name, text in rows.items() if text}
 
 
 def _scores(document: TableDocument) -> dict[str, str]:
