@@ -145,6 +145,7 @@ MEASURES: Catalogue[Any] = Catalogue(
     own={
         "dm_rs": "fairprobe.metrics.generation:DM_RS",
         "people": "fairprobe.metrics.people:PEOPLE",
+        "plausible_people": "fairprobe.metrics.plausible:PLAUSIBLE_PEOPLE",
         "ifr_b": "fairprobe.metrics.individual:IFR_B",
         "ifr_p": "fairprobe.metrics.individual:IFR_P",
         "demographic_parity": "fairprobe.metrics.group:DEMOGRAPHIC_PARITY",

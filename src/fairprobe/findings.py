@@ -126,6 +126,12 @@ class Findings:
             else np.empty((0, 0), dtype=np.float32)
         )
 
+    def some(self, n: int) -> Rows:
+        """At most `n` instances, evenly spread over all of them."""
+        every = max(1, -(-len(self) // n))
+        parts = [self.rows(batch)[::every] for batch in self.batches()]
+        return np.concatenate(parts) if parts else self.x
+
     def count(self, phase: str) -> int:
         """How many were found in the phase "global" or "local"."""
         code = PHASES.index(phase)

@@ -22,7 +22,7 @@ from fairprobe.audits.table_document import table_document
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument
-from fairprobe.errors import ModelError, SettingError
+from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
 from fairprobe.judgement import judge
@@ -35,11 +35,14 @@ from fairprobe.metrics import (
     compare_counterparts,
     dm_rs,
     fairness,
-    people,
     spread,
     striking_pairs,
 )
+from fairprobe.metrics import people as people_in_data
+from fairprobe.metrics.plausible import MOST, Plausible, plausible
 from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.people.plausible import PlausiblePeople
+from fairprobe.people.resemblance import resemblance
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.repairs.verdict import Proof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
@@ -53,7 +56,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 AUTO = "auto"
-STREAMS = ("ablation", "domain", "seeds", "search")
+COMPARED = 50_000  # findings among which those are drawn that are compared with real people
+STREAMS = ("ablation", "domain", "seeds", "search", "people")
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +83,9 @@ class Audit(AuditResult[TableDocument]):
     dm_rs: Rate
     people: People
     twins: Twins
+    plausible: Plausible | None
+    no_plausible: str  # why there are no plausible people
+    searched_people: Literal["plausible", "possible"]
     findings: Findings
     spread: float | None
     pairs: list[Pair]
@@ -136,6 +143,7 @@ def audit(
     model: Model | nn.Module | Callable[..., Any] | object,
     sensitive: str | tuple[str, ...] | list[str],
     *,
+    people: Literal["plausible", "possible"] = "plausible",
     method: str | Method = AUTO,
     variant: str | None = None,
     budget: Budget | None = None,
@@ -150,11 +158,12 @@ def audit(
     """Measure how a model treats people who differ only in the sensitive attributes.
 
     - The neurons of a network are interpreted: which of them react.
-    - Discrimination is measured among `samples` possible people, drawn uniformly from the domain,
-      and among the people in the data.
-    - A search looks for as many discriminatory instances as the `budget` allows, with a `method` by
-      name (`search.METHODS`; its first variant is the default) or one of your own. "auto" is
-      NeuronFair for a network and Aequitas for a black box.
+    - Discrimination is measured among the people in the data; among plausible people, who are made
+      from them; and among `samples` possible people, drawn uniformly from the domain.
+    - A search looks for as many discriminatory instances as the `budget` allows, among "plausible"
+      or "possible" `people`, with a `method` by name (`search.METHODS`; its first variant is the
+      default) or one of your own. "auto" is linked crossover among plausible people; among possible
+      people it is NeuronFair for a network and Aequitas for a black box.
 
     Counterparts are twins: what the schema couples to a sensitive attribute changes along (the
     counterpart of a husband is a wife). `counterparts="bare"` changes nothing else, as the papers
@@ -166,7 +175,9 @@ def audit(
     file. An interrupt during the search keeps what was found. The pairs that a report shows are
     never people in the data, unless `show_records`.
     """
-    check_settings(method, variant, outside, samples, seed, counterparts=counterparts)
+    check_settings(
+        method, variant, outside, samples, seed, counterparts=counterparts, people=people
+    )
     budget = budget or Budget()
     _check_data(data)
     coupled = data.with_sensitive(sensitive)
@@ -175,14 +186,21 @@ def audit(
     check_names(domain)
     model = as_model(model, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
-    method = _chosen(method, variant, model, has_layers=inside)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
     rngs = streams(seed)
+    tell("Learning what people are like", 0, 1, "")
+    maker, no_plausible = _maker_of_people(data, seed)
+    among = maker if people == "plausible" else None
+    chosen = _chosen(method, variant, model, has_layers=inside, makes_people=among is not None)
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
+    made, no_plausible = _among_plausible(maker, no_plausible, model, samples, rngs["people"], tell)
+    if made is None and among is not None:  # nobody new can be made from these records
+        among = None
+        chosen = _chosen(method, variant, model, has_layers=inside, makes_people=False)
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
         bias, causal = (
@@ -191,9 +209,9 @@ def audit(
             else (None, None)
         )
         how = (
-            method_named(method, variant, bias=bias, x=data.x)
-            if isinstance(method, str)
-            else method
+            method_named(chosen, variant, bias=bias, x=data.x)
+            if isinstance(chosen, str)
+            else chosen
         )
         common = dm_rs(
             domain,
@@ -204,18 +222,30 @@ def audit(
         )
         tell("Asking for everybody in the data", 0, 1, "")
         verdict = judge(domain, model, data.x[domain.comparable(data.x)])
-        affected = people(domain, model, data.x, favourable=data.favourable, verdict=verdict)
+        affected = people_in_data(
+            domain, model, data.x, favourable=data.favourable, verdict=verdict
+        )
         twins = compare_counterparts(
             coupled.domain, model, data.x, verdict, in_use=counterparts == "twins"
         )
         held_out = fairness(data, model, test)
-        seeds = choose_seeds(domain, data.x, budget.seeds, rng=rngs["seeds"])
+        usual = data.x if among is None else data.x[among.is_plausible(data.x)]
+        seeds = choose_seeds(domain, usual, budget.seeds, rng=rngs["seeds"])
 
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
 
     findings = search(
-        domain, model, how, seeds, budget, rng=rngs["search"], progress=watch, save_to=findings_to
+        domain,
+        model,
+        how,
+        seeds,
+        budget,
+        rng=rngs["search"],
+        people=among,
+        score=None if maker is None else maker.score,
+        progress=watch,
+        save_to=findings_to,
     )
     findings, refuted = confirmed(
         findings, model.original, _within("Asking the model itself again", tell)
@@ -235,6 +265,9 @@ def audit(
         dm_rs=common,
         people=affected,
         twins=twins,
+        plausible=_with_findings(made, maker, model, findings),
+        no_plausible=no_plausible,
+        searched_people="possible" if among is None else "plausible",
         findings=findings,
         spread=spread(findings),
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
@@ -266,6 +299,44 @@ def _inside(
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
 
 
+def _maker_of_people(data: Dataset, seed: int) -> tuple[PlausiblePeople | None, str]:
+    """What plausible people are made with, or why there are none."""
+    try:
+        return PlausiblePeople.fit(data, seed=seed), ""
+    except DataError as error:
+        return None, str(error)
+
+
+def _among_plausible(
+    maker: PlausiblePeople | None,
+    why_none: str,
+    model: Model,
+    most: int,
+    rng: np.random.Generator,
+    tell: OnStage,
+) -> tuple[Plausible | None, str]:
+    if maker is None:
+        return None, why_none
+    progress = _within("Asking for plausible people", tell)
+    try:
+        return plausible(maker, model, rng=rng, most=min(most, MOST), progress=progress), ""
+    except DataError as error:
+        return None, str(error)
+
+
+def _with_findings(
+    made: Plausible | None, maker: PlausiblePeople | None, model: Model, findings: Findings
+) -> Plausible | None:
+    """What was measured on plausible people, with the resemblance of the findings to affected
+    people who were held out.
+    """
+    if made is None or maker is None or len(findings) == 0:
+        return made
+    held_out = maker.held_out
+    real = held_out[judge(maker.domain, model, held_out).is_discriminatory]
+    return replace(made, findings=resemblance(maker, findings.some(COMPARED), real))
+
+
 def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
     return lambda done, total: tell(stage, done, total, "")
 
@@ -286,6 +357,7 @@ def check_settings(
     samples: int,
     seed: int,
     counterparts: str = "twins",
+    people: str = "plausible",
 ) -> None:
     """Refuse impossible settings before any work is done."""
     check_counterparts(counterparts)
@@ -306,21 +378,36 @@ def check_settings(
         raise SettingError(
             f"Rows outside the domain can be treated by 'clip' or 'refuse', not by '{outside}'."
         )
+    if people not in ("plausible", "possible"):
+        raise SettingError(
+            f"A search looks among 'plausible' or 'possible' people, not among '{people}'."
+        )
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     check_seed(seed)
 
 
 def _chosen(
-    method: str | Method, variant: str | None, model: Model, *, has_layers: bool
+    method: str | Method,
+    variant: str | None,
+    model: Model,
+    *,
+    has_layers: bool,
+    makes_people: bool,
 ) -> str | Method:
     """The method, "auto" resolved; refused for a black box if it must look inside, with the names
     of those that need not.
     """
     if method == AUTO:
-        method = "neuronfair" if has_layers else "aequitas"
+        method = "crossover" if makes_people else "neuronfair" if has_layers else "aequitas"
         check_method(method, variant)
     described = METHODS[method] if isinstance(method, str) else method
+    if described.needs_people and not makes_people:
+        raise SettingError(
+            f"The method '{described.name}' makes plausible people from the people in the data,"
+            " which this audit does not have. Choose another method, or give it --people plausible"
+            " and a table that is large enough."
+        )
     is_network = isinstance(model, TorchModel)
     if isinstance(method, str) and described.needs_neurons and is_network and not has_layers:
         raise ModelError(

@@ -38,11 +38,13 @@ from fairprobe.documents import (
     OutsideRows,
     PairDocument,
     People,
+    PlausibleDocument,
     Quality,
     RateDocument,
     RepairChange,
     RepairDocument,
     RepairLimits,
+    ResemblanceDocument,
     Search,
     SelectionRow,
     SelectionTable,
@@ -65,6 +67,7 @@ from fairprobe.metrics import (
 )
 from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.metrics import People as AffectedPeople
+from fairprobe.metrics.plausible import Plausible
 from fairprobe.models import About, TorchModel
 from fairprobe.present.formats import plural
 from fairprobe.present.notes import notes
@@ -95,6 +98,8 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         generation=_generation(audit),
         dm_rs=rate_document(audit.dm_rs),
         people=people_document(audit.people),
+        plausible=None if audit.plausible is None else plausible_document(audit.plausible),
+        no_plausible=audit.no_plausible,
         fairness=fairness_document(audit.fairness, data.classes),
         pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
@@ -236,6 +241,7 @@ def _generation(audit: Audit) -> Search:
             type(audit.method), how, "model" if audit.interpretation is None else "network"
         ),
         variant=how.variant,
+        people=audit.searched_people,
         settings=_changed_settings(audit.method),
         seeds=how.seeds,
         global_iterations=how.global_iterations,
@@ -366,6 +372,19 @@ def counterparts_document(twins: Twins) -> Counterparts:
                 ),
                 others_of_everybody=rates.others.hits / max(rates.bare.samples, 1),
             )
+        ),
+    )
+
+
+def plausible_document(measured: Plausible) -> PlausibleDocument:
+    """What was measured on plausible people."""
+    return PlausibleDocument(
+        affected=rate_document(measured.affected),
+        records=measured.records,
+        limit=measured.limit,
+        resemblance=ResemblanceDocument(**asdict(measured.resemblance)),
+        findings=(
+            None if measured.findings is None else ResemblanceDocument(**asdict(measured.findings))
         ),
     )
 

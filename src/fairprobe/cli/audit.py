@@ -72,8 +72,13 @@ Counterparts = Annotated[
 
 # Names need no imports; the descriptions do, and `--help` must not wait for them.
 METHOD = (
-    f"How to search: {', '.join(METHODS)}; auto is neuronfair for a network and aequitas for a"
-    " black box. 'fairprobe methods' explains them."
+    f"How to search: {', '.join(METHODS)}; auto is crossover among plausible people, and among"
+    " possible people neuronfair for a network, aequitas for a black box. 'fairprobe methods'"
+    " explains them."
+)
+PEOPLE = (
+    "Whom the search looks among: plausible people, who are made from the people in the data, or"
+    " all possible people, as in the papers."
 )
 VARIANT = "The method's variant; 'fairprobe methods' lists them."
 OWN = "the method's own"
@@ -110,6 +115,7 @@ def audit(
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
+    people: Annotated[str, typer.Option(help=PEOPLE)] = "plausible",
     method: Annotated[str, typer.Option(help=METHOD)] = "auto",
     variant: Annotated[
         str | None, typer.Option(help=VARIANT, show_default="the method's first")

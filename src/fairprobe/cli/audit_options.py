@@ -21,6 +21,7 @@ class AuditOptions:
     """How to measure and to search."""
 
     network: str = "auto"
+    people: str = "plausible"
     method: str = "auto"
     variant: str | None = None
     error: float | None = None
@@ -59,6 +60,7 @@ def make_run(
     )
     method = _method(options.method, options.variant, options.error)
     settings: dict[str, Any] = {
+        "people": options.people,
         "method": method,
         "variant": options.variant if isinstance(method, str) else None,
         "counterparts": options.counterparts,

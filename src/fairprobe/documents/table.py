@@ -86,6 +86,31 @@ class Counterparts(Document, frozen=True, kw_only=True):
     both: BothCounterparts | None = None
 
 
+class ResemblanceDocument(Document, frozen=True, kw_only=True):
+    """How well made-up people resemble real ones. `auc`: how well a classifier tells them apart
+    (0.5: not at all), null with too few real people to compare with. Distances are medians to the
+    nearest record, in attributes.
+    """
+
+    auc: Share | None
+    compared: Count
+    distance: Number | None
+    distance_of_held_out: Number | None
+
+
+class PlausibleDocument(Document, frozen=True, kw_only=True):
+    """What was measured on plausible people: new people, made from `records` people in the data,
+    than whom a share of more than `limit` is at least as unusual. `findings` compares the search's
+    findings with affected people who were held out.
+    """
+
+    affected: RateDocument
+    records: Count
+    limit: Share
+    resemblance: ResemblanceDocument
+    findings: ResemblanceDocument | None
+
+
 class TableOrigin(Document, frozen=True, kw_only=True):
     """Where a user's own table came from."""
 
@@ -258,6 +283,7 @@ class Search(Document, frozen=True, kw_only=True):
     method: str
     description: MethodDescription | None = None
     variant: str
+    people: Literal["plausible", "possible"]
     settings: Settings
     seeds: Count
     global_iterations: Count
@@ -498,6 +524,8 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     generation: Search | None = None
     dm_rs: RateDocument | None = None
     people: People | None = None
+    plausible: PlausibleDocument | None = None
+    no_plausible: str = ""
     fairness: Fairness | None = None
     pairs: list[PairDocument] = msgspec.field(default_factory=list)
 
@@ -521,6 +549,8 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     generation: Search
     dm_rs: RateDocument
     people: People
+    plausible: PlausibleDocument | None
+    no_plausible: str
     fairness: Fairness
     pairs: list[PairDocument]
     repair: RepairDocument | None

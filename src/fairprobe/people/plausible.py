@@ -29,6 +29,7 @@ LIMIT = 0.05  # a row is plausible when its score is above this
 FEWEST = 200  # rows of a table from which plausible people can be made
 MOST_PARENTS = 50_000
 FEWEST_DONORS, MOST_DONORS = 10, 100
+LENDERS = 2  # donors of one child, at most
 NEAR_COPY = 0.01  # of held-out people are closer to a record than any new person may be
 TRIAL = 20_000  # children by which the thinning is set
 PARTS = 10  # of the distances of held-out people
@@ -128,14 +129,16 @@ class PlausiblePeople:
         """One child of each of these parents, plausible or not."""
         n, d, tree = len(parent), len(self.domain), self.plausibility.tree
         count = self.donors.shape[1]
-        first = self.donors[parent, rng.integers(0, count, n)]
-        second = self.donors[parent, rng.integers(0, count, n)]
-        second = np.where(rng.random(n) < 0.5, first, second)
+        # A child has up to `LENDERS` donors; each linked part of it comes from the parent or from
+        # one of them.
+        lenders = self.donors[parent, rng.integers(0, count, (LENDERS, n))]
+        fewer = rng.integers(1, LENDERS + 1, n)
         lot, linked = rng.random((2, d, n), dtype=np.float32)
         # Where each attribute comes from: −1 the parent, else a record.
         source = np.empty((d, n), dtype=np.int64)
         for column in tree.order:
-            fresh = np.where(lot[column] < 0.5, -1, np.where(lot[column] < 0.75, first, second))
+            which = ((lot[column] - 0.5) * 2 * fewer).astype(np.int64)
+            fresh = np.where(lot[column] < 0.5, -1, lenders[which, np.arange(n)])
             above = tree.parent[column]
             source[column] = (
                 fresh
@@ -192,11 +195,18 @@ class PlausiblePeople:
         """`n` new people, some of them possibly equal."""
         kept, missing, rounds = [self.parents[:0]], n, 0
         while missing > 0:
-            x = self.children(rng.integers(0, len(self.parents), 2 * missing + 1000), rng)
-            x = x[self.could_exist(x)]
+            parent = rng.integers(0, len(self.parents), 2 * missing + 1000)
+            x, lot = self.children(parent, rng), rng.random(len(parent))
+            # The nearest record is no farther than the parent: most are given up without a search.
+            most = np.maximum.accumulate(self.thinning)
+            away = self.neighbors.distance.between(x, self.parents[parent])
+            lucky = lot < most[self.part(away)]
+            x, lot = x[lucky], lot[lucky]
+            could_exist = self.could_exist(x)
+            x, lot = x[could_exist], lot[could_exist]
             far = self.neighbors.how_far(x)
-            lucky = rng.random(len(x)) < self.thinning[self.part(far)]
-            x = x[lucky & (far >= self.nearest_allowed)][:missing]
+            kept_now = (lot < self.thinning[self.part(far)]) & (far >= self.nearest_allowed)
+            x = x[kept_now][:missing]
             kept.append(x)
             missing, rounds = missing - len(x), rounds + 1
             if rounds >= PATIENCE and missing > n / 2:

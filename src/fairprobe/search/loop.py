@@ -51,12 +51,14 @@ def search(
     *,
     rng: np.random.Generator,
     people: PlausiblePeople | None = None,
+    score: Callable[[Rows], Rows] | None = None,
     progress: OnProgress | None = None,
     save_to: Path | None = None,
     on_judged: OnJudged | None = None,
 ) -> Findings:
     """Search from `seeds` (rows inside the domain) and return every IDI once. With `people` the
     search stays among plausible people, and all it returns are new ones: no copies of a record.
+    `score` is how usual a row is, for the findings of a search among possible people.
 
     An interrupt (Ctrl-C) ends the search and keeps what was found; `findings.generation.stopped`
     says so. An error carries what was found until then as `error.findings`. With `save_to` the
@@ -94,7 +96,7 @@ def search(
     try:
         with one_thread():
             stopped = run.whole(seeds, rng)
-        return run.findings(stopped, save_to)
+        return run.findings(stopped, save_to, score)
     except FairprobeError as error:  # what was found before a network failed is not lost
         error.findings = run.findings("failed", None)
         raise
@@ -288,7 +290,12 @@ class _Run:
                 Progress(phase, done, self.seeds * steps, self.ledger.idis_with_repetitions)
             )
 
-    def findings(self, stopped: str, save_to: Path | None) -> Findings:
+    def findings(
+        self,
+        stopped: str,
+        save_to: Path | None,
+        score: Callable[[Rows], Rows] | None = None,
+    ) -> Findings:
         tried = self.ledger.count_tried()
         generation = Generation(
             method=self.method.name,
@@ -312,7 +319,7 @@ class _Run:
             self.ledger.found,
             generation,
             save_to,
-            score=None if people is None else people.score,
+            score=score if people is None else people.score,
         )
         # The time includes removing duplicates and writing: that is part of the work.
         return replace(

@@ -38,7 +38,7 @@ class Crossover(Explorer):
     origin: ClassVar[str] = "parent"
     needs_people: ClassVar[bool] = True
 
-    local_iterations: int = 2000
+    local_iterations: int = 1000
 
     def propose(
         self, world: World, seeds: Rows, rng: np.random.Generator
