@@ -197,8 +197,8 @@ def test_the_counts_of_the_document_agree_with_each_other(document: dict[str, An
         found["cpu_seconds"] * 1e6 / found["idis"]
     )
     assert (found["method"], found["variant"], found["stopped"]) == (
-        "neuronfair",
-        "revert",
+        "crossover",
+        "",
         "complete",
     )
     assert 0 < found["spread"] < 1
@@ -468,7 +468,9 @@ def test_the_verdict_never_denies_what_the_search_found() -> None:
     x[:, 0] = np.minimum(x[:, 0], 15)
     data = Dataset(name="toy", domain=Domain(ATTRIBUTES), x=x, y=DATA.y, classes=DATA.classes)
     network = one_corner(50)
-    body = fp.audit(data, network, "gender", budget=SMALL, samples=3).to_dict()
+    body = fp.audit(
+        data, network, "gender", people="possible", budget=SMALL, samples=3
+    ).to_dict()
     assert body["generation"]["idis"] > 0
     assert body["dm_rs"]["hits"] == body["people"]["hits"] == 0
     assert not body["model"]["constant"]
@@ -650,7 +652,7 @@ def test_an_interrupted_search_still_gives_a_whole_audit(tmp_path: Path) -> None
         if stage == "Searching" and "local" in note:
             raise KeyboardInterrupt
 
-    audit = run_audit(progress=stop)
+    audit = run_audit(progress=stop, people="possible")
     body = audit.to_dict()
     assert body["generation"]["stopped"] == "interrupted"
     assert body["generation"]["idis"] > 0
@@ -1083,7 +1085,7 @@ def test_an_error_that_ends_a_search_names_the_place_of_what_was_found_before(
 
     def stream() -> None:
         with RunFolder(tmp_path / "run") as staged:
-            staged.fill(run_audit(findings_to=staged.findings))
+            staged.fill(run_audit(findings_to=staged.findings, people="possible"))
 
     monkeypatch.setattr(loop, "judge", fail)
     with pytest.raises(kind, match="Something broke") as caught:

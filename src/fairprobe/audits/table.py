@@ -39,8 +39,9 @@ from fairprobe.metrics import (
     striking_pairs,
 )
 from fairprobe.metrics import people as people_in_data
-from fairprobe.metrics.plausible import MOST, Plausible, plausible
+from fairprobe.metrics.plausible import Plausible, plausible
 from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.present.markdown import audit_table, model_card
@@ -186,21 +187,20 @@ def audit(
     check_names(domain)
     model = as_model(model, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
+    among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
+    chosen = _chosen(method, variant, model, has_layers=inside, makes_people=among_plausible)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
     rngs = streams(seed)
-    tell("Learning what people are like", 0, 1, "")
-    maker, no_plausible = _maker_of_people(data, seed)
-    among = maker if people == "plausible" else None
-    chosen = _chosen(method, variant, model, has_layers=inside, makes_people=among is not None)
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
-    made, no_plausible = _among_plausible(maker, no_plausible, model, samples, rngs["people"], tell)
-    if made is None and among is not None:  # nobody new can be made from these records
-        among = None
+    made, maker, no_plausible = _plausible(data, model, samples, seed, rngs["people"], tell)
+    if made is None and among_plausible:  # nobody new can be made from these records
+        among_plausible = False
         chosen = _chosen(method, variant, model, has_layers=inside, makes_people=False)
+    among = maker if among_plausible else None
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
         bias, causal = (
@@ -299,29 +299,17 @@ def _inside(
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
 
 
-def _maker_of_people(data: Dataset, seed: int) -> tuple[PlausiblePeople | None, str]:
-    """What plausible people are made with, or why there are none."""
+def _plausible(
+    data: Dataset, model: Model, most: int, seed: int, rng: np.random.Generator, tell: OnStage
+) -> tuple[Plausible | None, PlausiblePeople | None, str]:
+    """What was measured on plausible people, and what they are made with; or why there are none."""
+    tell("Learning what people are like", 0, 1, "")
     try:
-        return PlausiblePeople.fit(data, seed=seed), ""
+        maker = PlausiblePeople.fit(data, seed=seed)
+        progress = _within("Asking for plausible people", tell)
+        return plausible(maker, model, rng=rng, most=most, progress=progress), maker, ""
     except DataError as error:
-        return None, str(error)
-
-
-def _among_plausible(
-    maker: PlausiblePeople | None,
-    why_none: str,
-    model: Model,
-    most: int,
-    rng: np.random.Generator,
-    tell: OnStage,
-) -> tuple[Plausible | None, str]:
-    if maker is None:
-        return None, why_none
-    progress = _within("Asking for plausible people", tell)
-    try:
-        return plausible(maker, model, rng=rng, most=min(most, MOST), progress=progress), ""
-    except DataError as error:
-        return None, str(error)
+        return None, None, str(error)
 
 
 def _with_findings(
@@ -399,7 +387,9 @@ def _chosen(
     of those that need not.
     """
     if method == AUTO:
-        method = "crossover" if makes_people else "neuronfair" if has_layers else "aequitas"
+        method = "neuronfair" if has_layers else "aequitas"
+        if makes_people and variant is None:
+            method = "crossover"
         check_method(method, variant)
     described = METHODS[method] if isinstance(method, str) else method
     if described.needs_people and not makes_people:

@@ -283,7 +283,7 @@ class Search(Document, frozen=True, kw_only=True):
     method: str
     description: MethodDescription | None = None
     variant: str
-    people: Literal["plausible", "possible"]
+    people: Literal["plausible", "possible"] = "possible"
     settings: Settings
     seeds: Count
     global_iterations: Count
@@ -549,8 +549,8 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     generation: Search
     dm_rs: RateDocument
     people: People
-    plausible: PlausibleDocument | None
-    no_plausible: str
+    plausible: PlausibleDocument | None = None
+    no_plausible: str = ""
     fairness: Fairness
     pairs: list[PairDocument]
     repair: RepairDocument | None

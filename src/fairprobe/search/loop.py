@@ -165,6 +165,8 @@ class _Run:
         if "local_iterations" in {setting.name for setting in fields(method)}:  # type: ignore[arg-type]
             method = replace(method, local_iterations=self.local_iterations)  # type: ignore[type-var]
         plan = method.propose(self.world, seeds, rng)
+        if self.progress is not None:
+            self.progress(Progress("global", 0, PARTS, 0))
         try:
             proposal = next(plan)
             while True:
