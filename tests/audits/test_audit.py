@@ -468,9 +468,7 @@ def test_the_verdict_never_denies_what_the_search_found() -> None:
     x[:, 0] = np.minimum(x[:, 0], 15)
     data = Dataset(name="toy", domain=Domain(ATTRIBUTES), x=x, y=DATA.y, classes=DATA.classes)
     network = one_corner(50)
-    body = fp.audit(
-        data, network, "gender", people="possible", budget=SMALL, samples=3
-    ).to_dict()
+    body = fp.audit(data, network, "gender", people="possible", budget=SMALL, samples=3).to_dict()
     assert body["generation"]["idis"] > 0
     assert body["dm_rs"]["hits"] == body["people"]["hits"] == 0
     assert not body["model"]["constant"]

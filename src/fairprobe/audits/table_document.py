@@ -281,6 +281,7 @@ def describe_method(method: type[Method], how: Generation, noun: str) -> MethodD
         ),
         origin=method.origin,
         uses_seeds=method.uses_seeds,
+        has_phases=method.has_phases,
         needs_neurons=method.needs_neurons,
         created_by=f"{room}.{method.__qualname__}",
         required=list(method.required),

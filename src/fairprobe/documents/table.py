@@ -270,6 +270,7 @@ class MethodDescription(Document, frozen=True, kw_only=True):
     how: str
     origin: str
     uses_seeds: bool
+    has_phases: bool = True
     needs_neurons: bool
     created_by: str
     required: list[str]

@@ -197,6 +197,7 @@ def _how(document: TableDocument) -> list[str]:
                     f"Everybody in the data was asked ({count(document.people.samples)}), and"
                     f" {count(document.dm_rs.samples)} possible people drawn uniformly from"
                     " everything the attributes allow (DM-RS)."
+                    f" {escaped(sentences.plausible(document))}"
                 ),
                 (
                     f"A search (method “{escaped(found.method)}”{variant}) looked for as many cases"
@@ -228,6 +229,11 @@ def _measures(document: TableDocument) -> list[str]:
         ("Measure", "Value", f"{level(common.confidence)} interval", "Measured on"),
         [
             _measure("People in the data affected", people, f"{count(people.samples)} people"),
+            *(
+                [_measure("Plausible people affected", made, f"{count(made.samples)} made")]
+                if (made := document.plausible and document.plausible.affected)
+                else []
+            ),
             _measure(DM_RS, common, f"{count(common.samples)} drawn"),
             _measure(IFR_B, rates.b, plural(rates.b.pairs, "pair")),
             _measure(IFR_P, rates.p, plural(rates.p.pairs, "pair")),

@@ -93,6 +93,7 @@ def python(document: TableDocument) -> str:
             "    data,",
             "    model,",
             f"    sensitive={document.sensitive!r},",
+            f"    people={document.generation.people!r},",
             *_method(document.generation),
             *_budget(document.generation),
             *_counterparts(document),
@@ -162,7 +163,7 @@ def _budget(found: Search) -> list[str]:
     """What the search was given: nothing if the method uses no seeds, and no global steps if it
     takes none.
     """
-    if not sentences.has_phases(found):
+    if found.description is not None and not found.description.uses_seeds:
         return []
     given = {
         "seeds": found.seeds,

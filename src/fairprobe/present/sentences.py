@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fairprobe.documents import PairDocument, Search, TableDocument
+from fairprobe.documents import PairDocument, ResemblanceDocument, Search, TableDocument
 from fairprobe.present import counterparts
 from fairprobe.present.formats import (
     count,
@@ -61,7 +61,9 @@ def status(document: TableDocument) -> Status:
     """The three kinds of result."""
     if document.model.constant:
         return "constant"
-    hits = document.generation.idis, document.dm_rs.hits, document.people.hits
+    hits = [document.generation.idis, document.dm_rs.hits, document.people.hits]
+    if document.plausible is not None:
+        hits.append(document.plausible.affected.hits)
     return "found" if any(hits) else "none"
 
 
@@ -97,24 +99,32 @@ def verdict(document: TableDocument) -> str:
             f" can be tested is how groups fare: see the selection rates by {name}. Other"
             f" attributes may stand in for {name}; audit the {noun(document)} by those as well."
         )
+    wider, whom = (
+        (common, "all possible people")
+        if document.plausible is None
+        else (document.plausible.affected, "plausible people")
+    )
     if status(document) == "none":
+        made = "" if wider is common else f"{count(wider.samples)} plausible people, "
         return plain(
             f"No discrimination by {name} was found: no decision changed when"
-            f" {counterparts.only(document)} changed, for {count(common.samples)} possible people,"
-            f" {count(people.samples)} people in the data and {count(document.generation.tried)}"
-            f" instances searched. With {level(common.confidence)} confidence at most"
-            f" {percent(common.high)} of all possible"
-            f" people are affected.{_causal(document)}"
+            f" {counterparts.only(document)} changed, for {count(people.samples)} people in the"
+            f" data, {made}{count(common.samples)} possible people and {count(document.generation.tried)} instances searched. With"
+            f" {level(wider.confidence)} confidence at most {percent(wider.high)} of {whom} are"
+            f" affected.{_causal(document)}"
         )
-    changed, bare = f"nothing but {name}", ""
+    changed = f"nothing but {name}"
     if document.coupled:
-        changed, bare = counterparts.changing(document), f", changing nothing but {name},"
+        changed = counterparts.changing(document)
+        if wider is common:
+            whom += f", changing nothing but {name}"
     return plain(
         f"Changing {changed} changes the {noun(document)}'s decision for"
-        f" {percent(people.estimate)} of the {count(people.samples)} people in the data and{bare}"
-        f" for {percent(common.estimate)} of all possible people ({level(common.confidence)}"
-        f" interval {interval(common)}). The search found"
-        f" {plural(document.generation.idis, 'different case')}.{_causal(document)}"
+        f" {percent(people.estimate)} of the {count(people.samples)} people in the data and for"
+        f" {percent(wider.estimate)} of {whom} ({level(wider.confidence)} interval"
+        f" {interval(wider)}). The search found"
+        f" {plural(document.generation.idis, 'different case')} among {document.generation.people}"
+        f" people.{_causal(document)}"
     )
 
 
@@ -146,6 +156,39 @@ def affected(document: TableDocument) -> str:
         f" ({percent(people.estimate)}) would get another decision if"
         f" {counterparts.only(document)} were different. The {level(people.confidence)} interval"
         f" is {interval(people)}."
+    )
+
+
+def plausible(document: TableDocument) -> str:
+    """How many plausible people are affected, and who they are; or why there are none."""
+    if (measured := document.plausible) is None:
+        return f"There are no plausible people in this audit. {document.no_plausible}".strip()
+    rate = measured.affected
+    return (
+        f"{count(rate.hits)} of {count(rate.samples)} plausible people ({percent(rate.estimate)},"
+        f" {level(rate.confidence)} interval {interval(rate)}) are affected. They are new people,"
+        f" made from {count(measured.records)} people in the data; nobody is a copy of a record or"
+        f" more unusual than all but {percent(measured.limit)} of real people."
+        f" {resemblance(measured.resemblance, 'held-out people')}"
+    )
+
+
+def resemblance(alike: ResemblanceDocument, whom: str) -> str:
+    """How well made-up people resemble real ones."""
+    if alike.distance is None or alike.distance_of_held_out is None:
+        return "There are no held-out people to compare them with."
+    near = (
+        f"The nearest record is {decimal(alike.distance)} attributes away in the median"
+        f" ({decimal(alike.distance_of_held_out)} for held-out people)."
+    )
+    if alike.auc is None:
+        return (
+            f"There are only {count(alike.compared)} {whom} to compare them with, too few to say"
+            f" how like them they are. {near}"
+        )
+    return (
+        f"Gradient-boosted trees tell them from {whom} with an AUC of {decimal(alike.auc)} (0.5 is"
+        f" not at all, 1 always; {count(alike.compared)} of each). {near}"
     )
 
 
@@ -202,7 +245,8 @@ def is_led_by_neurons(document: TableDocument) -> bool:
 
 def has_phases(found: Search) -> bool:
     """Whether the search had a global and a local phase."""
-    return found.description is None or found.description.uses_seeds
+    about = found.description
+    return about is None or (about.uses_seeds and about.has_phases)
 
 
 def phases(document: TableDocument) -> str:
@@ -219,6 +263,11 @@ def phases(document: TableDocument) -> str:
 def whose_pairs(document: TableDocument) -> str:
     """Why the people of a pair are not records."""
     about = document.generation.description
+    if document.generation.people == "plausible":
+        return (
+            "They are plausible people: new people who are like the people in the data, none of"
+            " them a record."
+        )
     if about is None:
         how = "The search makes people up"
     elif about.origin == "seed":

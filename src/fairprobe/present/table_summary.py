@@ -78,6 +78,7 @@ def numbers(document: TableDocument) -> Table:
             f"{count(people.hits)} of {count(people.samples)}  = {with_interval(people)}"
         ),
         **_counterparts(document),
+        **_plausible(document),
         "Possible people affected (DM-RS)": (
             f"{count(common.hits)} of {count(common.samples)} sampled  = {with_interval(common)}"
         ),
@@ -109,6 +110,18 @@ def _counterparts(document: TableDocument) -> dict[str, str]:
         "No counterpart": f"{count(apart)} people, counted apart" if apart else "",
     }
     return {name: text for name, text in rows.items() if text}
+
+
+def _plausible(document: TableDocument) -> dict[str, str]:
+    if (measured := document.plausible) is None:
+        return {}
+    rate, alike = measured.affected, measured.resemblance
+    told_apart = "" if alike.auc is None else f"; AUC against real people {decimal(alike.auc)}"
+    return {
+        "Plausible people affected": (
+            f"{count(rate.hits)} of {count(rate.samples)} made  = {with_interval(rate)}{told_apart}"
+        )
+    }
 
 
 def _scores(document: TableDocument) -> dict[str, str]:

@@ -113,6 +113,7 @@ class Method(ABC):
     needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
     needs_people: ClassVar[bool] = False  # plausible people, to make others from
     uses_seeds: ClassVar[bool] = True
+    has_phases: ClassVar[bool] = True  # a global and a local one
     variant: str = ""
     global_iterations: int = 0
     local_iterations: int = 0

@@ -37,6 +37,7 @@ class Crossover(Explorer):
     )
     origin: ClassVar[str] = "parent"
     needs_people: ClassVar[bool] = True
+    has_phases: ClassVar[bool] = False
 
     local_iterations: int = 1000
 
