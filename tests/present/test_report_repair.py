@@ -27,6 +27,7 @@ from fairprobe.documents import (
 )
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import dm_rs, fairness, individual_fairness
+from fairprobe.metrics.people import affected_rate
 from fairprobe.models import TorchModel
 from fairprobe.present import render, repair_figures, repair_sentences
 from fairprobe.present.formats import SPACE
@@ -83,6 +84,8 @@ def measured_network(model: TorchModel) -> Measured:
         ifr_p=held_out.individual.p,
         dp=held_out.groups[0].dp,
         eo=held_out.groups[0].eo,
+        people=affected_rate(DOMAIN, model, X),
+        plausible=None,
         dm_rs=dm_rs(DOMAIN, model, rng=np.random.default_rng(0), samples=2000),
         idis=12,
         tried=34,

@@ -94,6 +94,8 @@ def measured(
         ifr_p=ifr(b),
         dp=nothing,
         eo=(),
+        people=Rate(hits, 1000),
+        plausible=Rate(hits, 1000),
         dm_rs=Rate(hits, 1000),
         idis=1,
         tried=2,
@@ -451,7 +453,16 @@ def test_random_points_are_people_who_are_not_discriminated_against_labelled_by_
 ) -> None:
     data, model = biased
     workshop = _Workshop(
-        model, data, Counterfactual(), 0, "neuronfair", None, SMALL["budget"], 100, lambda *_: None
+        model,
+        data,
+        Counterfactual(),
+        0,
+        None,
+        "neuronfair",
+        None,
+        SMALL["budget"],
+        100,
+        lambda *_: None,
     )
     points = workshop._random_points()
     assert not judge(data.domain, model, points.x).is_discriminatory.any()
@@ -473,6 +484,7 @@ def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchM
         data,
         repair,
         0,
+        None,
         "neuronfair",
         None,
         SMALL["budget"],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairprobe.audits.base import OnStage
 from fairprobe.audits.models import as_model
-from fairprobe.audits.table import Audit, audit
+from fairprobe.audits.table import AUTO, Audit, audit
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError, SettingError
@@ -36,7 +36,8 @@ def repair(
     force: bool = False,
     curve: bool = True,
     choose: bool = True,
-    method: str = "neuronfair",
+    people: Literal["plausible", "possible"] = "plausible",
+    method: str = AUTO,
     variant: str | None = None,
     budget: Budget | None = None,
     samples: int = 50_000,
@@ -77,6 +78,7 @@ def repair(
         force=force,
         curve=curve,
         choose=choose,
+        people=people,
         method=method,
         variant=variant,
         samples=samples,
@@ -87,6 +89,7 @@ def repair(
         proof.model,
         sensitive,
         counterparts=counterparts,
+        people=people,
         method=method,
         variant=variant,
         budget=budget,
@@ -125,6 +128,7 @@ def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
         document.sensitive,
         counterparts=document.counterparts.kind,
         with_=how,
+        people=found.people,
         method=found.method,
         variant=found.variant or None,
         budget=budget,

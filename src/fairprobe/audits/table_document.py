@@ -499,6 +499,8 @@ def _measured(measured: MeasuredNetwork) -> Measured:
         ifr_p=ifr_document(measured.ifr_p),
         dp=estimate_document(measured.dp),
         eo=[estimate_document(each) for each in measured.eo],
+        people=rate_document(measured.people),
+        plausible=None if measured.plausible is None else rate_document(measured.plausible),
         dm_rs=rate_document(measured.dm_rs),
         idis=measured.idis,
         tried=measured.tried,

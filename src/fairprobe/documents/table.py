@@ -454,6 +454,8 @@ class Measured(Document, frozen=True, kw_only=True):
     ifr_p: Ifr
     dp: EstimateDocument
     eo: list[EstimateDocument]
+    people: RateDocument
+    plausible: RateDocument | None
     dm_rs: RateDocument
     idis: Count
     tried: Count

@@ -57,6 +57,13 @@ class People:
     no_counterpart: int
 
 
+def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
+    """How many of these rows, of those that have a counterpart, are affected."""
+    with one_thread():
+        verdict = judge(domain, model, x)
+    return Rate(int(verdict.is_discriminatory.sum()), int(verdict.has_counterpart.sum()))
+
+
 def people(
     domain: Domain,
     model: Model,

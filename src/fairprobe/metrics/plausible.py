@@ -14,8 +14,8 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.documents import TableMeasurements
-from fairprobe.judgement import judge
 from fairprobe.measure import Measure, Reading, by, reading_of_counterparts
+from fairprobe.metrics.people import affected_rate
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
 from fairprobe.people.resemblance import Resemblance, resemblance
@@ -50,16 +50,15 @@ def plausible(
     """Draw plausible people, at most `most` and no more than a table of this size can show, and
     judge them.
     """
-    domain, records = people.domain, len(people.complete)
+    records = len(people.complete)
     wanted = min(int(np.clip(FOR_EACH_RECORD * records, FEWEST, MOST)), most)
     parts: list[Rows] = []
     hits = judged = 0
     with one_thread():
         while len(parts) * AT_ONCE < wanted:
             x = people.draw(min(AT_ONCE, wanted - len(parts) * AT_ONCE), rng=rng)
-            verdict = judge(domain, model, x)
-            hits += int(verdict.is_discriminatory.sum())
-            judged += int(verdict.has_counterpart.sum())
+            rate = affected_rate(people.domain, model, x)
+            hits, judged = hits + rate.hits, judged + rate.samples
             parts.append(x)
             if progress is not None:
                 progress(min(len(parts) * AT_ONCE, wanted), wanted)

@@ -18,11 +18,16 @@ Read = Callable[[Measured], WithInterval]
 def before_and_after(repair: RepairDocument, classes: Sequence[str]) -> Table:
     """Every measure of every network, marked where it lies apart from before."""
     columns = networks(repair)
+    plausible: list[tuple[str, Read, Callable[[float], str], bool | None]] = []
+    if all(each.plausible is not None for each in columns.values()):
+        plausible = [("plausible people affected", _plausible, percent, False)]
     rows: list[tuple[str, Read, Callable[[float], str], bool | None]] = [
         ("accuracy", lambda measured: measured.accuracy, percent, True),
         ("F1", lambda measured: measured.f1, decimal, True),
         ("MCC", lambda measured: measured.mcc, decimal, True),
         ("share selected", lambda measured: measured.selected, percent, None),
+        ("people in the data affected", lambda measured: measured.people, percent, False),
+        *plausible,
         ("DM-RS: possible people affected", lambda measured: measured.dm_rs, percent, False),
         ("IFR_b: same decision", lambda measured: measured.ifr_b, percent, True),
         ("IFR_p: and same probabilities", lambda measured: measured.ifr_p, percent, True),
@@ -84,6 +89,11 @@ def compared(
     if ((now.estimate or 0) > (was.estimate or 0)) == more_is_better:
         return cell if is_constant else replace(cell, kind="better")
     return replace(cell, kind="worse", remark="worse")
+
+
+def _plausible(measured: Measured) -> WithInterval:
+    assert measured.plausible is not None
+    return measured.plausible
 
 
 def other_attributes(repair: RepairDocument) -> Table | None:

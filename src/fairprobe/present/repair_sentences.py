@@ -59,13 +59,15 @@ def reasons(repair: RepairDocument) -> list[str]:
 def changed(repair: RepairDocument, sensitive: str) -> list[str]:
     """What the repair changed: the rate that it was for, what it cost, and the people held out."""
     before, after = repair.before, repair.after
-    was, now = before.dm_rs, after.dm_rs
+    was, now = before.people, after.people
     written = [
         (
-            f"Changing only {sensitive} changed the decision for {percent(was.estimate)} of all"
-            f" possible people before the repair ({level(was.confidence)} interval"
-            f" {interval(was)}) and changes it for {percent(now.estimate)} after it"
-            f" ({interval(now)}){_relative(repair)}."
+            f"Changing {sensitive} changed the decision for {percent(was.estimate)} of the people"
+            f" in the data before the repair ({level(was.confidence)} interval {interval(was)}) and"
+            f" changes it for {percent(now.estimate)} after it"
+            f" ({interval(now)}){_relative(was, now)}.{_plausible(repair)} Of all possible people,"
+            f" it was {percent(before.dm_rs.estimate)} and is {percent(after.dm_rs.estimate)}"
+            f"{_relative(before.dm_rs, after.dm_rs)}."
         ),
         (
             f"Accuracy goes from {percent(before.accuracy.estimate)} to"
@@ -77,8 +79,8 @@ def changed(repair: RepairDocument, sensitive: str) -> list[str]:
     if again := repair.controls.get("retrained"):
         written.append(
             "For comparison, the same network trained again without a repair:"
-            f" {percent(again.dm_rs.estimate)} of all possible people ({interval(again.dm_rs)}),"
-            f" accuracy {percent(again.accuracy.estimate)}."
+            f" {percent(again.people.estimate)} of the people in the data"
+            f" ({interval(again.people)}), accuracy {percent(again.accuracy.estimate)}."
         )
     if after.is_constant:
         written.append(
@@ -88,13 +90,23 @@ def changed(repair: RepairDocument, sensitive: str) -> list[str]:
     return written
 
 
-def _relative(repair: RepairDocument) -> str:
-    """How much that is, and whether it can be chance."""
-    relative = repair.change.dm_rs
-    if not relative:
+def _plausible(repair: RepairDocument) -> str:
+    was, now = repair.before.plausible, repair.after.plausible
+    if was is None or now is None:
         return ""
+    return (
+        f" Of plausible people, it was {percent(was.estimate)} and is {percent(now.estimate)}"
+        f" ({interval(now)}){_relative(was, now)}."
+    )
+
+
+def _relative(was: RateDocument, now: RateDocument) -> str:
+    """How much that is, and whether it can be chance."""
+    if was.estimate in (0, now.estimate):
+        return ""
+    relative = (now.estimate - was.estimate) / was.estimate
     share = f", {percent(abs(relative))} {'less' if relative < 0 else 'more'}"
-    if lie_apart(repair.before.dm_rs, repair.after.dm_rs):
+    if lie_apart(was, now):
         return share
     return f"{share}, which may be chance: the intervals overlap"
 

@@ -17,18 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 from torch import nn
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import SettingError
+from fairprobe.errors import DataError, SettingError
 from fairprobe.interpret import NeuronBias, neuron_bias
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics.people import affected_rate
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.base import ATTEMPTS, OnEpoch, Repair, alive, learn, network_of
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.points import random_points
@@ -39,6 +42,8 @@ OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, to
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 POINT_SAMPLES = 10_000  # for a point of the trade-off curve
+PLAUSIBLE = 5_000  # plausible people for each rate
+AUTO = "auto"
 ROUNDING = 1e-9  # 0.75 - 0.73 is a little more than 0.02
 BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
 
@@ -54,8 +59,9 @@ class OtherAttribute:
 
 @dataclass(frozen=True)
 class Measured:
-    """One network: on the people held out, on possible people (`dm_rs`), by a fresh search (`idis`
-    of `tried`), and inside (`auc`).
+    """One network: on the people held out, on everybody in the data (`people`), on plausible and on
+    possible people (`plausible`, `dm_rs`), by a fresh search (`idis` of `tried`), and inside
+    (`auc`).
 
     `selected`: the share that gets the favorable answer. `eo`: ΔEO for each true class in turn.
     """
@@ -68,6 +74,8 @@ class Measured:
     ifr_p: IFR
     dp: Estimate
     eo: tuple[Estimate, ...]
+    people: Rate
+    plausible: Rate | None
     dm_rs: Rate
     idis: int
     tried: int
@@ -127,7 +135,8 @@ def prove(
     force: bool = False,
     curve: bool = True,
     choose: bool = True,
-    method: str = "neuronfair",
+    people: Literal["plausible", "possible"] = "plausible",
+    method: str = AUTO,
     variant: str | None = None,
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
@@ -139,7 +148,9 @@ def prove(
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
     by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
     also trains it with other settings of its dial; `choose` then takes the one that is best for
-    the validation people within the accuracy allowed, instead of the repair's own.
+    the validation people within the accuracy allowed, instead of the repair's own. The search looks
+    among `people`; its method is linked crossover among plausible and NeuronFair among possible
+    people, unless another one is named.
     """
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
@@ -152,16 +163,21 @@ def prove(
         )
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
+    report = progress or (lambda *_: None)
+    maker = _maker(data, seed, report) if people == "plausible" else None
+    if method == AUTO:
+        method = "neuronfair" if maker is None else "crossover"
     workshop = _Workshop(
         network_of(model),
         data,
         repair,
         seed,
+        maker,
         method,
         variant,
         budget,
         samples,
-        progress or (lambda *_: None),
+        report,
     )
     before = workshop.measured("before", workshop.given)
     points, repair, repaired = (
@@ -191,6 +207,17 @@ def prove(
         max_accuracy_drop=max_accuracy_drop,
         max_harm=max_harm,
     )
+
+
+def _maker(data: Dataset, seed: int, report: OnStage) -> PlausiblePeople | None:
+    """What plausible people are made with; None where the data does not allow it."""
+    report("Learning what people are like", 0, 1, "")
+    try:
+        maker = PlausiblePeople.fit(data, seed=seed)
+        maker.draw(1, rng=np.random.default_rng(seed))
+    except DataError:
+        return None
+    return maker
 
 
 def objections(
@@ -255,6 +282,7 @@ class _Workshop:
     data: Dataset
     repair: Repair
     seed: int
+    maker: PlausiblePeople | None
     method: str
     variant: str | None
     budget: Budget
@@ -309,7 +337,8 @@ class _Workshop:
         self.report(stage, 0, 4, "the people held out")
         with one_thread():
             people = fairness(data, network, test)
-            self.report(stage, 1, 4, "possible people")
+            self.report(stage, 1, 4, "everybody in the data, plausible and possible people")
+            everybody = data.x[domain.comparable(data.x)]
             common = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
             others = tuple(self._other(network, name, test) for name in self._other_names())
             self.report(stage, 2, 4, "the neurons")
@@ -325,6 +354,10 @@ class _Workshop:
             ifr_p=people.individual.p,
             dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
             eo=people.groups[-1].eo if people.groups else (),
+            people=affected_rate(domain, network, everybody),
+            plausible=(
+                None if self.maker is None else affected_rate(domain, network, self.plausible)
+            ),
             dm_rs=common,
             idis=idis,
             tried=tried,
@@ -333,6 +366,12 @@ class _Workshop:
             others=others,
             is_constant=is_constant(network, data.x[test]),
         )
+
+    @cached_property
+    def plausible(self) -> Rows:
+        """The same plausible people for every network."""
+        assert self.maker is not None
+        return self.maker.draw(min(self.samples, PLAUSIBLE), rng=self._rng(4))
 
     def _other_names(self) -> list[str]:
         """The other protected attributes, without those in which nobody differs."""
@@ -349,7 +388,9 @@ class _Workshop:
         domain = self.data.domain
         seeds = choose_seeds(domain, self.data.x, self.budget.seeds, rng=self._rng(1))
         how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.data.x))
-        found = search(domain, network, how, seeds, self.budget, rng=self._rng(2))
+        found = search(
+            domain, network, how, seeds, self.budget, rng=self._rng(2), people=self.maker
+        )
         if found.generation.stopped == "interrupted":  # half a search is not the same search
             raise KeyboardInterrupt
         return len(found), found.generation.tried
