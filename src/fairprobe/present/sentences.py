@@ -109,7 +109,8 @@ def verdict(document: TableDocument) -> str:
         return plain(
             f"No discrimination by {name} was found: no decision changed when"
             f" {counterparts.only(document)} changed, for {count(people.samples)} people in the"
-            f" data, {made}{count(common.samples)} possible people and {count(document.generation.tried)} instances searched. With"
+            f" data, {made}{count(common.samples)} possible people and"
+            f" {count(document.generation.tried)} instances searched. With"
             f" {level(wider.confidence)} confidence at most {percent(wider.high)} of {whom} are"
             f" affected.{_causal(document)}"
         )
