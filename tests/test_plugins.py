@@ -144,7 +144,7 @@ def test_a_part_that_cannot_be_used_is_one_sentence_beside_the_list(ask: Ask) ->
 
 
 def test_help_names_the_method_and_the_repair(ask: Ask) -> None:
-    assert "random, greedy" in ask("audit", "--help").out
+    assert "crossover, greedy" in ask("audit", "--help").out
     assert "cfair, halfway" in ask("repair", "--help").out
 
 

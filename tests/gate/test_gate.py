@@ -40,7 +40,7 @@ ATTRIBUTES = (
     Attribute(name="race", kind="categorical", categories=("a", "b", "c", "d")),
 )
 CUT = 15.25
-COUNTERPARTS = ("dm_rs", "people", "ifr_b", "ifr_p")
+COUNTERPARTS = ("dm_rs", "people", "plausible_people", "ifr_b", "ifr_p")
 LOOSEST: dict[str, float] = {
     name: 1 if measure.direction == "at most" else 0 for name, measure in MEASURES.all().items()
 }  # what every number keeps to
@@ -80,6 +80,7 @@ def entries(name: str, body: Document) -> list[Document]:
     places: dict[str, Callable[[], list[Document]]] = {
         "dm_rs": lambda: [body["dm_rs"]],
         "people": lambda: [body["people"]],
+        "plausible_people": lambda: [body["plausible"]["affected"]],
         "ifr_b": lambda: [fairness["individual"]["b"]],
         "ifr_p": lambda: [fairness["individual"]["p"]],
         "demographic_parity": lambda: [table["dp"] for table in fairness["group"]["tables"]],

@@ -19,6 +19,7 @@ most_samples = 1_000_000
 [limits]
 dm_rs = 0.01
 people = 0.05
+plausible_people = 0.05
 ifr_b = 0.95
 ifr_p = 0.9
 demographic_parity = 0.1

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.documents import TableMeasurements
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts
+from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.metrics.people import affected_rate
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
@@ -69,10 +69,10 @@ def plausible(
 def _read(document: TableMeasurements) -> list[Reading]:
     what = f"share of plausible people affected by {by(document)}"
     missing = "no plausible people were drawn. Audit again"
-    if document.plausible is None:
-        why = document.no_plausible.rstrip(".") or missing
-        return [Reading(what=what, missing=why)]
-    return [reading_of_counterparts(document, what, document.plausible.affected, missing=missing)]
+    if document.plausible is None and document.no_plausible:
+        return [Reading(what=what, missing=document.no_plausible.rstrip("."))]
+    affected = required(document.plausible).affected
+    return [reading_of_counterparts(document, what, affected, missing=missing)]
 
 
 PLAUSIBLE_PEOPLE = Measure(
