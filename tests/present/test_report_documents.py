@@ -157,6 +157,8 @@ def measured(accuracy: float, affected: float, same: float, alike: float | None)
         "ifr_p": share(alike),
         "dp": measure(0.1773, 0.1641, 0.1899),
         "eo": [measure(0.0712, 0.06, 0.083), measure(0.0911, 0.05, 0.1308)],
+        "people": around(affected),
+        "plausible": around(affected),
         "dm_rs": around(affected),
         "idis": 1234,
         "tried": 5678,
@@ -316,6 +318,7 @@ def document() -> Document:
             "method": "neuronfair",
             "description": None,
             "variant": "revert",
+            "people": "possible",
             "settings": {},
             "seeds": 1000,
             "global_iterations": 40,
@@ -336,6 +339,19 @@ def document() -> Document:
             "scores": {},
         },
         "dm_rs": rate(2261, 50000, 0.0434, 0.0471),
+        "plausible": {
+            "affected": rate(1000, 20000, 0.047, 0.0531),
+            "records": 39073,
+            "limit": 0.05,
+            "resemblance": {
+                "auc": 0.55,
+                "compared": 5000,
+                "distance": 0.28,
+                "distance_of_held_out": 0.25,
+            },
+            "findings": None,
+        },
+        "no_plausible": "",
         "people": {
             **rate(4491, 48842, 0.0894, 0.0945),
             "values": [
@@ -384,6 +400,7 @@ def searched_by(body: Document, **changes: Any) -> Document:
 def nothing_found() -> Document:
     body = document()
     body["dm_rs"] = rate(0, 50000, 0.0, 0.0000738)
+    body["plausible"]["affected"] = rate(0, 20000, 0.0, 0.000184)
     values = [
         {"attribute": "gender", "value": value, **rate(0, 20000, 0.0, 0.00018)}
         for value in ("Female", "Male")

@@ -184,13 +184,15 @@ def test_an_accepted_repair_says_what_changed_with_intervals() -> None:
     text = parsed(repaired).text
     for words in (
         "Fairness audit of a repaired network", "Repair accepted",
-        "Changing only gender changed the decision for 4.5 % of all possible people before the"
+        "Changing gender changed the decision for 4.5 % of the people in the data before the"
         " repair (95 % interval 4.0 % to 5.0 %) "
-        "and changes it for 0.31 % after it (0 % to 0.81 %), 93.1 % less.",
+        "and changes it for 0.31 % after it (0 % to 0.81 %), 93.1 % less. Of plausible people, it"
+        " was 4.5 % and is 0.31 % (0 % to 0.81 %), 93.1 % less. Of all possible people, it was"
+        " 4.5 % and is 0.31 %, 93.1 % less.",
         "Accuracy goes from 84.0 % to 83.7 % (−0.3 points), IFRb"
         " from 90.9 % to 98.7 %, IFRp from 37.5 % to 97.1 %.",
-        "the same network trained again without a repair: 4.4 % of all possible people (3.9 % to"
-        " 4.9 %), accuracy 84.0 %.",
+        "the same network trained again without a repair: 4.4 % of the people in the data (3.9 %"
+        " to 4.9 %), accuracy 84.0 %.",
     ):  # fmt: skip
         assert words in text, words
 

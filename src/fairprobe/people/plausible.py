@@ -35,7 +35,7 @@ TRIAL = 20_000  # children by which the thinning is set
 PARTS = 10  # of the distances of held-out people
 THINNED_FULLY = 0.8  # quantile of the weights: rarer distances are not waited for
 TRIES = 4  # donors that a move looks at
-PATIENCE = 200  # rounds of drawing that may bring nothing
+PATIENCE = 20  # rounds of drawing that may bring nothing
 
 
 @dataclass(frozen=True)
