@@ -64,18 +64,18 @@ def _binned(attribute: Attribute, column: Rows) -> Binned:
     values, counts = np.unique(column, return_counts=True)
     is_apart = attribute.kind == "categorical" or len(values) <= CUTS
     bins = _rarest_together(counts) if is_apart else _at_quantiles(counts)
-    if attribute.missing is not None and not is_apart:
-        bins = np.where(values == np.float32(attribute.missing), bins.max() + 1, bins)
+    is_gap = np.zeros(len(values), dtype=bool)
+    if attribute.missing is not None:
+        is_gap = values == np.float32(attribute.missing)
+        bins = bins if is_apart else np.where(is_gap, bins.max() + 1, bins)
     unseen = int(bins.max()) + 1
-    # Categories and a few whole numbers begin and end with themselves; other numbers reach to the
-    # next value.
-    after = np.nextafter(values, np.float32(np.inf)).astype(np.float64)
-    if is_apart and attribute.kind != "real":
-        edges = np.stack([values.astype(np.float64), after], axis=1).ravel()
-        places = np.stack([bins, np.full_like(bins, unseen)], axis=1).ravel()
-    else:
-        edges = np.append(values.astype(np.float64), after[-1])
-        places = np.append(bins, unseen)
+    # Categories, a few whole numbers and a gap end with themselves; other numbers reach to the next
+    # one. Beyond the last, and between numbers and a gap, lies nothing that was seen.
+    ends = is_gap | np.append(is_gap[1:], True) | (is_apart and attribute.kind != "real")
+    after = np.nextafter(values[ends], np.float32(np.inf))
+    edges = np.concatenate([after, values]).astype(np.float64)
+    order = np.argsort(edges, kind="stable")
+    edges, places = edges[order], np.concatenate([np.full(len(after), unseen), bins])[order]
     places = np.concatenate([[unseen], places]).astype(np.int32)
     low, high = float(values[0]) - 1, float(values[-1]) + 1
     lookup = None

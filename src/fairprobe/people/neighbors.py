@@ -3,8 +3,8 @@
 The distance of two people is the number of attributes in which they differ. Two numbers differ by
 the share of records that lie between them. An embedding writes a row as a vector of small integers
 whose weighted squared distances are about these numbers (a category by a unit vector, a number by
-the steps that it has passed), so that one matrix product compares many rows; the few nearest are
-then compared exactly.
+the steps that it has passed and its part of the next one), so that one matrix product compares many
+rows; the few nearest are then compared exactly.
 
 The search is approximate: records are divided by their nearest of about √n centers, and a row is
 compared with the records of the centers nearest to its own.
@@ -22,6 +22,7 @@ from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.schema.domain import Domain
 
 STEPS = 8  # dimensions of a number
+FINE = 64  # parts of a step
 ONE_HOT = 16  # categories; of more, each gets a random vector
 RANDOM = 8  # dimensions of a random vector
 CANDIDATES = 1500  # records that a row is compared with, at least
@@ -54,8 +55,8 @@ class Distance:
             rank = (np.cumsum(counts) - counts / 2) / counts.sum()
             is_number = attribute.kind != "categorical"
             if is_number:
-                vector = (rank[:, None] > (np.arange(STEPS) + 0.5) / STEPS).astype(np.int8)
-                weight = 1 / STEPS
+                passed = np.clip(rank[:, None] * STEPS - np.arange(STEPS), 0, 1)
+                vector, weight = np.rint(passed * FINE).astype(np.int8), 1 / (STEPS * FINE**2)
             elif len(values) <= ONE_HOT:
                 vector, weight = np.eye(len(values), dtype=np.int8), 1 / 2
             else:
@@ -126,7 +127,7 @@ class Neighbors:
         """
         found = np.empty((len(x), k), dtype=np.int64)
         for rows, some, away in self._compared(x, own):
-            most = min(k, away.shape[1])
+            most = max(1, min(k, away.shape[1] - (own is not None)))
             best = (
                 away.argmin(axis=1)[:, None]
                 if most == 1

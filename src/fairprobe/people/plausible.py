@@ -65,13 +65,15 @@ class PlausiblePeople:
         """Learn what people are like from the rows that `data.split(seed)` has for training and
         validation.
         """
-        if len(data) < FEWEST:
+        domain, split, rng = data.domain, data.split(seed), np.random.default_rng(seed)
+        rows = len(data) if data.held_out is None else len(split.train) + len(split.validation)
+        if rows < FEWEST:
+            apart = "" if data.held_out is None else " outside its official test set"
             raise DataError(
-                f"'{data.name}' has {len(data):,} rows; plausible people are made from tables of"
+                f"'{data.name}' has {rows:,} rows{apart}; plausible people are made from tables of"
                 f" {FEWEST} rows and more. Search among possible people instead (--people"
                 " possible)."
             )
-        domain, split, rng = data.domain, data.split(seed), np.random.default_rng(seed)
         records = data.x[np.concatenate([split.train, split.validation])]
         plausibility = Plausibility.fit(domain, data.x[split.train], data.x[split.validation])
         neighbors = Neighbors.fit(domain, records, rng=rng)
@@ -96,7 +98,7 @@ class PlausiblePeople:
             edges=np.quantile(others, np.arange(1, PARTS) / PARTS),
             thinning=np.ones(PARTS),
         )
-        return replace(people, thinning=people._thinning(others, rng))
+        return replace(people, thinning=people._thinning(rng))
 
     @cached_property
     def links(self) -> Rows:
@@ -108,6 +110,12 @@ class PlausiblePeople:
     def nearest_allowed(self) -> float:
         """A row closer to a record is a near-copy."""
         return float(np.quantile(self.far, NEAR_COPY))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(PARTS,) the share of held-out people in each part of the distances, copies apart."""
+        parts = self.part(self.far[self.far > 0] if self.far[-1] > 0 else self.far)
+        return np.bincount(parts, minlength=PARTS) / len(parts)
 
     def score(self, x: Rows) -> Rows:
         """(N,) the share of people who are at least as unusual as each row."""
@@ -221,12 +229,11 @@ class PlausiblePeople:
         """In which of `PARTS` equal parts of the distances of held-out people these lie."""
         return np.searchsorted(self.edges, far, side="right")
 
-    def _thinning(self, others: Floats, rng: np.random.Generator) -> Floats:
+    def _thinning(self, rng: np.random.Generator) -> Floats:
         x = self.children(rng.integers(0, len(self.parents), TRIAL), rng)
         far = self.neighbors.how_far(x[self.could_exist(x)])
         share = np.bincount(self.part(far), minlength=PARTS) / max(len(far), 1)
-        wanted = np.bincount(self.part(others), minlength=PARTS) / len(others)
-        weight = wanted / np.maximum(share, 1e-9)
+        weight = self.shares / np.maximum(share, 1e-9)
         return np.minimum(weight / max(float(np.quantile(weight, THINNED_FULLY)), 1e-9), 1.0)
 
 

@@ -71,6 +71,11 @@ def search(
             f"The method '{method.name}' makes people from plausible people and was given none."
             " Give `people`, or choose another method for possible people."
         )
+    if people is not None and people.domain != domain:
+        raise SettingError(
+            "The plausible people were made for another domain or other sensitive attributes. Fit"
+            " them to the data that is searched: PlausiblePeople.fit(data.with_sensitive(...))."
+        )
     if (
         not isinstance(method, TwoPhase | Explorer)
         or min(method.global_iterations, method.local_iterations) < 0
@@ -243,16 +248,21 @@ class _Run:
 
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
+        proposed = x
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
-        self.record(x, verdict, origin, phase)
+        self.record(x, verdict, origin, phase, known=self.method.needs_people and x is proposed)
         if self.on_judged is not None:
             self.on_judged(x, verdict)
         return x, verdict
 
-    def record(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> None:
-        """Enter in the ledger what counts: everything, or plausible people who are no copies."""
+    def record(
+        self, x: Rows, verdict: Verdict, origin: Ints, phase: int, *, known: bool = False
+    ) -> None:
+        """Enter in the ledger what counts: everything, or plausible people who are no copies, if
+        they are not known to be so.
+        """
         if self.newcomers is not None:
-            if not self.method.needs_people:  # such a method proposes nobody else
+            if not known:
                 could_exist = self.newcomers.people.could_exist(x)
                 x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
             found = verdict.is_discriminatory.copy()

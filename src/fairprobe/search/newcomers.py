@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairprobe.arrays import Keys, Mask, Rows
+from fairprobe.arrays import Ints, Keys, Mask, Rows
 from fairprobe.people.plausible import PARTS, PlausiblePeople
 
 SLACK = 2.0  # times its fair share that a part of the distances may hold
@@ -17,8 +17,8 @@ class Newcomers:
     """Accepts findings one batch after the other.
 
     A search brings up the people nearest to the records most often, and in the end only those far
-    from all. Each tenth of the distances of held-out people may therefore hold at most `SLACK`
-    times a tenth of what was accepted. Near-copies are never accepted.
+    from all. Of what was accepted, each part of the distances may therefore hold at most `SLACK`
+    times the share of held-out people that it holds. Near-copies are never accepted.
     """
 
     def __init__(self, people: PlausiblePeople) -> None:
@@ -38,16 +38,21 @@ class Newcomers:
         is_new = far >= self.people.nearest_allowed
         self.refused = np.union1d(self.refused, keys[rows[~is_new]])
         rows, part = rows[is_new], self.people.part(far[is_new])
+        counts = self._allowed(self.counts + np.bincount(part, minlength=PARTS))
         kept = np.zeros(len(x), dtype=bool)
-        total = self.counts.sum() + len(rows)
-        for number in range(PARTS):
-            mine = rows[part == number]
-            room = int(max(START, SLACK * total / PARTS)) - self.counts[number]
-            mine = mine[: max(room, 0)]
-            self.counts[number] += len(mine)
-            kept[mine] = True
+        for number, room in enumerate(counts - self.counts):
+            kept[rows[part == number][:room]] = True
+        self.counts = counts
         self.accepted = np.union1d(self.accepted, keys[kept])
         return kept
+
+    def _allowed(self, counts: Ints) -> Ints:
+        """The largest counts of all parts, up to these, that keep to the shares."""
+        while True:
+            most = np.maximum(START, SLACK * counts.sum() * self.people.shares).astype(np.int64)
+            if (counts <= most).all():
+                return counts
+            counts = np.minimum(counts, most)
 
 
 def _is_in(keys: Keys, known: Keys) -> Mask:
