@@ -3,9 +3,9 @@
 The model of the table counts values in bins (`bins.py`). Two numbers say how usual a row is. Its
 log-likelihood under a Chow–Liu tree, the tree of attributes with the most mutual information,
 judges the row as a whole. The worst lift of two of its values, log((n_ab + ½) / (expected + ½)),
-catches a single combination that does not occur. Each is ranked among people that the model has not
-seen; the smaller of both ranks is ranked among them once more. That is a conformal score: of new
-people from the same table, a share of about α score below α.
+catches a single combination that does not occur. Each is ranked among people of the table, who are
+measured by a model of the others; the smaller of both ranks is ranked among them once more. That is
+a conformal score: of new people from the same table, a share of about α score below α.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from fairprobe.people.bins import Bins
 from fairprobe.schema.domain import Domain
 
 AT_ONCE = 8192
+FOLDS = 20
+CALIBRATED = 50_000  # people who are measured to know what is usual, at most
 MOST_PAIRS = 150  # of attributes whose lifts are looked at
 SUSPICIOUS = -1.0  # log lift; below it, a pair of values is rarer than chance explains
 
-PairCounts: TypeAlias = "dict[tuple[int, int], Floats]"
+PairCounts: TypeAlias = "dict[tuple[int, int], Ints]"
 
 
 @dataclass(frozen=True)
@@ -53,27 +55,33 @@ class Plausibility:
     smaller_ranks: Floats
 
     @classmethod
-    def fit(cls, domain: Domain, x: Rows, calibration: Rows) -> Plausibility:
-        """Learn the table from `x`, and what is usual from rows that are not among them."""
+    def fit(cls, domain: Domain, x: Rows) -> Plausibility:
+        """Learn the table from rows in random order."""
         bins = Bins.fit(domain, x)
-        placed, sizes = bins.place(x), bins.sizes
-        counts = _pair_counts(placed, sizes)
-        singles = [
-            np.bincount(column, minlength=size) for column, size in zip(placed, sizes, strict=True)
-        ]
+        every = _count(bins, x)
+        measured = []
+        for fold in range(FOLDS):
+            rows = x[fold::FOLDS][: CALIBRATED // FOLDS]
+            measured.append(cls._of(bins, _without(every, _count(bins, rows)))._measure(rows))
+        likelihoods, worst = (np.concatenate(each) for each in zip(*measured, strict=True))
+        model = replace(
+            cls._of(bins, every), likelihoods=np.sort(likelihoods), worst_lifts=np.sort(worst)
+        )
+        return replace(model, smaller_ranks=np.sort(model._smaller_rank(likelihoods, worst)))
+
+    @classmethod
+    def _of(cls, bins: Bins, counts: Counts) -> Plausibility:
+        """The model with these counts, not yet calibrated."""
         nobody = np.empty(0)
-        model = cls(bins, _tree(singles, counts), _lifts(counts, len(x)), nobody, nobody, nobody)
-        likelihoods, worst = model._measure(calibration)
-        model = replace(model, likelihoods=np.sort(likelihoods), worst_lifts=np.sort(worst))
-        return replace(model, smaller_ranks=np.sort(model._smaller_rank(calibration)))
+        return cls(bins, _tree(counts), _lifts(counts), nobody, nobody, nobody)
 
     def score(self, x: Rows) -> Rows:
         """(N,) the share of people who are at least as unusual as each row; never quite 0."""
-        below = np.searchsorted(self.smaller_ranks, self._smaller_rank(x), side="right")
+        rank = self._smaller_rank(*self._measure(x))
+        below = np.searchsorted(self.smaller_ranks, rank, side="right")
         return np.asarray((below + 1) / (len(self.smaller_ranks) + 1), dtype=np.float32)
 
-    def _smaller_rank(self, x: Rows) -> Floats:
-        likelihoods, worst = self._measure(x)
+    def _smaller_rank(self, likelihoods: Rows, worst: Rows) -> Floats:
         return np.minimum(
             np.searchsorted(self.likelihoods, likelihoods, side="right"),
             np.searchsorted(self.worst_lifts, worst, side="right"),
@@ -100,19 +108,35 @@ class Plausibility:
         return likelihoods, worst
 
 
-def _pair_counts(placed: list[Ints], sizes: tuple[int, ...]) -> PairCounts:
-    """How many people have each pair of bins, for each pair of attributes."""
-    return {
-        (a, b): np.bincount(
-            placed[a] * np.int32(sizes[b]) + placed[b], minlength=sizes[a] * sizes[b]
-        )
-        .reshape(sizes[a], sizes[b])
-        .astype(np.float64)
-        for a, b in combinations(range(len(sizes)), 2)
-    }
+@dataclass(frozen=True)
+class Counts:
+    """How many people have each bin of each attribute, and each pair of bins of two attributes."""
+
+    n: int
+    singles: tuple[Ints, ...]
+    pairs: PairCounts
 
 
-def mutual_information(counts: Floats) -> float:
+def _count(bins: Bins, x: Rows) -> Counts:
+    placed, sizes = bins.place(x), bins.sizes
+    singles = tuple(map(np.bincount, placed, [None] * len(sizes), sizes))
+    pairs = {}
+    for a, b in combinations(range(len(sizes)), 2):
+        both = placed[a] * np.int32(sizes[b]) + placed[b]
+        counts = np.bincount(both, minlength=sizes[a] * sizes[b]).astype(np.int32)
+        pairs[a, b] = counts.reshape(sizes[a], sizes[b])
+    return Counts(len(x), singles, pairs)
+
+
+def _without(counts: Counts, some: Counts) -> Counts:
+    return Counts(
+        counts.n - some.n,
+        tuple(one - other for one, other in zip(counts.singles, some.singles, strict=True)),
+        {pair: both - some.pairs[pair] for pair, both in counts.pairs.items()},
+    )
+
+
+def mutual_information(counts: Ints) -> float:
     """In nats, less what chance alone would show."""
     n, rows, columns = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
     seen = counts > 0
@@ -121,10 +145,10 @@ def mutual_information(counts: Floats) -> float:
     return max(float(counts[seen] @ lift / n - chance), 0.0)
 
 
-def _tree(singles: list[Ints], counts: PairCounts) -> Tree:
-    d = len(singles)
+def _tree(counts: Counts) -> Tree:
+    d = len(counts.singles)
     shared = np.zeros((d, d))
-    for (a, b), both in counts.items():
+    for (a, b), both in counts.pairs.items():
         shared[a, b] = shared[b, a] = mutual_information(both)
     # The spanning tree with the largest sum. An edge of weight 0 would count as absent.
     edges = minimum_spanning_tree(np.triu(shared.max() + 1 - shared, 1))
@@ -134,16 +158,17 @@ def _tree(singles: list[Ints], counts: PairCounts) -> Tree:
     for column in order.tolist():
         above = int(parent[column])
         if above < 0:
-            smooth = singles[column] + 0.5
+            smooth = counts.singles[column] + 0.5
             tables.append(np.log(smooth / smooth.sum()).astype(np.float32))
         else:
-            both = counts[above, column] if above < column else counts[column, above].T
+            pairs = counts.pairs
+            both = pairs[above, column] if above < column else pairs[column, above].T
             tables.append(_log_conditional(both).ravel())
     information = np.array([shared[c, parent[c]] if parent[c] >= 0 else 0.0 for c in range(d)])
     return Tree(order.astype(np.int64), parent.astype(np.int64), information, tuple(tables))
 
 
-def _log_conditional(both: Floats) -> Rows:
+def _log_conditional(both: Ints) -> Rows:
     """log P(b | a) of counts (a, b), drawn towards P(b) as if by one more person."""
     b = both.sum(axis=0) + 0.5
     return np.asarray(
@@ -151,13 +176,13 @@ def _log_conditional(both: Floats) -> Rows:
     )
 
 
-def _lifts(counts: PairCounts, n: int) -> tuple[tuple[int, int, Rows], ...]:
+def _lifts(counts: Counts) -> tuple[tuple[int, int, Rows], ...]:
     """Log lifts of the pairs of attributes that can tell most: where most people are missing from
     combinations that chance would fill.
     """
     found = []
-    for (a, b), both in counts.items():
-        expected = np.outer(both.sum(axis=1), both.sum(axis=0)) / n
+    for (a, b), both in counts.pairs.items():
+        expected = np.outer(both.sum(axis=1), both.sum(axis=0)) / counts.n
         lift = np.log((both + 0.5) / (expected + 0.5))
         missing = float(expected[lift < SUSPICIOUS].sum())
         if missing > 0:

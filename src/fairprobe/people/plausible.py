@@ -75,7 +75,7 @@ class PlausiblePeople:
                 " possible)."
             )
         records = data.x[np.concatenate([split.train, split.validation])]
-        plausibility = Plausibility.fit(domain, data.x[split.train], data.x[split.validation])
+        plausibility = Plausibility.fit(domain, records)
         neighbors = Neighbors.fit(domain, records, rng=rng)
         complete = _completed(domain, records, neighbors)
         chosen = rng.permutation(len(records))[:MOST_PARENTS]
