@@ -22,6 +22,7 @@ rounding. It must ignore everything coupled to the attribute as well to be acqui
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -137,6 +138,19 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         is_tie=~(lead > TIE)[own],
         has_counterpart=has_counterpart,
     )
+
+
+def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]]:
+    """(N, V) the labels of each row and all its counterparts, and which of them are evidence: no
+    tie, and allowed by the constraints. A part of the rows at a time.
+    """
+    v = domain.value_count
+    at_once = max(1, ROWS_AT_ONCE // v)
+    for start in range(0, len(x), at_once):
+        every = domain.counterparts(x[start : start + at_once]).reshape(-1, len(domain))
+        labels, lead = labels_and_lead(model.probabilities(every))
+        evidence = (lead > TIE) & domain.satisfies(every)
+        yield labels.reshape(-1, v), evidence.reshape(-1, v)
 
 
 def two_labels(labels: Ints, evidence: Mask) -> Mask:

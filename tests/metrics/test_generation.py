@@ -374,8 +374,10 @@ def test_the_groups_are_those_clearly_above_average_and_small_ones_are_left_out(
     # b is never affected; c and d are, but have 10 people and 1; years = 1 for all is just the
     # average.
     assert [(group.attribute, group.value, group.rate) for group in found.groups] == [
-        ("department", "a", Rate(60, 60))
+        ("department", "a", Rate(60, 60, 1 - 0.05 / 3))
     ]
+    # Three groups have fifty people or more, and their intervals hold together.
+    assert found.groups_compared == 3
 
 
 def test_the_advantage_is_how_often_each_value_brings_the_favourable_answer_to_the_affected() -> (
@@ -416,7 +418,7 @@ def test_an_attribute_of_many_values_is_divided_into_quarters() -> None:
     found = people(DEPARTMENTS, model, x)
     assert found.everybody == Rate(100, 400)
     assert [(group.attribute, group.value, group.rate) for group in found.groups] == [
-        ("years", "75 to 99", Rate(100, 100))
+        ("years", "75 to 99", Rate(100, 100, 1 - 0.05 / 5))
     ]
 
 
@@ -430,8 +432,8 @@ def test_a_group_needs_fifty_people() -> None:
 
 
 def test_the_groups_are_ordered_by_what_is_certain_about_them() -> None:
-    # Of a 60 people are all affected, of c 1,000 with 950: fewer in a hundred, but 94 at least; of
-    # d 50 with 20, near the average of 0.31.
+    # Of a 60 people are all affected, of c 950 of 1,000: fewer in a hundred, but more for certain;
+    # of d 20 of 50, near the average of 0.31.
     x = np.array(
         [(0, 0, 1)] * 60
         + [(2, 0, 1)] * 950
@@ -445,10 +447,10 @@ def test_the_groups_are_ordered_by_what_is_certain_about_them() -> None:
     )
     found = people(DEPARTMENTS, model, x.astype(np.float32))
     assert found.everybody == Rate(1030, 3310)
-    assert [(group.value, group.rate) for group in found.groups] == [
-        ("1", Rate(1030, 1030)),
-        ("a", Rate(60, 60)),
-        ("c", Rate(950, 1000)),
+    assert [(group.value, group.rate.hits, group.rate.samples) for group in found.groups] == [
+        ("1", 1030, 1030),
+        ("c", 950, 1000),  # at least 0.93, corrected for 7 groups
+        ("a", 60, 60),  # at least 0.91
     ]
     assert [group.rate.low for group in found.groups] == sorted(
         (group.rate.low for group in found.groups), reverse=True

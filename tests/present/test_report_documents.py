@@ -230,6 +230,10 @@ def layer(name: str, differences: list[float], threshold: float) -> Document:
     }
 
 
+def rule(text: str, hits: int, people: int, low: float, high: float) -> Document:
+    return {"rule": text, **rate(hits, people, low, high), "confidence": 1 - 0.05 / 3}
+
+
 def pair() -> Document:
     return {
         "shared": {"age": "60–69", "education": "Masters"},
@@ -367,6 +371,20 @@ def document() -> Document:
                 {"value": "Female", "share": 0.1406},
             ],
             "no_counterpart": 0,
+            "groups_compared": 87,
+            "rules": [
+                rule("relationship Husband or Wife and age 40–59", 1482, 3935, 0.3559, 0.3977),
+                rule("relationship Husband or Wife and age up to 39", 512, 7011, 0.0652, 0.0814),
+                rule("relationship not Husband or Wife", 142, 13475, 0.0086, 0.0128),
+            ],
+            "severity": {
+                "gap_median": measure(0.3123, 0.301, 0.3241, 4491),
+                "gap_p90": measure(0.62, 0.6102, 0.6355, 4491),
+                "decisions": [
+                    {"decisions": 1, "people": 44351},
+                    {"decisions": 2, "people": 4491},
+                ],
+            },
         },
         "fairness": fairness(),
         "pairs": [pair(), pair()],
@@ -412,6 +430,13 @@ def nothing_found() -> Document:
         "absent": [],
         "advantages": [],
         "no_counterpart": 0,
+        "groups_compared": 87,
+        "rules": [],
+        "severity": {
+            "gap_median": measure(None, None, None, 0),
+            "gap_p90": measure(None, None, None, 0),
+            "decisions": [{"decisions": 1, "people": 48842}],
+        },
     }
     body["generation"] |= {
         "idis": 0,
@@ -503,6 +528,11 @@ def multi_class() -> Document:
     body = document()
     body["data"] |= {"classes": ["low", "middle", "high"], "favourable": None}
     body["people"]["advantages"] = []
+    body["people"]["severity"]["decisions"] = [
+        {"decisions": 1, "people": 44351},
+        {"decisions": 2, "people": 4000},
+        {"decisions": 3, "people": 491},
+    ]
     body["fairness"] |= {"positive": None, "group": None}
     body["pairs"] = [pair() | {"label": "low", "label_other": "high", "favourable": None}]
     return body

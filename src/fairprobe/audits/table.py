@@ -223,7 +223,7 @@ def audit(
         tell("Asking for everybody in the data", 0, 1, "")
         verdict = judge(domain, model, data.x[domain.comparable(data.x)])
         affected = people_in_data(
-            domain, model, data.x, favourable=data.favourable, verdict=verdict
+            domain, model, data.x, favourable=data.favourable, verdict=verdict, seed=seed
         )
         twins = compare_counterparts(
             coupled.domain, model, data.x, verdict, in_use=counterparts == "twins"

@@ -18,6 +18,7 @@ from fairprobe.documents import (
     Counterparts,
     CouplingDocument,
     Data,
+    DecisionCount,
     Dial,
     EqualizedOdds,
     EstimateDocument,
@@ -45,9 +46,11 @@ from fairprobe.documents import (
     RepairDocument,
     RepairLimits,
     ResemblanceDocument,
+    RuleRate,
     Search,
     SelectionRow,
     SelectionTable,
+    SeverityDocument,
     TableDocument,
     TableOrigin,
     TradeoffPoint,
@@ -61,6 +64,7 @@ from fairprobe.metrics import (
     Group,
     Pair,
     Rate,
+    Severity,
     Twins,
     gsr,
     ms_per_1000_idis,
@@ -340,6 +344,20 @@ def people_document(found: AffectedPeople) -> People:
         absent=list(found.absent),
         advantages=[Advantage(value=each.value, share=each.share) for each in found.advantages],
         no_counterpart=found.no_counterpart,
+        groups_compared=found.groups_compared,
+        rules=[RuleRate(rule=str(rule), **rule.rate.to_dict()) for rule in found.rules],
+        severity=severity_document(found.severity),
+    )
+
+
+def severity_document(found: Severity) -> SeverityDocument:
+    """How severe it is for the affected people."""
+    return SeverityDocument(
+        gap_median=estimate_document(found.gap_median),
+        gap_p90=estimate_document(found.gap_p90),
+        decisions=[
+            DecisionCount(decisions=number, people=count) for number, count in found.decisions
+        ],
     )
 
 

@@ -34,6 +34,8 @@ from fairprobe.metrics.individual import (
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
 from fairprobe.metrics.quality import accuracy, f1, mcc
+from fairprobe.metrics.rules import Rule, find_rules
+from fairprobe.metrics.severity import Severity
 from fairprobe.metrics.twins import Twins, compare_counterparts
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import Estimate
@@ -52,8 +54,10 @@ __all__ = [
     "People",
     "Rate",
     "Reading",
+    "Rule",
     "SelectionRow",
     "SelectionTable",
+    "Severity",
     "Twins",
     "accuracy",
     "compare_counterparts",
@@ -63,6 +67,7 @@ __all__ = [
     "equalized_odds",
     "f1",
     "fairness",
+    "find_rules",
     "generation_diversity",
     "gsr",
     "ifr_b",

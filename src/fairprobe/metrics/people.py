@@ -4,18 +4,20 @@ what is coupled to it, were different; and who they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
-from fairprobe.judgement import Verdict, judge
+from fairprobe.judgement import Verdict, answers, judge
 from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
+from fairprobe.metrics.rules import Rule, find_rules
+from fairprobe.metrics.severity import Severity, count_decisions, severity
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 SMALLEST_GROUP = 50  # people; smaller groups say little, and could identify a person
 VALUES_EACH = 20  # an attribute with more values is divided into quarters
@@ -46,7 +48,8 @@ class People:
 
     All rates are of the people who have a counterpart; `no_counterpart` people have none that the
     constraints allow, and are neither affected nor fair. `absent` are the sensitive values (or
-    combinations) that nobody in the data has.
+    combinations) that nobody in the data has. The intervals of `groups` are those of all
+    `groups_compared` together; `rules` divide everybody, and their intervals hold together too.
     """
 
     everybody: Rate
@@ -55,6 +58,9 @@ class People:
     advantages: tuple[Advantage, ...]
     absent: tuple[str, ...]
     no_counterpart: int
+    groups_compared: int
+    severity: Severity
+    rules: tuple[Rule, ...]
 
 
 def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
@@ -71,9 +77,11 @@ def people(
     *,
     favourable: int | None = None,
     verdict: Verdict | None = None,
+    seed: int = 0,
 ) -> People:
     """Judge every row as it is, values outside the bounds included, if its sensitive values lie in
-    the domain; or take the `verdict` about these rows.
+    the domain; or take the `verdict` about these rows. `seed` chooses the half of them on which the
+    rules are found.
     """
     everybody = x[domain.comparable(x)]
     with one_thread():
@@ -82,7 +90,7 @@ def people(
             everybody[verdict.has_counterpart],
             verdict.is_discriminatory[verdict.has_counterpart],
         )
-        advantages = _advantages(domain, model, rows[affected], favourable)
+        shares, decisions = _asked_again(domain, model, rows[affected], favourable)
     own = domain.own_value(rows)
     name = " and ".join(domain.sensitive)
     values = [
@@ -98,6 +106,9 @@ def people(
         for column in domain.other_columns
         for group in _groups(domain.attributes[column], rows[:, column], affected)
     ]
+    # Many groups are compared and the worst are shown, so all their intervals have to hold at once.
+    confidence = 1 - (1 - CONFIDENCE) / max(len(groups), 1)
+    groups = [replace(each, rate=replace(each.rate, confidence=confidence)) for each in groups]
     # By the lower end: a small group needs stronger evidence to come first.
     groups.sort(key=lambda group: -group.rate.low)
     worst = (
@@ -109,9 +120,14 @@ def people(
         Rate(int(affected.sum()), len(rows)),
         tuple(values),
         tuple(worst),
-        advantages,
+        _advantages(domain, shares),
         tuple(absent),
         len(everybody) - len(rows),
+        len(groups),
+        severity(
+            verdict.gap[verdict.is_discriminatory], decisions, unaffected=int((~affected).sum())
+        ),
+        find_rules(domain, rows, affected, seed=seed),
     )
 
 
@@ -143,15 +159,21 @@ def _parts(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
     return parts
 
 
-def _advantages(
+def _asked_again(
     domain: Domain, model: Model, rows: Rows, favourable: int | None
-) -> tuple[Advantage, ...]:
-    if favourable is None or len(rows) == 0:
-        return ()
-    labels: Ints = model.labels(domain.counterparts(rows).reshape(-1, len(domain))).reshape(
-        len(rows), domain.value_count
-    )
-    shares = (labels == favourable).mean(axis=0)
+) -> tuple[Floats, Ints]:
+    """(V,) how often each sensitive value brings the favorable answer, and (N,) how many different
+    decisions each person could get.
+    """
+    hits, decisions = np.zeros(domain.value_count), [np.empty(0, dtype=np.int64)]
+    for labels, evidence in answers(domain, model, rows):
+        hits += (labels == favourable).sum(axis=0)
+        decisions.append(count_decisions(labels, evidence))
+    known = len(rows) and favourable is not None
+    return hits / len(rows) if known else np.empty(0), np.concatenate(decisions)
+
+
+def _advantages(domain: Domain, shares: Floats) -> tuple[Advantage, ...]:
     order = np.argsort(-shares, kind="stable")
     return tuple(Advantage(domain.describe_value(int(v)), float(shares[v])) for v in order)
 

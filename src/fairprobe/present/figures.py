@@ -14,7 +14,11 @@ from fairprobe.documents import (
     RateDocument,
     TableDocument,
 )
-from fairprobe.present import counterparts, sentences
+from fairprobe.present import (
+    counterparts,
+    sentences,
+    severity_sentences,
+)
 from fairprobe.present.blocks import Figure
 from fairprobe.present.formats import count, decimal, interval, level, percent, plural
 from fairprobe.present.network_picture import Picture, picture
@@ -117,10 +121,39 @@ def groups_figure(document: TableDocument) -> Figure | None:
         ),
         "Groups (in brackets: how many people) whose whole interval lies above the share of"
         " everybody, the dashed mark. They are ordered by the lower end of the interval. Here the"
-        " decision depends most on the sensitive attribute. Groups overlap, and many were compared,"
-        " so one may stand out by chance. Small groups are left out: they say little, and could"
-        " point at somebody.",
+        " decision depends most on the sensitive attribute. Groups overlap."
+        f" {severity_sentences.intervals(document)} Small groups are left out: they say little, and"
+        " could point at somebody.",
         rates_table(groups, everybody=document.people),
+    )
+
+
+def rules_table(document: TableDocument, *, standing_out: bool) -> Table:
+    """The rules that stand out, or all of them."""
+    found = severity_sentences.standing_out(document) if standing_out else document.people.rules
+    return Table(
+        ("who", "people measured", "affected", "share", "interval"),
+        [
+            (
+                rule.rule,
+                count(rule.samples),
+                count(rule.hits),
+                percent(rule.estimate),
+                interval(rule),
+            )
+            for rule in found
+        ],
+    )
+
+
+def decisions_table(document: TableDocument) -> Table | None:
+    """How many people could get how many different decisions; nothing where there are only two."""
+    severity = document.people.severity
+    if severity is None or len(document.data.classes) < 3:
+        return None
+    return Table(
+        ("decisions that a person could get", "people"),
+        [(count(each.decisions), count(each.people)) for each in severity.decisions],
     )
 
 

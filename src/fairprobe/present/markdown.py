@@ -15,7 +15,13 @@ from fairprobe.documents import (
     SelectionTable,
     TableDocument,
 )
-from fairprobe.present import counterparts, pair_sentences, repair_sentences, sentences
+from fairprobe.present import (
+    counterparts,
+    pair_sentences,
+    repair_sentences,
+    sentences,
+    severity_sentences,
+)
 from fairprobe.present.formats import (
     count,
     date,
@@ -384,9 +390,14 @@ def _affected(document: TableDocument) -> list[str]:
     ]
     if people.hits == 0:
         return blocks
+    blocks += [
+        escaped(text)
+        for text in (severity_sentences.severity(document), severity_sentences.rule(document))
+        if text
+    ]
     values = sorted(people.values, key=lambda group: -group.low)[:SHOWN]
     table = Table(
-        ("Group", "People", "Affected", f"{level(people.confidence)} interval"),
+        ("Group", "People", "Affected", "Interval"),
         [
             (
                 f"{group.attribute}: {group.value}",
@@ -397,7 +408,11 @@ def _affected(document: TableDocument) -> list[str]:
             for group in [*values, *people.groups[:SHOWN]]
         ],
     )
-    return [*blocks, table.markdown(longest=160)]
+    about = (
+        f"The intervals by {sentences.sensitive(document)} hold with {level(people.confidence)}"
+        f" confidence each. {severity_sentences.intervals(document)}"
+    )
+    return [*blocks, table.markdown(longest=160), escaped(about)]
 
 
 def _pair(document: TableDocument) -> list[str]:

@@ -21,6 +21,7 @@ from fairprobe.present import (
     repair_figures,
     repair_sentences,
     sentences,
+    severity_sentences,
 )
 from fairprobe.present.formats import count, decimal, interval, percent
 from fairprobe.present.network_picture import shade_names
@@ -45,6 +46,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "say_groups": group_sentences,
         "say_pair": pair_sentences,
         "say_repair": repair_sentences,
+        "say_severity": severity_sentences,
         "figures": figures,
         "group_figures": group_figures,
         "repair_figures": repair_figures,

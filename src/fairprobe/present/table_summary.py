@@ -13,7 +13,13 @@ from fairprobe.documents import (
     RepairDocument,
     TableDocument,
 )
-from fairprobe.present import counterparts, pair_sentences, repair_sentences, sentences
+from fairprobe.present import (
+    counterparts,
+    pair_sentences,
+    repair_sentences,
+    sentences,
+    severity_sentences,
+)
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -86,6 +92,7 @@ def numbers(document: TableDocument) -> Table:
             f"{count(found.idis)} different{phases}; success rate {percent(found.gsr)}, which is"
             " no population rate"
         ),
+        **_severity(document),
         **_scores(document),
         **_inside(document),
         "Same decision as a counterpart": f"IFR_b {_of_pairs(document.fairness.individual.b)}",
@@ -122,6 +129,11 @@ def _plausible(document: TableDocument) -> dict[str, str]:
             f"{count(rate.hits)} of {count(rate.samples)} made  = {with_interval(rate)}{told_apart}"
         )
     }
+
+
+def _severity(document: TableDocument) -> dict[str, str]:
+    text = severity_sentences.in_short(document)
+    return {"How severe for those affected": text} if text else {}
 
 
 def _scores(document: TableDocument) -> dict[str, str]:
@@ -210,7 +222,7 @@ def _most_affected(document: TableDocument) -> Table:
             )
             for group in document.people.groups[:GROUPS]
         ],
-        title="Most affected groups in the data",
+        title=f"Most affected of {count(document.people.groups_compared)} groups in the data",
     )
 
 

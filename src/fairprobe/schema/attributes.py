@@ -129,6 +129,23 @@ class Attribute:
             return f"{code * self.bin:,.0f}–{(code + 1) * self.bin - 1:,.0f}"
         return f"{code:,.0f}"
 
+    def describe_range(self, above: float | None, up_to: float | None) -> str:
+        """Numbers in words: those greater than one code and at most another. "40–59", "above 45",
+        "up to 70,100".
+        """
+        first, last = (
+            None if code is None else self.describe(code).rpartition("–")[2]
+            for code in (above, up_to)
+        )
+        if above is None and up_to is None:
+            return "known"
+        if above is None or up_to is None:
+            return f"up to {last}" if above is None else f"above {first}"
+        if self.kind == "real":
+            return f"above {first} and up to {last}"
+        least = self.describe(above + 1).partition("–")[0]
+        return last if least == last else f"{least}–{last}"
+
     def code_of(self, category: str) -> int:
         """The code of a category's name."""
         if category not in self.categories:

@@ -1,5 +1,6 @@
-"""Rates, intervals, resampling, ranks and repeats: all statistics in one place."""
+"""Rates, intervals, quantiles, resampling, ranks and repeats: all statistics in one place."""
 
+from fairprobe.statistics.quantiles import quantile
 from fairprobe.statistics.ranks import RankTest, rank_test, spearman
 from fairprobe.statistics.rates import CONFIDENCE, Rate
 from fairprobe.statistics.repeats import Repeats, t_test
@@ -11,6 +12,7 @@ __all__ = [
     "RankTest",
     "Rate",
     "Repeats",
+    "quantile",
     "rank_test",
     "spearman",
     "t_test",
