@@ -142,6 +142,7 @@ def test_everything_is_in_the_active_run_which_stays_open(done: Audit, tmp_path:
     assert seen.params == {
         "fairprobe/dataset": "toy",
         "fairprobe/sensitive": "gender, age | years",
+        "fairprobe/counterparts": "twins",
         "fairprobe/model": "Sequential",
         "fairprobe/method": "neuronfair",
         "fairprobe/variant": "revert",

@@ -21,6 +21,7 @@ from fairprobe.networks import Training, dense, train
 from fairprobe.runs import reopen
 from fairprobe.schema import Constraint
 from fairprobe.schema.twins import CounterpartKind
+from tests.cli.test_cli import ask
 from tests.schema.test_twins import RELATIONSHIPS, family, husbands_are_men, wives_are_women
 
 TINY = fp.Budget(seeds=20, local_iterations=20)
@@ -130,9 +131,9 @@ def test_a_measurement_alone_has_the_number_of_the_audit() -> None:
         assert part.people == run_audit(counterparts=kind).document.people
 
 
-def own_table(folder: Path) -> Path:
-    """A table in which husbands and wives can be mined."""
-    data = families(4_000, crossed=0)
+def own_table(folder: Path, rows: int = 4_000) -> Path:
+    """A table in which husbands and wives can be mined, if it has enough rows."""
+    data = families(rows, crossed=0)
     frame = data.words(data.x).rename(columns={"gender": "sex"})
     frame["y"] = np.array(data.classes)[data.y]
     frame.to_csv(folder / "people.csv", index=False)
@@ -179,3 +180,47 @@ def test_the_words_of_a_table_may_be_numbers() -> None:
     (coupling,) = opened.domain.couplings
     assert coupling.roles == ({"0": "0", "1": "2"},)
     assert len(RELATIONSHIPS) == len(opened.domain["relationship"].categories)
+
+
+def test_a_small_table_suggests_twins_and_compares_bare_counterparts_until_they_are_declared(
+    tmp_path: Path,
+) -> None:
+    path, model = own_table(tmp_path, 700), Model(lambda x: np.where(x[:, 1] == 0, 0.9, 0.1))
+    data = fp.datasets.open_table(path, label="y", favourable="yes")
+    audit = fp.audit(data, model, "sex", budget=TINY, samples=300)
+    used = audit.document.counterparts
+    assert (used.couplings, used.suggested) == ([], ["relationship (Wife ↔ Husband) with sex"])
+    audit.save(tmp_path / "run")
+    text = (tmp_path / "run" / "domain.toml").read_text(encoding="utf-8")
+    assert "\n# [[twins]]\n" in text
+    declared = tmp_path / "domain.toml"
+    entry = 'attribute = "relationship"\nwith = "sex"\n'
+    roles = 'roles = [{Female = "Wife", Male = "Husband"}]\n'
+    declared.write_text(f"{text}\n[[twins]]\n{entry}{roles}", encoding="utf-8")
+    data = fp.datasets.open_table(path, label="y", favourable="yes", domain=declared)
+    audit = fp.audit(data, model, "sex", budget=TINY, samples=300)
+    assert [each.source for each in audit.document.counterparts.couplings] == ["declared"]
+    assert audit.document.counterparts.suggested == []
+    assert audit.people.everybody.hits > 0
+
+
+def test_the_command_takes_the_kind_of_counterparts(tmp_path: Path) -> None:
+    path = own_table(tmp_path)
+    few = ["--seeds", "10", "--local-iterations", "5", "--samples", "300", "--network", "lfcn"]
+    command = ["audit", str(path), "--label", "y", "--sensitive", "sex", *few, "--quiet"]
+    for kind in ("twins", "bare"):
+        run = tmp_path / kind
+        assert ask(*command, "--counterparts", kind, "--out", run).code == 0
+        assert read_table_run(run).counterparts.kind == kind
+    answer = ask(*command, "--counterparts", "siblings", "--out", tmp_path / "other")
+    assert answer.code == 2
+    assert "Counterparts are 'twins' or 'bare', not 'siblings'" in answer.err
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[baseline]\npeople = 0.5\n", encoding="utf-8")
+    answer = ask("check", tmp_path / "twins", "--policy", policy, "--baseline", tmp_path / "bare")
+    assert answer.code == 2
+    assert "its kind of counterparts is 'bare', that of the run 'twins'" in answer.err
+    same = ask("check", tmp_path / "twins", "--policy", policy, "--baseline", tmp_path / "twins")
+    assert same.code == 0
+    answer = ask("domain", path, "--label", "y", "--sensitive", "sex", "--out", tmp_path / "d.toml")
+    assert "Twins: relationship (Wife ↔ Husband) with sex." in answer.out

@@ -28,6 +28,7 @@ from fairprobe.datasets import (
 )
 from fairprobe.datasets.adult import TRAINING_ROWS
 from fairprobe.datasets.compas import RACES
+from fairprobe.datasets.iifr import load_iifr
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
@@ -383,3 +384,32 @@ def test_an_unfetched_data_set_says_how_to_get_it(
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
     with pytest.raises(DataError, match="fairprobe datasets fetch meps"):
         load("meps")
+
+
+# -- twins -----------------------------------------------------------------------------------------
+
+
+def test_adults_spouses_are_twins() -> None:
+    data = load("adult").with_sensitive("gender")
+    (coupling,) = data.domain.active_couplings
+    assert str(coupling) == "relationship (Wife ↔ Husband) with gender"
+    genders = data.domain["gender"].categories
+    counts = {
+        (genders[int(gender)], word): int(((data.x[:, 8] == gender) & (data.x[:, 6] == code)).sum())
+        for gender in (0, 1)
+        for code, word in ((0, "Wife"), (2, "Husband"))
+    }
+    assert counts[("Male", "Wife")] + counts[("Female", "Husband")] == 4
+    assert sum(counts.values()) == 22_047
+    assert load("adult").with_sensitive("race").domain.active_couplings == ()
+    assert load_iifr("adult").domain.active_couplings == (coupling,)
+
+
+def test_the_age_group_of_compas_changes_along_with_age() -> None:
+    data = load("compas").with_sensitive("age")
+    domain = data.domain
+    every = domain.counterparts(data.x[:50]).reshape(-1, len(domain))
+    assert domain.satisfies(every).all()  # every age is possible, with its own group
+    bare = domain.bare().counterparts(data.x[:50]).reshape(-1, len(domain))
+    assert not domain.satisfies(bare).all()
+    assert load("compas").with_sensitive("race").domain.active_couplings == ()

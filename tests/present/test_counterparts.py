@@ -82,6 +82,14 @@ def test_people_without_a_counterpart_are_said_to_be_counted_apart() -> None:
     assert counterparts.no_counterpart(typed(document())) == ""
 
 
+def test_what_the_table_suggests_is_named_though_it_is_not_used() -> None:
+    body = document()
+    body["counterparts"]["suggested"] = ["relationship (Wife ↔ Husband) with gender"]
+    page = render(typed(body))
+    assert "suggests that this changes along as well: relationship (Wife ↔ Husband)" in page
+    assert "too weak to assume it" in page
+
+
 def test_nothing_is_said_where_nothing_is_coupled() -> None:
     assert counterparts.told(typed(repaired())) == []
     assert "bare" not in render(typed(document()))

@@ -265,7 +265,7 @@ def document() -> Document:
         "dataset": "adult",
         "sensitive": ["gender"],
         "seed": 7,
-        "counterparts": {"kind": "twins", "couplings": [], "both": None},
+        "counterparts": {"kind": "twins", "couplings": [], "both": None, "suggested": []},
         "versions": {"fairprobe": "0.1.0", "python": "3.11.7"},
         "data": {
             "title": "Adult (Census Income)",
@@ -503,6 +503,7 @@ def twins() -> Document:
             "affected_coupled": 0.9308,
             "others_of_everybody": 0.0064,
         },
+        "suggested": [],
     }
     body["people"] |= rate(3151, 48842, 0.0624, 0.0667) | {"no_counterpart": 3}
     body["pairs"][0]["sensitive"]["relationship"] = ["Wife", "Husband"]

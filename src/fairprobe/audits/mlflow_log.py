@@ -129,6 +129,7 @@ def _params(document: TableDocument) -> dict[str, Any]:
     return {
         "dataset": document.dataset,
         "sensitive": ", ".join(document.sensitive),
+        "counterparts": document.counterparts.kind,
         "model": document.model.network,
         "method": found.method,
         "variant": found.variant,

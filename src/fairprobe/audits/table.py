@@ -228,6 +228,7 @@ def audit(
         twins = compare_counterparts(
             coupled.domain, model, data.x, verdict, in_use=counterparts == "twins"
         )
+        twins = replace(twins, suggested=coupled.suggested_twins())
         held_out = fairness(data, model, test)
         usual = data.x if among is None else data.x[among.is_plausible(data.x)]
         seeds = choose_seeds(domain, usual, budget.seeds, rng=rngs["seeds"])

@@ -377,6 +377,7 @@ def counterparts_document(twins: Twins) -> Counterparts:
             )
             for each in twins.couplings
         ],
+        suggested=[str(each) for each in twins.suggested],
         both=(
             None
             if rates is None

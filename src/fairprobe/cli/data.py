@@ -98,6 +98,8 @@ def write_domain_file(
             " then:",
             highlight=False,
         )
+        for coupling in data.domain.couplings:
+            output.print(f"  Twins: {coupling}.", markup=False, highlight=False, soft_wrap=True)
         again = shlex.join(
             ["fairprobe", "audit", table, "--sensitive", sensitive or "NAME", "--domain", str(out)]
         )

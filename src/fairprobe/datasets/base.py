@@ -15,8 +15,8 @@ from fairprobe.errors import DataError
 from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.domain_file import Declared
-from fairprobe.schema.mining import with_mined
-from fairprobe.schema.twins import CounterpartKind, check_counterparts
+from fairprobe.schema.mining import mine_twins, with_mined
+from fairprobe.schema.twins import CounterpartKind, Coupling, check_counterparts
 
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is the test part
 
@@ -115,6 +115,11 @@ class Dataset:
                     " are no groups to compare. Add rows of another group."
                 )
         return replace(self, domain=with_mined(domain, self.x) if self.mines_twins else domain)
+
+    def suggested_twins(self) -> tuple[Coupling, ...]:
+        """Couplings that the rows of an inferred domain suggest, not clearly enough to be used."""
+        found = mine_twins(self.domain, self.x) if self.mines_twins else ()
+        return tuple(each.coupling for each in found if not each.is_impossible)
 
     def with_counterparts(self, kind: CounterpartKind) -> Dataset:
         """The same data as it is ("twins"), or with bare counterparts."""

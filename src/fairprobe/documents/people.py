@@ -101,11 +101,14 @@ class BothCounterparts(Document, frozen=True, kw_only=True):
 
 
 class Counterparts(Document, frozen=True, kw_only=True):
-    """Whom people were compared with, and what the schema couples to the sensitive attributes."""
+    """Whom people were compared with, and what the schema couples to the sensitive attributes.
+    `suggested` names what the table suggests, not clearly enough to be used.
+    """
 
     kind: Literal["twins", "bare"] = "bare"
     couplings: list[CouplingDocument] = msgspec.field(default_factory=list)
     both: BothCounterparts | None = None
+    suggested: list[str] = msgspec.field(default_factory=list)
 
 
 class ResemblanceDocument(Document, frozen=True, kw_only=True):

@@ -43,12 +43,14 @@ class BothRates:
 @dataclass(frozen=True)
 class Twins:
     """The couplings that the schema has for the sensitive attributes; the rates if there are any.
-    `in_use`: the audit's counterparts are twins.
+    `in_use`: the audit's counterparts are twins. `suggested` are couplings for which the table has
+    some evidence, but too little to assume them.
     """
 
     in_use: bool
     couplings: tuple[CoupledPeople, ...] = ()
     rates: BothRates | None = None
+    suggested: tuple[Coupling, ...] = ()
 
 
 def compare_counterparts(

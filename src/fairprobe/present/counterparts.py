@@ -36,9 +36,14 @@ def told(document: TableDocument) -> list[str]:
     find among the people in the data.
     """
     used = document.counterparts
-    return [_coupling(each) for each in used.couplings] + (
-        [] if used.both is None else _both(document, used.both)
-    )
+    told = [_coupling(each) for each in used.couplings]
+    told += [] if used.both is None else _both(document, used.both)
+    if used.suggested:
+        told.append(
+            f"The table suggests that this changes along as well: {listed(used.suggested)}. The"
+            " evidence is too weak to assume it; domain.toml has the counts, and how to declare it."
+        )
+    return told
 
 
 def no_counterpart(document: TableDocument) -> str:

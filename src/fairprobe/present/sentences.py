@@ -106,10 +106,11 @@ def verdict(document: TableDocument) -> str:
     )
     if status(document) == "none":
         made = "" if wider is common else f"{count(wider.samples)} plausible people, "
+        bare = f" (of whom only {name} changed)" if document.coupled else ""
         return plain(
             f"No discrimination by {name} was found: no decision changed when"
             f" {counterparts.only(document)} changed, for {count(people.samples)} people in the"
-            f" data, {made}{count(common.samples)} possible people and"
+            f" data, {made}{count(common.samples)} possible people{bare} and"
             f" {count(document.generation.tried)} instances searched. With"
             f" {level(wider.confidence)} confidence at most {percent(wider.high)} of {whom} are"
             f" affected.{_causal(document)}"
