@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -39,7 +40,7 @@ def test_every_measure_describes_itself_and_reads_a_whole_document(name: str) ->
     for reading in readings:
         assert reading.estimate is not None
         assert not reading.missing
-        assert "gender" in reading.what or name == "accuracy"
+        assert "gender" in reading.what or name in ("accuracy", "f1", "mcc")
 
 
 def test_what_a_document_does_not_hold_is_missing_with_a_reason() -> None:
@@ -63,7 +64,7 @@ def test_a_model_that_decides_nothing_is_not_praised() -> None:
     body["model"]["constant"] = True
     for name in MEASURES.own:
         notes = {reading.note for reading in MEASURES[name].readings(typed(body))}
-        assert (notes == {CONSTANT}) == (name not in ("auc", "accuracy"))
+        assert (notes == {CONSTANT}) == (name not in ("auc", "accuracy", "f1", "mcc"))
 
 
 def test_a_number_that_is_not_finite_is_missing() -> None:
@@ -81,6 +82,19 @@ def test_a_reader_that_fails_is_one_sentence() -> None:
         measure(read=lambda _: [1 / 0]).readings(NOTHING)
 
 
+def test_a_score_is_read_from_the_document_by_its_name() -> None:
+    described = measure(name="f1", read=None, score=lambda _: None)
+    (reading,) = described.readings(typed(document()))
+    assert (reading.estimate, reading.measured_on) == (0.6321, "9,769 people held out")
+    (unknown,) = replace(described, name="new").readings(typed(document()))
+    assert unknown.estimate is None
+    assert unknown.missing == "this run did not measure it. Run the audit again"
+    body = document()
+    body["fairness"]["quality"]["scores"]["f1"].update(estimate=None, low=None, high=None)
+    (undefined,) = described.readings(typed(body))
+    assert undefined.missing == "it is not defined for these answers. Add rows"
+
+
 def test_attributes_are_listed_in_words() -> None:
     assert by(NOTHING) == "a, b and c"
 
@@ -92,6 +106,8 @@ def test_attributes_are_listed_in_words() -> None:
         ({"about": ""}, "no about"),
         ({"unit": "percent"}, "unit must be share, number or count"),
         ({"direction": "down"}, "direction must be 'at most' or 'at least'"),
+        ({"read": None}, "either `read` or `score`"),
+        ({"score": lambda _: None}, "either `read` or `score`"),
     ],
 )
 def test_a_description_with_gaps_is_refused(changes: dict[str, Any], why: str) -> None:

@@ -22,7 +22,7 @@ CODE = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fairprobe.metrics import Measure, Reading
+from fairprobe.metrics import Estimate, Measure, Reading
 from fairprobe.repairs import Blind
 from fairprobe.search import RandomWalk
 
@@ -56,6 +56,29 @@ BEYOND = Measure(
     direction="at most",
     read=read,
 )
+
+
+def wrong(answers):
+    share = (answers.true != answers.predicted).mean()
+    return Estimate(share, share / 2, min(2 * share, 1), len(answers.true))
+
+
+ERRORS = Measure(
+    name="errors",
+    title="Wrong answers",
+    about="The share of wrong answers.",
+    unit="share",
+    direction="at most",
+    score=wrong,
+)
+FAILS = Measure(
+    name="fails",
+    title="Fails",
+    about="Divides by zero.",
+    unit="share",
+    direction="at most",
+    score=lambda answers: 1 / 0,
+)
 """
 ENTRY_POINTS = """
 [fairprobe.methods]
@@ -67,6 +90,8 @@ halfway = fairplug:Halfway
 
 [fairprobe.measures]
 beyond_the_data = fairplug:BEYOND
+errors = fairplug:ERRORS
+fails = fairplug:FAILS
 """
 AUDIT = ("audit", "german", "--sensitive", "gender", "--seeds", "10", "--local-iterations", "5")
 
@@ -116,6 +141,8 @@ def document(ask: Ask, folder: Path) -> dict[str, Any]:
     """An audit with the method of the package."""
     answer = ask(*AUDIT, "--method", "greedy", "--samples", "2000", "--out", "run", "--quiet")
     assert answer.code == 0, answer
+    assert "The measure 'fails' failed and is left out: ZeroDivisionError" in answer.err
+    assert "Traceback" not in answer.err
     body: dict[str, Any] = json.loads((folder / "run" / "audit.json").read_text())
     return body
 
@@ -161,14 +188,40 @@ def test_the_report_shows_what_the_measure_reads(document: dict[str, Any], folde
     assert "<dt>Beyond the data</dt>" in report
 
 
-def test_a_policy_limits_the_measure(ask: Ask, document: dict[str, Any], folder: Path) -> None:
+def test_a_measure_adds_its_own_number_to_the_document(
+    document: dict[str, Any], folder: Path
+) -> None:
+    quality = document["fairness"]["quality"]
+    assert list(quality["scores"]) == ["f1", "mcc", "errors"]
+    wrong = 1 - quality["accuracy"]["estimate"]
+    assert quality["scores"]["errors"]["estimate"] == pytest.approx(wrong, abs=1e-12)
+    report = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<dt>Wrong answers</dt>" in report
+
+
+def test_a_policy_limits_the_measures(ask: Ask, document: dict[str, Any], folder: Path) -> None:
     assert document["dataset"] == "german"
-    (folder / "policy.toml").write_text("[limits]\nbeyond_the_data = 0\n")
+    (folder / "policy.toml").write_text("[limits]\nbeyond_the_data = 0\nerrors = 0.01\nfails = 1\n")
     answer = ask("check", "run", "--policy", "policy.toml", "--json")
     assert answer.code == 1, answer
-    (ruling,) = json.loads(answer.out)["rulings"]
-    assert ruling["name"] == "beyond_the_data"
-    assert "Possible people affected for each person in the data is" in ruling["why"]
+    beyond, errors, fails = json.loads(answer.out)["rulings"]
+    assert [each["name"] for each in (beyond, errors, fails)] == [
+        "beyond_the_data",
+        "errors",
+        "fails",
+    ]
+    assert "Possible people affected for each person in the data is" in beyond["why"]
+    assert "Wrong answers on the people held out is" in errors["why"]
+    assert "It is missing: this run did not measure it." in fails["why"]
+
+
+def test_the_model_card_lists_the_measures(ask: Ask, document: dict[str, Any]) -> None:
+    answer = ask("card", "run")
+    assert answer.code == 0, answer
+    share = document["dm_rs"]["estimate"] / document["people"]["estimate"]
+    assert f"| Beyond the data | {share:.3f} | – | – |" in answer.out
+    assert "| Wrong answers | " in answer.out
+    assert "| Fails |" not in answer.out
 
 
 def test_a_measure_that_fails_spoils_neither_the_report_nor_the_audit() -> None:

@@ -143,9 +143,9 @@ MEASURES: Catalogue[Any] = Catalogue(
     "measure",
     check="fairprobe.measure:check_description",
     own={
-        "dm_rs": "fairprobe.metrics.generation:DM_RS",
         "people": "fairprobe.metrics.people:PEOPLE",
         "plausible_people": "fairprobe.metrics.plausible:PLAUSIBLE_PEOPLE",
+        "dm_rs": "fairprobe.metrics.generation:DM_RS",
         "ifr_b": "fairprobe.metrics.individual:IFR_B",
         "ifr_p": "fairprobe.metrics.individual:IFR_P",
         "demographic_parity": "fairprobe.metrics.group:DEMOGRAPHIC_PARITY",
@@ -154,5 +154,7 @@ MEASURES: Catalogue[Any] = Catalogue(
         "auc": "fairprobe.interpret.neuron_bias:AUC",
         "idis": "fairprobe.metrics.generation:IDIS",
         "accuracy": "fairprobe.metrics.quality:ACCURACY",
+        "f1": "fairprobe.metrics.quality:F1",
+        "mcc": "fairprobe.metrics.quality:MCC",
     },
 )

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from fairprobe.arrays import Ints
 from fairprobe.documents import SelectionTable, TableMeasurements
 from fairprobe.errors import StorageError
+from fairprobe.statistics.resampling import Estimate
 
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
@@ -36,8 +38,9 @@ class Reading:
     interval it stands for itself.
 
     `estimate` is None where the audit does not have it; `missing` then says why and what to do.
-    `cut_short` says why the true number may be higher, `note` what else a reader must know. A small
-    group is not judged by itself, but serves for comparison.
+    `measured_on` says on how many of what, such as "9,769 pairs"; it is empty if nothing was
+    measured. `cut_short` says why the true number may be higher, `note` what else a reader must
+    know. A small group is not judged by itself, but serves for comparison.
     """
 
     what: str
@@ -46,6 +49,7 @@ class Reading:
     high: float | None = None
     confidence: float | None = None
     samples: int | None = None
+    measured_on: str = ""
     group: str = ""
     is_small: bool = False
     missing: str = ""
@@ -54,10 +58,24 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the people held out should be answered, and what they are: numbers of classes. The
+    `positive` class counts as selected; None if no class does.
+    """
+
+    true: Ints
+    predicted: Ints
+    positive: int | None
+    classes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measure:
     """A number that a policy can limit. `direction` is the good side of a limit, `largest` the
     largest limit that makes sense; counts have none.
 
+    It reads a number that the document already has (`read`), or it adds one: `score` computes it
+    from the answers of the people held out, and the document keeps it under `fairness.quality`.
     `favors_constant`: a model that gives everybody the same answer reaches the best value.
     """
 
@@ -66,14 +84,15 @@ class Measure:
     about: str
     unit: Unit
     direction: Direction
-    read: Callable[[TableMeasurements], Iterable[Reading]]
+    read: Callable[[TableMeasurements], Iterable[Reading]] | None = None
+    score: Callable[[Answers], Estimate] | None = None
     largest: float = 1.0
     favors_constant: bool = True
 
     def readings(self, document: TableMeasurements) -> list[Reading]:
         """What a document says: one number, or one for each table, class or group."""
         try:
-            found = [_finite(each) for each in self.read(document)]
+            found = [_finite(each) for each in (self.read or self._read_score)(document)]
         except (AttributeError, TypeError, LookupError, ValueError, ArithmeticError) as error:
             raise StorageError(
                 f"The measure '{self.name}' cannot be read from this document: {error}. Run the"
@@ -83,6 +102,14 @@ class Measure:
         if is_constant and self.favors_constant:
             return [replace(each, note=CONSTANT) for each in found]
         return found
+
+    def _read_score(self, document: TableMeasurements) -> list[Reading]:
+        what = f"{self.title} on the people held out"
+        entry = required(document.fairness).quality.scores.get(self.name)
+        if entry is None:
+            missing = "this run did not measure it. Run the audit again"
+            return [Reading(what=what, missing=missing)]
+        return [reading_of(what, entry, missing="it is not defined for these answers. Add rows")]
 
 
 def added_readings(measure: Measure, document: TableMeasurements) -> list[Reading]:
@@ -102,6 +129,8 @@ def check_description(measure: object) -> None:
     for name in ("title", "about"):
         if not getattr(measure, name):
             raise TypeError(f"it has no {name}")
+    if (measure.read is None) == (measure.score is None):
+        raise TypeError("it must have either `read` or `score`")
     if measure.unit not in ("share", "number", "count"):
         raise TypeError(f"its unit must be share, number or count, not {measure.unit!r}")
     if measure.direction not in ("at most", "at least"):
@@ -133,8 +162,13 @@ class WithInterval(Protocol):
     def confidence(self) -> float: ...
 
 
-def reading_of(what: str, entry: WithInterval, *, missing: str, **more: Any) -> Reading:
-    """A number whose interval decides; without the interval there is nothing to decide by."""
+def reading_of(
+    what: str, entry: WithInterval, *, missing: str, of: str = "people held out", **more: Any
+) -> Reading:
+    """A number whose interval decides; without the interval there is nothing to decide by. `of`
+    names the samples.
+    """
+    more.setdefault("measured_on", f"{entry.samples:,} {of}")
     if None in (entry.estimate, entry.low, entry.high) or entry.samples == 0:
         return Reading(what=what, missing=missing, samples=entry.samples, **more)
     return Reading(
@@ -168,6 +202,7 @@ def reading_of_counterparts(
     *,
     missing: str,
     bare: bool = False,
+    **more: Any,
 ) -> Reading:
     """A number about people and their counterparts, `bare` ones or those of the audit, whom a model
     cannot tell apart by attributes that it is not given.
@@ -179,7 +214,7 @@ def reading_of_counterparts(
         if set(changing) <= set(document.model.blind_to)
         else ""
     )
-    return reading_of(what, entry, missing=missing, note=note)
+    return reading_of(what, entry, missing=missing, note=note, **more)
 
 
 def readings_of_groups(

@@ -77,7 +77,7 @@ def test_rates_ratios_and_differences_are_what_can_be_counted() -> None:
     right = hired == (data.y == 1)
     assert body["quality"]["accuracy"]["hits"] == int(right.sum())
     both = (hired & (data.y == 1)).sum()
-    assert body["quality"]["f1"]["estimate"] == pytest.approx(
+    assert body["quality"]["scores"]["f1"]["estimate"] == pytest.approx(
         2 * both / (hired.sum() + data.y.sum())
     )
 
@@ -195,7 +195,7 @@ def test_of_more_classes_without_a_favourable_one_no_group_is_compared(
     assert not body["positive_assumed"]
     assert (body["group"] is None) == (favourable is None)
     assert body["individual"]["b"]["estimate"] == 1.0
-    assert body["quality"]["f1"]["estimate"] is None
+    assert body["quality"]["scores"]["f1"]["estimate"] is None
     if favourable is None:
         assert any(
             "selection rates of groups were not measured" in note
@@ -218,7 +218,7 @@ def test_f1_of_three_classes_is_their_mean() -> None:
         / ((data.y == k).sum() + (predicted == k).sum())
         for k in range(3)
     ]
-    assert body["quality"]["f1"]["estimate"] == pytest.approx(np.mean(each))
+    assert body["quality"]["scores"]["f1"]["estimate"] == pytest.approx(np.mean(each))
 
 
 def test_a_model_that_says_the_same_to_all_has_perfect_differences_and_no_ratio_below_one() -> None:
@@ -227,7 +227,7 @@ def test_a_model_that_says_the_same_to_all_has_perfect_differences_and_no_ratio_
     table = body["group"]["tables"][0]
     assert table["dp"]["estimate"] == 0
     assert [row["impact_ratio"]["estimate"] for row in table["rows"]] == [1.0, 1.0]
-    assert body["quality"]["mcc"]["estimate"] == 0
+    assert body["quality"]["scores"]["mcc"]["estimate"] == 0
 
 
 def test_small_and_unknown_groups_are_in_the_notes() -> None:

@@ -119,7 +119,9 @@ def test_everything_is_in_the_active_run_which_stays_open(done: Audit, tmp_path:
         "people": body["people"],
         "ifr_b": body["fairness"]["individual"]["b"],
     }
-    rates |= {"ifr_p": body["fairness"]["individual"]["p"], **body["fairness"]["quality"]}
+    quality = body["fairness"]["quality"]
+    rates |= {"ifr_p": body["fairness"]["individual"]["p"], "accuracy": quality["accuracy"]}
+    rates |= quality["scores"]
     for name, rate in rates.items():
         ends = [seen.metrics.get(f"fairprobe/{name}{end}") for end in ("", "_low", "_high")]
         assert ends == [rate["estimate"], rate["low"], rate["high"]], name

@@ -160,6 +160,7 @@ def numbers(name: str, body: Document) -> list[tuple[str, tuple[float, float, fl
             "ifr_b": held_out["individual"]["b"],
             "ifr_p": held_out["individual"]["p"],
             "accuracy": held_out["quality"]["accuracy"],
+            **held_out["quality"]["scores"],
         }
         entries.append(("", place[name] if name in place else body[name]))
     return [

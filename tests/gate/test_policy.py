@@ -17,9 +17,9 @@ uncertain = "more"
 most_samples = 1_000_000
 
 [limits]
-dm_rs = 0.01
 people = 0.05
 plausible_people = 0.05
+dm_rs = 0.01
 ifr_b = 0.95
 ifr_p = 0.9
 demographic_parity = 0.1
@@ -28,6 +28,8 @@ impact_ratio = 0.8
 auc = 0.2
 idis = 1000
 accuracy = 0.75
+f1 = 0.6
+mcc = 0.5
 
 [baseline]
 run = "runs/main"

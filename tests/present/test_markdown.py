@@ -280,21 +280,25 @@ def test_every_measure_stands_with_its_interval_and_the_seed() -> None:
     rows = {row[0]: row[1:] for row in read_card.rows("Measure")}
     assert rows["Measure"] == ["Value", "95 % interval", "Measured on"]
     assert rows["People in the data affected"] == ["9.2 %", "8.9 % to 9.4 %", "48,842 people"]
-    assert rows["Possible people affected (DM-RS)"] == ["4.5 %", "4.3 % to 4.7 %", "50,000 drawn"]
-    assert rows["Same decision as a counterpart (IFR_b)"] == [
+    assert rows["Possible people affected (DM-RS)"] == [
+        "4.5 %",
+        "4.3 % to 4.7 %",
+        "50,000 possible people",
+    ]
+    assert rows["Pairs with the same answer (IFR_b)"] == [
         "90.9 %",
         "90.3 % to 91.4 %",
         "9,769 pairs",
     ]
-    assert rows["… and nearly the same probabilities (IFR_p)"] == [
+    assert rows["Pairs with nearly the same probabilities (IFR_p)"] == [
         "37.5 %",
         "36.5 % to 38.5 %",
         "9,769 pairs",
     ]
     assert rows["Cases found by the search (IDIs)"] == ["414,449", "–", "474,380 tried"]
     assert rows["Success rate of the search (GSR), no population rate"][0] == "87.4 %"
-    assert rows["Reaction of the neurons (AUC), layer “hidden2”"][2] == "48,842 pairs"
-    assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 rows"]
+    assert rows["Reaction of the most biased layer (AUC)"][2] == "48,842 pairs, layer “hidden2”"
+    assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 people held out"]
     assert (
         "All with seed 7. Nearly the same means a Jensen–Shannon divergence of at most 0.001 nats."
         in read_card.text

@@ -42,6 +42,10 @@ def measure(
     }
 
 
+def score(title: str, numbers: Document) -> Document:
+    return {"title": title, "about": "How good the answers are.", "unit": "number", **numbers}
+
+
 def ifr(
     estimate: float | None,
     low: float | None,
@@ -132,8 +136,10 @@ def fairness() -> Document:
         },
         "quality": {
             "accuracy": rate(8209, 9769, 0.8329, 0.8475),
-            "f1": measure(0.6321, 0.614, 0.6498),
-            "mcc": measure(0.5403, 0.52, 0.56),
+            "scores": {
+                "f1": score("F1", measure(0.6321, 0.614, 0.6498)),
+                "mcc": score("Matthews’ correlation (MCC)", measure(0.5403, 0.52, 0.56)),
+            },
         },
     }
 
@@ -471,7 +477,7 @@ def constant() -> Document:
         "selected": nobody,
         "tables": [selection_table("gender", rows) | {"dp": measure(0.0, 0.0, 0.0)}],
     }
-    body["fairness"]["quality"]["f1"] = measure(None, None, None)
+    body["fairness"]["quality"]["scores"]["f1"] = score("F1", measure(None, None, None))
     return body | {
         "verdict": (
             "The network gives everybody the same answer, so changing gender changes nothing."

@@ -77,8 +77,8 @@ def measured_network(model: TorchModel) -> Measured:
     other = DOMAIN.with_sensitive("race")
     return Measured(
         accuracy=held_out.accuracy,
-        f1=held_out.f1,
-        mcc=held_out.mcc,
+        f1=held_out.scores["f1"],
+        mcc=held_out.scores["mcc"],
         selected=held_out.selected,
         ifr_b=held_out.individual.b,
         ifr_p=held_out.individual.p,

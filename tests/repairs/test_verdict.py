@@ -329,8 +329,8 @@ def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(
         people = fairness(data, network, test)
         assert (told.accuracy, told.f1, told.mcc, told.selected) == (
             people.accuracy,
-            people.f1,
-            people.mcc,
+            people.scores["f1"],
+            people.scores["mcc"],
             people.selected,
         )
         assert (told.ifr_b, told.ifr_p) == (people.individual.b, people.individual.p)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.documents import (
-    EstimateDocument,
     SelectionTable,
     TableDocument,
     encode,
 )
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.measure import Reading, added_readings
+from fairprobe.measure import added_readings
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render
 from fairprobe.present.formats import shortened
@@ -168,16 +167,11 @@ def _metrics(document: TableDocument) -> dict[str, float]:
         "gsr": found.gsr,
         "spread": found.spread,
     }
-    measures: list[tuple[str, Reading | EstimateDocument]] = [
-        (name, reading)
-        for name, measure in MEASURES.all().items()
-        for reading in added_readings(measure, document)
-        if not reading.group
-    ]
-    measures += [("f1", held_out.quality.f1), ("mcc", held_out.quality.mcc)]
-    for measured, each in measures:
-        name = _fresh(measured, numbers)
-        numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
+    for measured, measure in MEASURES.all().items():
+        for each in added_readings(measure, document):
+            if not each.group:
+                name = _fresh(measured, numbers)
+                numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
     if held_out.group is not None:
         numbers["selected"] = held_out.group.selected.estimate
         numbers |= _of_groups(held_out.group.tables)

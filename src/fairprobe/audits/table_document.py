@@ -47,6 +47,7 @@ from fairprobe.documents import (
     RepairLimits,
     ResemblanceDocument,
     RuleRate,
+    Score,
     Search,
     SelectionRow,
     SelectionTable,
@@ -59,6 +60,7 @@ from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
 from fairprobe.metrics import (
     IFR,
+    MEASURES,
     Divided,
     Estimate,
     Group,
@@ -437,9 +439,18 @@ def fairness_document(measured: MeasuredFairness, classes: tuple[str, ...]) -> F
         ),
         quality=Quality(
             accuracy=rate_document(measured.accuracy),
-            f1=estimate_document(measured.f1),
-            mcc=estimate_document(measured.mcc),
+            scores={name: _score(name, each) for name, each in measured.scores.items()},
         ),
+    )
+
+
+def _score(name: str, estimate: Estimate) -> Score:
+    measure = MEASURES[name]
+    return Score(
+        title=measure.title,
+        about=measure.about,
+        unit=measure.unit,
+        **_fields_of_estimate(estimate),
     )
 
 

@@ -287,12 +287,19 @@ class GroupFairness(Document, frozen=True, kw_only=True):
     tables: Annotated[list[SelectionTable], msgspec.Meta(min_length=1)]
 
 
+class Score(EstimateDocument, frozen=True, kw_only=True):
+    """A score of the answers, with what its measure says about itself."""
+
+    title: str
+    about: str
+    unit: Literal["share", "number", "count"]
+
+
 class Quality(Document, frozen=True, kw_only=True):
-    """How often the model is right."""
+    """How often the model is right, and other scores of its answers by the name of the measure."""
 
     accuracy: RateDocument
-    f1: EstimateDocument
-    mcc: EstimateDocument
+    scores: dict[str, Score]
 
 
 class Fairness(Document, frozen=True, kw_only=True):

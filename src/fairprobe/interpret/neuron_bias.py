@@ -182,7 +182,9 @@ def _read_auc(document: TableMeasurements) -> list[Reading]:
             " or take auc out of the policy"
         )
         return [Reading(what=what, missing=missing)]
-    return [Reading(what=what, estimate=document.interpretation.auc)]
+    inside = document.interpretation
+    on = f"{inside.pairs:,} pairs, layer “{inside.most_biased}”"
+    return [Reading(what=what, estimate=inside.auc, measured_on=on)]
 
 
 AUC = Measure(

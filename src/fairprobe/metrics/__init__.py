@@ -5,7 +5,7 @@ from typing import Any
 
 from fairprobe import catalogue
 from fairprobe.catalogue import Catalogue
-from fairprobe.measure import Measure, Reading
+from fairprobe.measure import Answers, Measure, Reading
 from fairprobe.metrics.generation import (
     coverage_rate,
     dm_rs,
@@ -44,6 +44,7 @@ __all__ = [
     "IFR",
     "MEASURES",
     "Advantage",
+    "Answers",
     "Divided",
     "Estimate",
     "Fairness",

@@ -150,8 +150,8 @@ def _unit(x: Rows) -> Floats:
 def _read_dm_rs(document: TableMeasurements) -> list[Reading]:
     what = f"share of possible people affected by {by(document)} (DM-RS)"
     missing = "no possible people were drawn. Audit again with --samples"
-    rate = required(document.dm_rs)
-    return [reading_of_counterparts(document, what, rate, missing=missing, bare=True)]
+    rate, of = required(document.dm_rs), "possible people"
+    return [reading_of_counterparts(document, what, rate, missing=missing, bare=True, of=of)]
 
 
 def _read_idis(document: TableMeasurements) -> list[Reading]:
@@ -159,7 +159,14 @@ def _read_idis(document: TableMeasurements) -> list[Reading]:
     what = f"number of cases by {by(document)} that the search found (IDIs)"
     if found.tried == 0:
         return [Reading(what=what, missing="the search tried nobody. Give it more time, or seeds")]
-    return [Reading(what=what, estimate=found.idis, cut_short=CUT_SHORT.get(found.stopped, ""))]
+    return [
+        Reading(
+            what=what,
+            estimate=found.idis,
+            measured_on=f"{found.tried:,} tried",
+            cut_short=CUT_SHORT.get(found.stopped, ""),
+        )
+    ]
 
 
 CUT_SHORT = {

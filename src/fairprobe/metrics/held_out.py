@@ -4,6 +4,7 @@ answers.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -12,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.catalogue import MEASURES, PluginWarning
 from fairprobe.datasets.base import Dataset
+from fairprobe.measure import Answers
 from fairprobe.metrics.group import (
     SelectionTable,
     demographic_parity,
@@ -20,7 +23,7 @@ from fairprobe.metrics.group import (
     selection_rates,
 )
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
-from fairprobe.metrics.quality import accuracy, f1, mcc
+from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
@@ -45,7 +48,8 @@ class Fairness:
     """Everything that is measured on the people held out.
 
     `positive` is the class that counts as selected, `is_assumed` if nobody declared it; None if
-    there is none, and then no group was compared.
+    there is none, and then no group was compared. `scores` are the numbers of all measures that
+    compute one from the answers, by name.
     """
 
     rows: int
@@ -55,8 +59,7 @@ class Fairness:
     selected: Rate | None
     groups: tuple[Divided, ...]
     accuracy: Rate
-    f1: Estimate
-    mcc: Estimate
+    scores: dict[str, Estimate]
 
 
 def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
@@ -80,9 +83,29 @@ def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
             else _groups(data.domain, x, true, chosen, classes=len(data.classes))
         ),
         accuracy=accuracy(true, predicted),
-        f1=_f1(true, predicted, positive, classes=len(data.classes)),
-        mcc=mcc(true, predicted),
+        scores=_scores(
+            Answers(true=true, predicted=predicted, positive=positive, classes=len(data.classes))
+        ),
     )
+
+
+def _scores(answers: Answers) -> dict[str, Estimate]:
+    scores = {}
+    for name in MEASURES:
+        measure = MEASURES.get(name)
+        if measure is None or measure.score is None:
+            continue
+        try:
+            scores[name] = measure.score(answers)
+        except Exception as error:  # anything can go wrong in another's package
+            if name in MEASURES.own:
+                raise
+            warnings.warn(
+                f"The measure '{name}' failed and is left out: {type(error).__name__}: {error}.",
+                PluginWarning,
+                stacklevel=2,
+            )
+    return scores
 
 
 def _groups(
@@ -142,14 +165,3 @@ def _divided(
             for number in range(classes)
         ),
     )
-
-
-def _f1(true: Ints, predicted: Ints, positive: int | None, *, classes: int) -> Estimate:
-    """Of the positive class where there are two; of more classes the mean, for which at least three
-    must occur.
-    """
-    if classes == 2:
-        return f1((true == positive).astype(np.int64), (predicted == positive).astype(np.int64))
-    if len(np.union1d(true, predicted)) < 3:
-        return Estimate(None, None, None, len(true))
-    return f1(true, predicted)

@@ -384,7 +384,8 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
 def _reading(document: TableMeasurements, rate: Ifr, which: str, alike: str) -> list[Reading]:
     what = f"share of pairs differing only in {by(document)} that get {alike} ({which})"
     missing = f"nobody held out has a counterpart by {by(document)}. Check the column and the rules"
-    return [reading_of_counterparts(document, what, rate, missing=missing)]
+    on = f"{rate.pairs:,} pairs"
+    return [reading_of_counterparts(document, what, rate, missing=missing, measured_on=on)]
 
 
 def _read_ifr_b(document: TableMeasurements) -> list[Reading]:

@@ -181,7 +181,8 @@ def _advantages(domain: Domain, shares: Floats) -> tuple[Advantage, ...]:
 def _read(document: TableMeasurements) -> list[Reading]:
     what = f"share of the people in the data affected by {by(document)}"
     missing = f"nobody in the data has a known {by(document)}. Check the column"
-    return [reading_of_counterparts(document, what, required(document.people), missing=missing)]
+    entry = required(document.people)
+    return [reading_of_counterparts(document, what, entry, missing=missing, of="people")]
 
 
 PEOPLE = Measure(

@@ -71,8 +71,8 @@ def _read(document: TableMeasurements) -> list[Reading]:
     missing = "no plausible people were drawn. Audit again"
     if document.plausible is None and document.no_plausible:
         return [Reading(what=what, missing=document.no_plausible.rstrip("."))]
-    affected = required(document.plausible).affected
-    return [reading_of_counterparts(document, what, affected, missing=missing)]
+    affected, of = required(document.plausible).affected, "plausible people"
+    return [reading_of_counterparts(document, what, affected, missing=missing, of=of)]
 
 
 PLAUSIBLE_PEOPLE = Measure(

@@ -10,7 +10,7 @@ import pandas as pd
 from fairprobe.arrays import Floats, Ints
 from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
-from fairprobe.measure import Measure, Reading, reading_of, required
+from fairprobe.measure import Answers, Measure, Reading, reading_of, required
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import (
     Column,
@@ -53,6 +53,22 @@ def mcc(y_true: Any, y_pred: Any) -> Estimate:
     the same for all.
     """
     return bootstrap(_confusion(*_both(y_true, y_pred)), _matthews)
+
+
+def _f1_score(answers: Answers) -> Estimate:
+    """Of the positive class if there are two; of more classes the mean, for which at least three
+    must occur.
+    """
+    if answers.classes == 2:
+        positive = [each == answers.positive for each in (answers.true, answers.predicted)]
+        return f1(*(each.astype(np.int64) for each in positive))
+    if len(np.union1d(answers.true, answers.predicted)) < 3:
+        return Estimate(None, None, None, len(answers.true))
+    return f1(answers.true, answers.predicted)
+
+
+def _mcc_score(answers: Answers) -> Estimate:
+    return mcc(answers.true, answers.predicted)
 
 
 def _both(y_true: Any, y_pred: Any) -> tuple[Column, Column]:
@@ -107,5 +123,25 @@ ACCURACY = Measure(
     unit="share",
     direction="at least",
     read=_read_accuracy,
+    favors_constant=False,
+)
+F1 = Measure(
+    name="f1",
+    title="F1",
+    about="The harmonic mean of precision and recall for the favorable answer; with more than two"
+    " classes, the mean of all of them.",
+    unit="number",
+    direction="at least",
+    score=_f1_score,
+    favors_constant=False,
+)
+MCC = Measure(
+    name="mcc",
+    title="Matthews’ correlation (MCC)",
+    about="The correlation of the answers with the truth: 0 is no better than guessing, 1 is"
+    " perfect.",
+    unit="number",
+    direction="at least",
+    score=_mcc_score,
     favors_constant=False,
 )

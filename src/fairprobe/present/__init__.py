@@ -7,7 +7,7 @@ that comes from the document is escaped.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,5 +71,4 @@ def _environment() -> Environment:
         " subscripts"
     )
     environment.filters.update({name: getattr(formats, name) for name in names.split()})
-    environment.filters["decimals"] = partial(formats.interval, write=formats.decimal)
     return environment

@@ -131,6 +131,9 @@ def decimal(value: float) -> str:
     return f"{value:.3f}".replace("-", "−") if value else "0"
 
 
+WRITERS: dict[str, Callable[[float], str]] = {"share": percent, "number": decimal, "count": count}
+
+
 def ratio(value: float) -> str:
     """Two places: 0.78."""
     return f"{value:.2f}"

@@ -6,15 +6,11 @@ ordinary spaces, for a text that people edit and search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from fairprobe.documents import (
-    EstimateDocument,
-    GroupIfr,
-    RateDocument,
-    SelectionTable,
-    TableDocument,
-)
+from fairprobe.catalogue import MEASURES
+from fairprobe.documents import EstimateDocument, SelectionTable, TableDocument
+from fairprobe.measure import added_readings
 from fairprobe.present import (
     counterparts,
     pair_sentences,
@@ -23,6 +19,7 @@ from fairprobe.present import (
     severity_sentences,
 )
 from fairprobe.present.formats import (
+    WRITERS,
     count,
     date,
     decimal,
@@ -47,6 +44,7 @@ from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 SHOWN = 5  # groups of each kind among the most affected ones
 IFR_B = "Same decision as a counterpart (IFR_b)"
 IFR_P = "… and nearly the same probabilities (IFR_p)"
+GROUPED = ("demographic_parity", "equalized_odds", "impact_ratio")
 DM_RS = "Possible people affected (DM-RS)"
 
 
@@ -223,39 +221,12 @@ def _how(document: TableDocument) -> list[str]:
 
 
 def _measures(document: TableDocument) -> list[str]:
-    people, common, found, held_out = (
-        document.people,
-        document.dm_rs,
-        document.generation,
-        document.fairness,
-    )
-    rates, quality, rows = held_out.individual, held_out.quality, plural(held_out.rows, "row")
+    found, rates = document.generation, document.fairness.individual
     tried = f"{count(found.tried)} tried"
+    gsr = ("Success rate of the search (GSR), no population rate", percent(found.gsr))
     table = Table(
-        ("Measure", "Value", f"{level(common.confidence)} interval", "Measured on"),
-        [
-            _measure("People in the data affected", people, f"{count(people.samples)} people"),
-            *(
-                [_measure("Plausible people affected", made, f"{count(made.samples)} made")]
-                if (made := document.plausible and document.plausible.affected)
-                else []
-            ),
-            _measure(DM_RS, common, f"{count(common.samples)} drawn"),
-            _measure(IFR_B, rates.b, plural(rates.b.pairs, "pair")),
-            _measure(IFR_P, rates.p, plural(rates.p.pairs, "pair")),
-            *_scores(document),
-            ("Cases found by the search (IDIs)", count(found.idis), UNDEFINED, tried),
-            (
-                "Success rate of the search (GSR), no population rate",
-                percent(found.gsr),
-                UNDEFINED,
-                tried,
-            ),
-            *_inside(document),
-            _measure("Accuracy", quality.accuracy, rows),
-            _measure("F1", quality.f1, rows, decimal),
-            _measure("Matthews’ correlation (MCC)", quality.mcc, rows, decimal),
-        ],
+        ("Measure", "Value", f"{level(document.dm_rs.confidence)} interval", "Measured on"),
+        [*_from_catalogue(document), (*gsr, UNDEFINED, tried), *_scores(document)],
     )
     nearly = (
         f"Nearly the same means a Jensen–Shannon divergence of at most {rates.tau:g}"
@@ -271,14 +242,25 @@ def _measures(document: TableDocument) -> list[str]:
     ]
 
 
-def _measure(
-    label: str,
-    measure: RateDocument | EstimateDocument | GroupIfr,
-    on: str,
-    write: Callable[[float], str] = percent,
-) -> Sequence[str]:
-    value = "not defined" if measure.estimate is None else write(measure.estimate)
-    return label, value, interval(measure, write) or UNDEFINED, on
+def _from_catalogue(document: TableDocument) -> list[Sequence[str]]:
+    """The number of every measure that the run has, measures of other packages included. Those of
+    groups have a table of their own.
+    """
+    rows: list[Sequence[str]] = []
+    for name in MEASURES:
+        measure = None if name in GROUPED else MEASURES.get(name)
+        if measure is None:
+            continue
+        readings, write = added_readings(measure, document), WRITERS[measure.unit]
+        for each in readings:
+            if each.estimate is None and not each.measured_on:
+                continue
+            value = "not defined" if each.estimate is None else write(each.estimate)
+            label = measure.title if len(readings) == 1 else each.what
+            rows.append(
+                (label, value, interval(each, write) or UNDEFINED, each.measured_on or UNDEFINED)
+            )
+    return rows
 
 
 def _scores(document: TableDocument) -> list[Sequence[str]]:
@@ -297,13 +279,6 @@ def _scores(document: TableDocument) -> list[Sequence[str]]:
         )
         for name in ("causal", "group")
     ]
-
-
-def _inside(document: TableDocument) -> list[Sequence[str]]:
-    if (inside := document.interpretation) is None:
-        return []
-    label = f"Reaction of the neurons (AUC), layer “{inside.most_biased}”"
-    return [(label, decimal(inside.auc), UNDEFINED, plural(inside.pairs, "pair"))]
 
 
 def _groups(document: TableDocument) -> list[str]:

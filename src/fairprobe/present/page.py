@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from fairprobe.catalogue import MEASURES, METHODS
-from fairprobe.documents import Search, TableDocument
-from fairprobe.measure import Measure, Reading, added_readings
+from fairprobe.documents import Score, Search, TableDocument
+from fairprobe.measure import Reading, added_readings
 from fairprobe.present import (
     counterparts,
     figures,
@@ -23,7 +23,7 @@ from fairprobe.present import (
     sentences,
     severity_sentences,
 )
-from fairprobe.present.formats import count, decimal, interval, percent
+from fairprobe.present.formats import WRITERS, interval, level
 from fairprobe.present.network_picture import shade_names
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # of a document nothing else becomes Python
@@ -56,26 +56,31 @@ def page(document: TableDocument) -> dict[str, Any]:
 
 
 def added_measures(document: TableDocument) -> list[tuple[str, str]]:
-    """The title of each measure that another package adds, and what it says of this audit."""
-    added = [MEASURES.get(name) for name in MEASURES if name not in MEASURES.own]
-    return [
-        (each.title, " ".join([each.about, *_sentences(each, added_readings(each, document))]))
-        for each in added
-        if each is not None
+    """The title of each measure without a section of its own, and what it says about this audit:
+    the scores of the answers, and measures of other packages.
+    """
+    scores = document.fairness.quality.scores
+    added = [
+        (each.title, f"{each.about} {_sentence('On the people held out', each, each.unit)}")
+        for each in scores.values()
     ]
+    for name in MEASURES:
+        measure = None if name in MEASURES.own or name in scores else MEASURES.get(name)
+        if measure is not None:
+            readings = added_readings(measure, document)
+            said = (_sentence(each.what, each, measure.unit, each.missing) for each in readings)
+            added.append((measure.title, " ".join([measure.about, *said])))
+    return added
 
 
-def _sentences(measure: Measure, readings: list[Reading]) -> list[str]:
-    write = {"share": percent, "number": decimal, "count": count}[measure.unit]
-    said = []
-    for each in readings:
-        if each.estimate is None:
-            said.append(f"{each.what}: {each.missing}.")
-        elif each.low is None or each.high is None:
-            said.append(f"{each.what}: {write(each.estimate)}.")
-        else:
-            said.append(f"{each.what}: {write(each.estimate)} ({interval(each, write)}).")
-    return said
+def _sentence(what: str, each: Reading | Score, unit: str, missing: str = "not defined") -> str:
+    write = WRITERS[unit]
+    if each.estimate is None:
+        return f"{what}: {missing}."
+    if each.low is None or each.high is None:
+        return f"{what}: {write(each.estimate)}."
+    share = "" if each.confidence is None else f"{level(each.confidence)} "
+    return f"{what}: {write(each.estimate)} ({share}interval {interval(each, write)})."
 
 
 def python(document: TableDocument) -> str:

@@ -347,8 +347,8 @@ class _Workshop:
             idis, tried = self._searched(network, bias)
         return Measured(
             accuracy=people.accuracy,
-            f1=people.f1,
-            mcc=people.mcc,
+            f1=people.scores["f1"],
+            mcc=people.scores["mcc"],
             selected=people.selected or Rate(0, 0),
             ifr_b=people.individual.b,
             ifr_p=people.individual.p,
