@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
@@ -27,7 +27,8 @@ CALIBRATED = 50_000  # people who are measured to know what is usual, at most
 MOST_PAIRS = 150  # of attributes whose lifts are looked at
 SUSPICIOUS = -1.0  # log lift; below it, a pair of values is rarer than chance explains
 
-PairCounts: TypeAlias = "dict[tuple[int, int], Ints]"
+CountTable: TypeAlias = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+PairCounts: TypeAlias = "dict[tuple[int, int], CountTable]"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _without(counts: Counts, some: Counts) -> Counts:
     )
 
 
-def mutual_information(counts: Ints) -> float:
+def mutual_information(counts: CountTable) -> float:
     """In nats, less what chance alone would show."""
     n, rows, columns = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
     seen = counts > 0
@@ -168,7 +169,7 @@ def _tree(counts: Counts) -> Tree:
     return Tree(order.astype(np.int64), parent.astype(np.int64), information, tuple(tables))
 
 
-def _log_conditional(both: Ints) -> Rows:
+def _log_conditional(both: CountTable) -> Rows:
     """log P(b | a) of counts (a, b), drawn towards P(b) as if by one more person."""
     b = both.sum(axis=0) + 0.5
     return np.asarray(
