@@ -12,7 +12,6 @@ compared with the records of the centers nearest to its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -30,6 +29,7 @@ MOST_CENTERS = 512
 MOST_FLOATS = 2**24  # numbers of all records that are kept ready for the matrix product
 FINALISTS = 4  # records that are compared exactly
 AT_ONCE = 16_384
+BLOCK = 2**23  # distances that are held at once
 
 Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # small integers, or floats once weighted
 
@@ -97,6 +97,7 @@ class Neighbors:
     distance: Distance
     vectors: Vectors  # of the records; weighted, if there is room
     centers: Rows  # weighted
+    own: Ints  # the center of each record
     near: tuple[Ints, ...]  # the records that rows of each center are compared with
 
     @classmethod
@@ -119,22 +120,23 @@ class Neighbors:
             near.append(np.concatenate([members[center] for center in order[:enough]]))
         if vectors.size <= MOST_FLOATS:
             vectors = _weighted(vectors, distance.weights)
-        return cls(x, distance, vectors, centers, tuple(near))
+        return cls(x, distance, vectors, centers, own, tuple(near))
 
-    def nearest(self, x: Rows, k: int, *, own: Ints | None = None) -> Ints:
-        """(N, k) about the k nearest records of each row, in no order. `own` is the number of a
-        record for each row that does not count: itself. Of fewer than k records, some come twice.
+    def nearest(self, x: Rows, k: int) -> Ints:
+        """(N, k) about the k nearest records of each row, in no order. Of fewer than k records,
+        some come twice.
         """
-        found = np.empty((len(x), k), dtype=np.int64)
-        for rows, some, away in self._compared(x, own):
-            most = max(1, min(k, away.shape[1] - (own is not None)))
-            best = (
-                away.argmin(axis=1)[:, None]
-                if most == 1
-                else np.argpartition(away, most - 1, axis=1)[:, :most]
-            )
-            found[rows] = some[np.resize(best.T, (k, len(rows))).T]
-        return found
+        vectors = self.distance.embed(x)
+        center = _nearest_center(vectors, self.distance.weights, self.centers)
+        return self._nearest(vectors, center, k)
+
+    def nearest_of(self, records: Ints, k: int, *, most: int | None = None) -> Ints:
+        """(N, k) the same for some of the records, by their numbers; nobody is among their own.
+        Each is compared with at most `most` others.
+        """
+        return self._nearest(
+            self.vectors[records], self.own[records], k, themselves=records, most=most
+        )
 
     def how_far(self, x: Rows) -> Floats:
         """(N,) the distance of each row to its nearest record."""
@@ -142,27 +144,38 @@ class Neighbors:
         each = [self.distance.between(x, self.records[nearest]) for nearest in found.T]
         return np.asarray(np.min(each, axis=0))
 
-    def _compared(self, x: Rows, own: Ints | None) -> Iterator[tuple[Ints, Ints, Rows]]:
-        """For each center: the rows nearest to it, the records to compare them with, and how far
-        apart they are, but for a number that depends on the row alone.
-        """
-        vectors = self.distance.embed(x)
-        center = _nearest_center(vectors, self.distance.weights, self.centers)
+    def _nearest(
+        self,
+        vectors: Vectors,
+        center: Ints,
+        k: int,
+        *,
+        themselves: Ints | None = None,
+        most: int | None = None,
+    ) -> Ints:
+        found = np.empty((len(vectors), k), dtype=np.int64)
         order = np.argsort(center, kind="stable")
         starts = np.searchsorted(center[order], np.arange(len(self.centers) + 1))
-        for number, some in enumerate(self.near):
-            rows = order[starts[number] : starts[number + 1]]
+        for number, near in enumerate(self.near):
+            rows, some = order[starts[number] : starts[number + 1]], near[:most]
             if len(rows) == 0:
                 continue
             records = _weighted(self.vectors[some], self.distance.weights)
             norms = (records**2).sum(axis=1)
-            for i in range(0, len(rows), AT_ONCE):
-                part = rows[i : i + AT_ONCE]
-                mine = _weighted(vectors[part], self.distance.weights)
-                away = norms - 2 * mine @ records.T
-                if own is not None:
-                    away[own[part][:, None] == some] = np.inf
-                yield part, some, away
+            for part in np.array_split(rows, -(-len(rows) * len(some) // BLOCK)):
+                # The square of the row itself is the same for all records.
+                away = norms - 2 * _weighted(vectors[part], self.distance.weights) @ records.T
+                count = min(k, len(some))
+                if themselves is not None:
+                    away[themselves[part][:, None] == some] = np.inf
+                    count = max(1, min(k, len(some) - 1))
+                best = (
+                    away.argmin(axis=1)[:, None]
+                    if count == 1
+                    else np.argpartition(away, count - 1, axis=1)[:, :count]
+                )
+                found[part] = some[np.resize(best.T, (k, len(part))).T]
+        return found
 
 
 def _weighted(vectors: Vectors, weights: Rows) -> Rows:

@@ -27,8 +27,7 @@ CALIBRATED = 50_000  # people who are measured to know what is usual, at most
 MOST_PAIRS = 150  # of attributes whose lifts are looked at
 SUSPICIOUS = -1.0  # log lift; below it, a pair of values is rarer than chance explains
 
-CountTable: TypeAlias = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
-PairCounts: TypeAlias = "dict[tuple[int, int], CountTable]"
+Table: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"  # counts
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Counts:
 
     n: int
     singles: tuple[Ints, ...]
-    pairs: PairCounts
+    pairs: dict[tuple[int, int], Table]
 
 
 def _count(bins: Bins, x: Rows) -> Counts:
@@ -137,7 +136,7 @@ def _without(counts: Counts, some: Counts) -> Counts:
     )
 
 
-def mutual_information(counts: CountTable) -> float:
+def mutual_information(counts: Table) -> float:
     """In nats, less what chance alone would show."""
     n, rows, columns = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
     seen = counts > 0
@@ -169,7 +168,7 @@ def _tree(counts: Counts) -> Tree:
     return Tree(order.astype(np.int64), parent.astype(np.int64), information, tuple(tables))
 
 
-def _log_conditional(both: CountTable) -> Rows:
+def _log_conditional(both: Table) -> Rows:
     """log P(b | a) of counts (a, b), drawn towards P(b) as if by one more person."""
     b = both.sum(axis=0) + 0.5
     return np.asarray(

@@ -28,13 +28,16 @@ from fairprobe.schema.domain import Domain
 LIMIT = 0.05  # a row is plausible when its score is above this
 FEWEST = 200  # rows of a table from which plausible people can be made
 MOST_PARENTS = 50_000
+MOST_HELD_OUT = 50_000
 FEWEST_DONORS, MOST_DONORS = 10, 100
+MOST_COMPARED = 10**8  # records, of all gaps that are filled together; of each, not below 100
 LENDERS = 2  # donors of one child, at most
 NEAR_COPY = 0.01  # of held-out people are closer to a record than any new person may be
 TRIAL = 20_000  # children by which the thinning is set
 PARTS = 10  # of the distances of held-out people
 THINNED_FULLY = 0.8  # quantile of the weights: rarer distances are not waited for
 TRIES = 4  # donors that a move looks at
+AT_ONCE = 65_536
 PATIENCE = 20  # rounds of drawing that may bring nothing
 
 
@@ -80,9 +83,10 @@ class PlausiblePeople:
         complete = _completed(domain, records, neighbors)
         chosen = rng.permutation(len(records))[:MOST_PARENTS]
         count = int(np.clip(np.sqrt(len(records)) / 2, FEWEST_DONORS, MOST_DONORS))
-        donors = neighbors.nearest(records[chosen], count, own=chosen)
-        held_out = data.x[split.test]
+        donors = neighbors.nearest_of(chosen, count)
+        held_out = data.x[rng.permutation(split.test)]
         held_out = held_out[~domain.outside(held_out).rows & domain.satisfies(held_out)]
+        held_out = held_out[:MOST_HELD_OUT]
         far = np.sort(neighbors.how_far(held_out)) if len(held_out) else np.zeros(1)
         others = far[far > 0] if far[-1] > 0 else far  # those who are not copies themselves
         people = cls(
@@ -92,7 +96,7 @@ class PlausiblePeople:
             parents=complete[chosen],
             donors=donors,
             complete=complete,
-            copies=np.unique(domain.key(complete)),
+            copies=_keys(domain, complete),
             held_out=held_out,
             far=far,
             edges=np.quantile(others, np.arange(1, PARTS) / PARTS),
@@ -237,6 +241,12 @@ class PlausiblePeople:
         return np.minimum(weight / max(float(np.quantile(weight, THINNED_FULLY)), 1e-9), 1.0)
 
 
+def _keys(domain: Domain, x: Rows) -> Keys:
+    """The keys of rows, each once, worked out in parts: they take twice the room of the rows."""
+    parts = [domain.key(x[i : i + AT_ONCE]) for i in range(0, len(x), AT_ONCE)]
+    return np.unique(np.concatenate(parts))
+
+
 def _completed(domain: Domain, records: Rows, neighbors: Neighbors) -> Rows:
     """The records with gaps and values outside the bounds taken from the nearest records that have
     such a value; from any record where no near one has.
@@ -245,7 +255,8 @@ def _completed(domain: Domain, records: Rows, neighbors: Neighbors) -> Rows:
     rows = np.flatnonzero(outside.any(axis=1))
     if len(rows) == 0:
         return records
-    records, near = records.copy(), neighbors.nearest(records[rows], FEWEST_DONORS, own=rows)
+    compared = max(100, MOST_COMPARED // len(rows))
+    records, near = records.copy(), neighbors.nearest_of(rows, FEWEST_DONORS, most=compared)
     for column in np.flatnonzero(outside.any(axis=0)):
         gap = outside[rows, column]
         values = records[near[gap], column]  # (gaps, donors)
