@@ -46,9 +46,9 @@ class PlausiblePeople:
     """Scores people, and makes new ones.
 
     `records` are the people it was made from: the rows of training and validation. `held_out` are
-    other people inside the domain, to compare new ones with; `far` are their distances to the
-    nearest record, sorted. `edges` divide these distances into parts, and `thinning` is the chance
-    of a child in each part to be kept.
+    other people inside the domain, at most `MOST_HELD_OUT`, to compare new ones with; `far` are
+    their distances to the nearest record, sorted. `edges` divide these distances into parts, and
+    `thinning` is the chance of a child in each part to be kept.
     """
 
     domain: Domain
@@ -84,9 +84,9 @@ class PlausiblePeople:
         chosen = rng.permutation(len(records))[:MOST_PARENTS]
         count = int(np.clip(np.sqrt(len(records)) / 2, FEWEST_DONORS, MOST_DONORS))
         donors = neighbors.nearest_of(chosen, count)
-        held_out = data.x[rng.permutation(split.test)]
+        held_out = data.x[split.test]
         held_out = held_out[~domain.outside(held_out).rows & domain.satisfies(held_out)]
-        held_out = held_out[:MOST_HELD_OUT]
+        held_out = held_out[:: -(-len(held_out) // MOST_HELD_OUT) or 1]
         far = np.sort(neighbors.how_far(held_out)) if len(held_out) else np.zeros(1)
         others = far[far > 0] if far[-1] > 0 else far  # those who are not copies themselves
         people = cls(
