@@ -3,9 +3,10 @@
 The model of the table counts values in bins (`bins.py`). Two numbers say how usual a row is. Its
 log-likelihood under a Chow–Liu tree, the tree of attributes with the most mutual information,
 judges the row as a whole. The worst lift of two of its values, log((n_ab + ½) / (expected + ½)),
-catches a single combination that does not occur. Each is ranked among people of the table, who are
-measured by a model of the others; the smaller of both ranks is ranked among them once more. That is
-a conformal score: of new people from the same table, a share of about α score below α.
+catches a single combination that does not occur. Each is ranked among the people of the table, each
+of whom is measured by the counts of all others; the smaller of both ranks is ranked among them once
+more. That is a conformal score: of new people from the same table, a share of about α score below
+α, and fewer where many people are alike.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from fairprobe.people.bins import Bins
 from fairprobe.schema.domain import Domain
 
 AT_ONCE = 8192
-FOLDS = 20
 CALIBRATED = 50_000  # people who are measured to know what is usual, at most
 MOST_PAIRS = 150  # of attributes whose lifts are looked at
 SUSPICIOUS = -1.0  # log lift; below it, a pair of values is rarer than chance explains
@@ -58,22 +58,14 @@ class Plausibility:
     def fit(cls, domain: Domain, x: Rows) -> Plausibility:
         """Learn the table from rows in random order."""
         bins = Bins.fit(domain, x)
-        every = _count(bins, x)
-        measured = []
-        for fold in range(FOLDS):
-            rows = x[fold::FOLDS][: CALIBRATED // FOLDS]
-            measured.append(cls._of(bins, _without(every, _count(bins, rows)))._measure(rows))
-        likelihoods, worst = (np.concatenate(each) for each in zip(*measured, strict=True))
-        model = replace(
-            cls._of(bins, every), likelihoods=np.sort(likelihoods), worst_lifts=np.sort(worst)
+        counts, nobody = _count(bins, x), np.empty(0)
+        model, without_one = (
+            cls(bins, _tree(counts, fewer), _lifts(counts, fewer), nobody, nobody, nobody)
+            for fewer in (0, 1)
         )
+        likelihoods, worst = without_one._measure(x[:CALIBRATED])
+        model = replace(model, likelihoods=np.sort(likelihoods), worst_lifts=np.sort(worst))
         return replace(model, smaller_ranks=np.sort(model._smaller_rank(likelihoods, worst)))
-
-    @classmethod
-    def _of(cls, bins: Bins, counts: Counts) -> Plausibility:
-        """The model with these counts, not yet calibrated."""
-        nobody = np.empty(0)
-        return cls(bins, _tree(counts), _lifts(counts), nobody, nobody, nobody)
 
     def score(self, x: Rows) -> Rows:
         """(N,) the share of people who are at least as unusual as each row; never quite 0."""
@@ -112,7 +104,6 @@ class Plausibility:
 class Counts:
     """How many people have each bin of each attribute, and each pair of bins of two attributes."""
 
-    n: int
     singles: tuple[Ints, ...]
     pairs: dict[tuple[int, int], Table]
 
@@ -125,15 +116,7 @@ def _count(bins: Bins, x: Rows) -> Counts:
         both = placed[a] * np.int32(sizes[b]) + placed[b]
         counts = np.bincount(both, minlength=sizes[a] * sizes[b]).astype(np.int32)
         pairs[a, b] = counts.reshape(sizes[a], sizes[b])
-    return Counts(len(x), singles, pairs)
-
-
-def _without(counts: Counts, some: Counts) -> Counts:
-    return Counts(
-        counts.n - some.n,
-        tuple(one - other for one, other in zip(counts.singles, some.singles, strict=True)),
-        {pair: both - some.pairs[pair] for pair, both in counts.pairs.items()},
-    )
+    return Counts(singles, pairs)
 
 
 def mutual_information(counts: Table) -> float:
@@ -145,7 +128,11 @@ def mutual_information(counts: Table) -> float:
     return max(float(counts[seen] @ lift / n - chance), 0.0)
 
 
-def _tree(counts: Counts) -> Tree:
+# Where `fewer` is 1, the number in each place is the one that a person in that place would find if
+# they were not counted themselves.
+
+
+def _tree(counts: Counts, fewer: int) -> Tree:
     d = len(counts.singles)
     shared = np.zeros((d, d))
     for (a, b), both in counts.pairs.items():
@@ -158,34 +145,51 @@ def _tree(counts: Counts) -> Tree:
     for column in order.tolist():
         above = int(parent[column])
         if above < 0:
-            smooth = counts.singles[column] + 0.5
-            tables.append(np.log(smooth / smooth.sum()).astype(np.float32))
+            tables.append(np.log(_shares(counts.singles[column], fewer)).astype(np.float32))
         else:
             pairs = counts.pairs
             both = pairs[above, column] if above < column else pairs[column, above].T
-            tables.append(_log_conditional(both).ravel())
+            tables.append(_log_conditional(both, fewer).ravel())
     information = np.array([shared[c, parent[c]] if parent[c] >= 0 else 0.0 for c in range(d)])
     return Tree(order.astype(np.int64), parent.astype(np.int64), information, tuple(tables))
 
 
-def _log_conditional(both: Table) -> Rows:
-    """log P(b | a) of counts (a, b), drawn towards P(b) as if by one more person."""
-    b = both.sum(axis=0) + 0.5
+def _shares(counts: Ints, fewer: int) -> Floats:
+    """The share of each value, as if half a person more had each."""
     return np.asarray(
-        np.log((both + b / b.sum()) / (both.sum(axis=1, keepdims=True) + 1)), dtype=np.float32
+        (np.maximum(counts - fewer, 0) + 0.5) / (counts.sum() - fewer + len(counts) / 2)
     )
 
 
-def _lifts(counts: Counts) -> tuple[tuple[int, int, Rows], ...]:
+def _log_conditional(both: Table, fewer: int) -> Rows:
+    """log P(b | a) of counts (a, b), drawn towards P(b) as if by one more person."""
+    alone = np.maximum(both.sum(axis=1, keepdims=True) - fewer, 0)
+    together = np.maximum(both - fewer, 0) + _shares(both.sum(axis=0), fewer)
+    return np.asarray(np.log(together / (alone + 1)), dtype=np.float32)
+
+
+def _lifts(counts: Counts, fewer: int) -> tuple[tuple[int, int, Rows], ...]:
     """Log lifts of the pairs of attributes that can tell most: where most people are missing from
     combinations that chance would fill.
     """
     found = []
     for (a, b), both in counts.pairs.items():
-        expected = np.outer(both.sum(axis=1), both.sum(axis=0)) / counts.n
-        lift = np.log((both + 0.5) / (expected + 0.5))
-        missing = float(expected[lift < SUSPICIOUS].sum())
+        missing = _expected(both, 0)[_log_lift(both, 0) < SUSPICIOUS].sum()
         if missing > 0:
-            found.append((missing, a, b, np.minimum(lift, 0).astype(np.float32).ravel()))
+            found.append((float(missing), a, b))
     found.sort(key=lambda each: -each[0])
-    return tuple((a, b, table) for _, a, b, table in found[:MOST_PAIRS])
+    return tuple(
+        (a, b, np.minimum(_log_lift(counts.pairs[a, b], fewer), 0).astype(np.float32).ravel())
+        for _, a, b in found[:MOST_PAIRS]
+    )
+
+
+def _log_lift(both: Table, fewer: int) -> Floats:
+    together = np.maximum(both - fewer, 0)
+    return np.asarray(np.log((together + 0.5) / (_expected(both, fewer) + 0.5)))
+
+
+def _expected(both: Table, fewer: int) -> Floats:
+    """How many people would have each pair of values by chance."""
+    rows, columns = (np.maximum(both.sum(axis=axis) - fewer, 0) for axis in (1, 0))
+    return np.asarray(np.outer(rows, columns) / (both.sum() - fewer))
