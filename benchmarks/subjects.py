@@ -29,7 +29,8 @@ def main(seed: int = 0) -> None:
             print(f"| {name}, {sensitive}: not fetched |")
             continue
         data = fp.datasets.load(name).bare()  # the paper's counterparts
-        document = fp.audit(data, train(data, seed=seed), sensitive, seed=seed).document
+        model = train(data, seed=seed)
+        document = fp.audit(data, model, sensitive, people="possible", seed=seed).document
         assert document.interpretation is not None
         common, found = document.dm_rs, document.generation
         idis, gsr = (

@@ -322,7 +322,9 @@ def test_every_mode_can_be_audited_and_is_named(variant: str) -> None:
 @pytest.mark.parametrize("method", [name for name in VARIANTS if name != "neuronfair"])
 def test_every_method_audits_a_network_by_name_and_interprets_it(method: str) -> None:
     body = run_audit(
-        method=method, budget=Budget(seeds=10, local_iterations=5, seconds=3)
+        method=method,
+        people="possible",
+        budget=Budget(seeds=10, local_iterations=5, seconds=3),
     ).to_dict()
     assert body["generation"]["method"] == method
     assert body["generation"]["variant"] == (VARIANTS[method] or ("",))[0]

@@ -579,7 +579,7 @@ def test_an_interrupted_search_is_kept_shown_and_ends_with_130(
         return judge(domain, model, x)
 
     monkeypatch.setattr(loop, "judge", stop)
-    answer = ask(*AUDIT, "--model", trained, "--out", "run")
+    answer = ask(*AUDIT, "--people", "possible", "--model", trained, "--out", "run")
     assert answer.code == 130
     assert files_in(Path("run")) == FILES
     body = read_document("run")
@@ -799,6 +799,8 @@ def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
         "german",
         "--sensitive",
         "gender",
+        "--people",
+        "possible",
         *long,
         "--model",
         trained,

@@ -560,6 +560,7 @@ def test_nobody_in_the_data_is_shown_as_a_pair() -> None:
         data,
         networks.train(networks.dense(data.domain, (8,), seed=0), data, seed=0),
         "gender",
+        people="possible",
         budget=fp.Budget(seeds=300, global_iterations=2, local_iterations=1),
         samples=500,
     )

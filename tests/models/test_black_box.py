@@ -55,7 +55,7 @@ def run_audit(model: Any, **options: Any) -> Audit:
 
 @functools.cache
 def audited(kind: str, method: str) -> Audit:
-    return run_audit(Model(classifier(kind).predict_proba), method=method)
+    return run_audit(Model(classifier(kind).predict_proba), method=method, people="possible")
 
 
 # -- what is measured ------------------------------------------------------------------------------

@@ -597,7 +597,7 @@ def test_a_sensitive_number_in_ranges_is_said_to_be_asked_by_one_value_of_each()
     data = table(sensitive=["age", "sex"])
     assert data.card is not None
     assert (
-        "age is compared in 10 ranges, and a model is asked with one value of each (19, 25, "
+        "age is compared in 10 ranges, and a model gets one value of each (19, 25, "
         in data.card.about
     )
     assert "sex is compared" not in data.card.about

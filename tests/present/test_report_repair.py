@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fairprobe.audits.table_document import repair_document as typed_repair_document
+from fairprobe.audits.repair_document import repair_document as typed_repair_document
 from fairprobe.datasets import Dataset
 from fairprobe.documents import (
     EstimateDocument,
@@ -258,6 +258,8 @@ def test_the_table_has_a_column_for_before_after_and_each_control() -> None:
         "F1",
         "MCC",
         "share selected",
+        "people in the data affected",
+        "plausible people affected",
         "DM-RS",
         "IFR_b",
         "IFR_p",

@@ -13,13 +13,9 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.audits.base import check_seed
 from fairprobe.audits.models import as_model, check_classes, name_of
+from fairprobe.audits.number_documents import rate_document
 from fairprobe.audits.table import streams
-from fairprobe.audits.table_document import (
-    fairness_document,
-    pair_document,
-    people_document,
-    rate_document,
-)
+from fairprobe.audits.table_document import fairness_document, pair_document, people_document
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ModelSummary, TableMeasurements
 from fairprobe.judgement import judge, without_ties

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, is_dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fairprobe import search
 from fairprobe.audits.models import name_of
+from fairprobe.audits.number_documents import (
+    estimate_document,
+    estimate_fields,
+    finite,
+    group_document,
+    ifr_document,
+    is_plain,
+    rate_document,
+)
+from fairprobe.audits.repair_document import repair_document
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import (
     AblationDocument,
@@ -19,32 +28,21 @@ from fairprobe.documents import (
     CouplingDocument,
     Data,
     DecisionCount,
-    Dial,
     EqualizedOdds,
-    EstimateDocument,
     Fairness,
     GroupFairness,
-    GroupRate,
-    Ifr,
     IndividualFairness,
     Interpretation,
     Layer,
     LayerSize,
-    Measured,
     MethodDescription,
     ModelDocument,
     ModelOrigin,
-    NamedIfr,
-    OtherAttribute,
     OutsideRows,
     PairDocument,
     People,
     PlausibleDocument,
     Quality,
-    RateDocument,
-    RepairChange,
-    RepairDocument,
-    RepairLimits,
     ResemblanceDocument,
     RuleRate,
     Score,
@@ -54,18 +52,14 @@ from fairprobe.documents import (
     SeverityDocument,
     TableDocument,
     TableOrigin,
-    TradeoffPoint,
 )
 from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
 from fairprobe.metrics import (
-    IFR,
     MEASURES,
     Divided,
     Estimate,
-    Group,
     Pair,
-    Rate,
     Severity,
     Twins,
     gsr,
@@ -78,9 +72,6 @@ from fairprobe.models import About, TorchModel
 from fairprobe.present.formats import plural
 from fairprobe.present.notes import notes
 from fairprobe.present.sentences import verdict
-from fairprobe.repairs.base import Repair
-from fairprobe.repairs.verdict import Measured as MeasuredNetwork
-from fairprobe.repairs.verdict import Point, Proof
 from fairprobe.search import Method
 
 if TYPE_CHECKING:
@@ -113,46 +104,6 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         notes=[],
     )
     return msgspec.structs.replace(document, verdict=verdict(document), notes=notes(document))
-
-
-# -- numbers ---------------------------------------------------------------------------------------
-
-
-def rate_document(rate: Rate) -> RateDocument:
-    """A rate with its interval."""
-    return RateDocument(**rate.to_dict())
-
-
-def group_document(group: Group) -> GroupRate:
-    """The rate of one group."""
-    return GroupRate(attribute=group.attribute, value=group.value, **group.rate.to_dict())
-
-
-def estimate_document(estimate: Estimate) -> EstimateDocument:
-    """A number with its bootstrap interval."""
-    return EstimateDocument(**_fields_of_estimate(estimate))
-
-
-def _fields_of_estimate(estimate: Estimate) -> dict[str, Any]:
-    return asdict(estimate) | {"left_out": list(estimate.left_out)}
-
-
-def ifr_document(ifr: IFR) -> Ifr:
-    """An individual fairness rate, of everybody and of each group."""
-    return Ifr(
-        **_fields_of_ifr(ifr),
-        groups=[NamedIfr(name=name, **_fields_of_ifr(group)) for name, group in ifr.groups],
-    )
-
-
-def _fields_of_ifr(ifr: IFR) -> dict[str, Any]:
-    names = ("estimate", "low", "high", "samples", "pairs", "confidence")
-    return {name: getattr(ifr, name) for name in names}
-
-
-def finite(value: float) -> float | None:
-    """A number as JSON can hold it; infinities and NaN become null."""
-    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
 
 
 # -- data, model, network --------------------------------------------------------------------------
@@ -305,13 +256,9 @@ def _changed_settings(method: Method) -> dict[str, Any]:
         for each in fields(method)
         if each.init
         and each.name not in ("variant", "global_iterations", "local_iterations")
-        and _is_plain(value := getattr(method, each.name))
+        and is_plain(value := getattr(method, each.name))
         and value != each.default
     }
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def pair_document(data: Dataset, pair: Pair) -> PairDocument:
@@ -450,7 +397,7 @@ def _score(name: str, estimate: Estimate) -> Score:
         title=measure.title,
         about=measure.about,
         unit=measure.unit,
-        **_fields_of_estimate(estimate),
+        **estimate_fields(estimate),
     )
 
 
@@ -472,91 +419,7 @@ def _selection_table(divided: Divided, classes: tuple[str, ...]) -> SelectionTab
         smallest=table.smallest,
         dp=estimate_document(divided.dp),
         eo=[
-            EqualizedOdds(given=name, **_fields_of_estimate(each))
+            EqualizedOdds(given=name, **estimate_fields(each))
             for name, each in zip(classes, divided.eo, strict=True)
         ],
-    )
-
-
-# -- the proof of a repair -------------------------------------------------------------------------
-
-
-def repair_document(proof: Proof) -> RepairDocument:
-    """What was done, measured before, after and for each control, and the trade-off."""
-    repair, was = proof.repair, proof.before.dm_rs.estimate
-    settings = {
-        name: value
-        for name, value in _plain_settings(repair).items()
-        if name not in ("start", repair.dial)
-    }
-    return RepairDocument(
-        name=repair.name,
-        start=repair.start,
-        settings=settings,
-        dial=Dial(name=repair.dial, means=repair.dial_means, value=repair.dial_at),
-        accepted=proof.accepted,
-        forced=proof.forced,
-        reasons=list(proof.reasons),
-        limits=RepairLimits(max_accuracy_drop=proof.max_accuracy_drop, max_harm=proof.max_harm),
-        before=_measured(proof.before),
-        after=_measured(proof.after),
-        controls={name: _measured(control) for name, control in proof.controls.items()},
-        change=RepairChange(
-            accuracy=proof.after.accuracy.estimate - proof.before.accuracy.estimate,
-            dm_rs=(proof.after.dm_rs.estimate - was) / was if was else None,
-        ),
-        curve=[_point(point) for point in proof.curve],
-    )
-
-
-def _plain_settings(settings: Repair | Any) -> dict[str, Any]:
-    """The fields of settings, those of settings within them (a training, a budget) included."""
-    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    return {
-        name: _plain_settings(value) if is_dataclass(value) else value
-        for name, value in values.items()
-        if value is None or is_dataclass(value) or _is_plain(value)
-    }
-
-
-def _measured(measured: MeasuredNetwork) -> Measured:
-    return Measured(
-        accuracy=rate_document(measured.accuracy),
-        f1=estimate_document(measured.f1),
-        mcc=estimate_document(measured.mcc),
-        selected=rate_document(measured.selected),
-        ifr_b=ifr_document(measured.ifr_b),
-        ifr_p=ifr_document(measured.ifr_p),
-        dp=estimate_document(measured.dp),
-        eo=[estimate_document(each) for each in measured.eo],
-        people=rate_document(measured.people),
-        plausible=None if measured.plausible is None else rate_document(measured.plausible),
-        dm_rs=rate_document(measured.dm_rs),
-        idis=measured.idis,
-        tried=measured.tried,
-        auc=finite(measured.auc),
-        auc_scale_free=finite(measured.auc_scale_free),
-        others=[
-            OtherAttribute(
-                name=other.name,
-                dm_rs=rate_document(other.dm_rs),
-                ifr_b=ifr_document(other.ifr_b),
-            )
-            for other in measured.others
-        ],
-        is_constant=measured.is_constant,
-    )
-
-
-def _point(point: Point) -> TradeoffPoint:
-    return TradeoffPoint(
-        setting=point.setting,
-        accuracy=rate_document(point.accuracy),
-        ifr_b=ifr_document(point.ifr_b),
-        ifr_p=ifr_document(point.ifr_p),
-        dm_rs=rate_document(point.dm_rs),
-        dp=estimate_document(point.dp),
-        is_constant=point.is_constant,
-        is_best=point.is_best,
-        is_chosen=point.is_chosen,
     )

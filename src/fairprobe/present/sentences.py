@@ -169,8 +169,8 @@ def plausible(document: TableDocument) -> str:
     return (
         f"{count(rate.hits)} of {count(rate.samples)} plausible people ({percent(rate.estimate)},"
         f" {level(rate.confidence)} interval {interval(rate)}) are affected. They are new people,"
-        f" made from {count(measured.records)} people in the data; nobody is a copy of a record or"
-        f" more unusual than all but {percent(measured.limit)} of real people."
+        f" made from {count(measured.records)} people in the data. Nobody is a copy of a record,"
+        f" and all are more ordinary than the oddest {percent(measured.limit)} of real people."
         f" {resemblance(measured.resemblance, 'held-out people')}"
     )
 

@@ -1,0 +1,107 @@
+"""Build the document of a repair's proof."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from fairprobe.audits.number_documents import (
+    estimate_document,
+    finite,
+    ifr_document,
+    is_plain,
+    rate_document,
+)
+from fairprobe.documents import (
+    Dial,
+    Measured,
+    OtherAttribute,
+    RepairChange,
+    RepairDocument,
+    RepairLimits,
+    TradeoffPoint,
+)
+from fairprobe.repairs.base import Repair
+from fairprobe.repairs.verdict import Measured as MeasuredNetwork
+from fairprobe.repairs.verdict import Point, Proof
+
+
+def repair_document(proof: Proof) -> RepairDocument:
+    """What was done, measured before, after and for each control, and the trade-off."""
+    repair, was = proof.repair, proof.before.dm_rs.estimate
+    settings = {
+        name: value
+        for name, value in _plain_settings(repair).items()
+        if name not in ("start", repair.dial)
+    }
+    return RepairDocument(
+        name=repair.name,
+        start=repair.start,
+        settings=settings,
+        dial=Dial(name=repair.dial, means=repair.dial_means, value=repair.dial_at),
+        accepted=proof.accepted,
+        forced=proof.forced,
+        reasons=list(proof.reasons),
+        limits=RepairLimits(max_accuracy_drop=proof.max_accuracy_drop, max_harm=proof.max_harm),
+        before=_measured(proof.before),
+        after=_measured(proof.after),
+        controls={name: _measured(control) for name, control in proof.controls.items()},
+        change=RepairChange(
+            accuracy=proof.after.accuracy.estimate - proof.before.accuracy.estimate,
+            dm_rs=(proof.after.dm_rs.estimate - was) / was if was else None,
+        ),
+        curve=[_point(point) for point in proof.curve],
+    )
+
+
+def _plain_settings(settings: Repair | Any) -> dict[str, Any]:
+    """The fields of settings, those of settings within them (a training, a budget) included."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    return {
+        name: _plain_settings(value) if is_dataclass(value) else value
+        for name, value in values.items()
+        if value is None or is_dataclass(value) or is_plain(value)
+    }
+
+
+def _measured(measured: MeasuredNetwork) -> Measured:
+    return Measured(
+        accuracy=rate_document(measured.accuracy),
+        f1=estimate_document(measured.f1),
+        mcc=estimate_document(measured.mcc),
+        selected=rate_document(measured.selected),
+        ifr_b=ifr_document(measured.ifr_b),
+        ifr_p=ifr_document(measured.ifr_p),
+        dp=estimate_document(measured.dp),
+        eo=[estimate_document(each) for each in measured.eo],
+        people=rate_document(measured.people),
+        plausible=None if measured.plausible is None else rate_document(measured.plausible),
+        dm_rs=rate_document(measured.dm_rs),
+        idis=measured.idis,
+        tried=measured.tried,
+        auc=finite(measured.auc),
+        auc_scale_free=finite(measured.auc_scale_free),
+        others=[
+            OtherAttribute(
+                name=other.name,
+                dm_rs=rate_document(other.dm_rs),
+                ifr_b=ifr_document(other.ifr_b),
+            )
+            for other in measured.others
+        ],
+        is_constant=measured.is_constant,
+    )
+
+
+def _point(point: Point) -> TradeoffPoint:
+    return TradeoffPoint(
+        setting=point.setting,
+        accuracy=rate_document(point.accuracy),
+        ifr_b=ifr_document(point.ifr_b),
+        ifr_p=ifr_document(point.ifr_p),
+        dm_rs=rate_document(point.dm_rs),
+        dp=estimate_document(point.dp),
+        is_constant=point.is_constant,
+        is_best=point.is_best,
+        is_chosen=point.is_chosen,
+    )
