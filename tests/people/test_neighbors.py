@@ -61,6 +61,20 @@ def test_distances_are_those_worked_out_by_hand() -> None:
     np.testing.assert_allclose(distance.between(b, a), wanted, atol=1e-6)
 
 
+def test_a_gap_is_as_far_from_every_number_and_no_number_itself() -> None:
+    domain = Domain((Attribute(name="age", low=0, high=99, missing=-1),))
+    x = np.array([[-1], [-1], [-1], [10], [20], [30], [40]], dtype=np.float32)
+    distance = Distance.fit(domain, x)
+    gap = np.full((5, 1), -1, dtype=np.float32)
+    np.testing.assert_allclose(distance.between(gap, x[2:]), [0, 1, 1, 1, 1])
+    np.testing.assert_allclose(distance.between(x[2:], gap), [0, 1, 1, 1, 1])
+    # Gaps do not move the numbers: 10 to 40 are .125, .375, .625, .875.
+    np.testing.assert_allclose(distance.between(x[3:6], x[4:]), [0.25, 0.25, 0.25])
+    vectors = distance.embed(x).astype(np.float64)
+    away = ((vectors[:1] - vectors[3:]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(away, away[0], rtol=0.05)
+
+
 def test_a_copy_has_distance_zero_and_nobody_else(fitted: Neighbors, records: Rows) -> None:
     assert (fitted.how_far(records) == 0).all()
     moved = records.copy()

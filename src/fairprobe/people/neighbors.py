@@ -1,10 +1,10 @@
 """Who is like whom: how far two people are apart, and the nearest records of many rows at once.
 
 The distance of two people is the number of attributes in which they differ. Two numbers differ by
-the share of records that lie between them. An embedding writes a row as a vector of small integers
-whose weighted squared distances are about these numbers (a category by a unit vector, a number by
-the steps that it has passed and its part of the next one), so that one matrix product compares many
-rows; the few nearest are then compared exactly.
+the share of records that lie between them; a gap and a number differ. An embedding writes a row as
+a vector of small integers whose weighted squared distances are about these numbers (a category by a
+unit vector, a number by the steps that it has passed and its part of the next one), so that one
+matrix product compares many rows; the few nearest are then compared exactly.
 
 The search is approximate: records are divided by their nearest of about √n centers, and a row is
 compared with the records of the centers nearest to its own.
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.schema.domain import Domain
 
 STEPS = 8  # dimensions of a number
@@ -37,12 +37,14 @@ Vectors: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # small integers, or floats
 @dataclass(frozen=True)
 class Distance:
     """Distances in a table: `values` of each attribute, their `vectors` in the embedding, and for
-    numbers their `ranks` (the share of records below, half of those at the value included).
+    numbers their `ranks` (the share of records below, half of those at the value included) and the
+    code of their `gaps` (NaN: there are none).
     """
 
     values: tuple[Rows, ...]
     vectors: tuple[Vectors, ...]
     ranks: tuple[Floats | None, ...]
+    gaps: Rows  # (A,)
     weights: Rows  # (D,) of a difference of 1 in each dimension
 
     @classmethod
@@ -50,12 +52,14 @@ class Distance:
         """Learn values and ranks from records."""
         rng = np.random.default_rng(0)
         every, vectors, ranks, weights = [], [], [], []
-        for attribute, column in zip(domain.attributes, x.T, strict=True):
+        gaps = [np.nan if each.missing is None else each.missing for each in domain.attributes]
+        for attribute, column, gap in zip(domain.attributes, x.T, gaps, strict=True):
             values, counts = np.unique(column, return_counts=True)
-            rank = (np.cumsum(counts) - counts / 2) / counts.sum()
             is_number = attribute.kind != "categorical"
             if is_number:
+                rank = _ranks(values, counts, values == np.float32(gap))
                 passed = np.clip(rank[:, None] * STEPS - np.arange(STEPS), 0, 1)
+                passed[values == np.float32(gap)] = 0.5  # as far from all numbers
                 vector, weight = np.rint(passed * FINE).astype(np.int8), 1 / (STEPS * FINE**2)
             elif len(values) <= ONE_HOT:
                 vector, weight = np.eye(len(values), dtype=np.int8), 1 / 2
@@ -66,7 +70,13 @@ class Distance:
             vectors.append(vector)
             ranks.append(rank if is_number else None)
             weights += [weight] * vector.shape[1]
-        return cls(tuple(every), tuple(vectors), tuple(ranks), np.array(weights, np.float32))
+        return cls(
+            tuple(every),
+            tuple(vectors),
+            tuple(ranks),
+            np.array(gaps, dtype=np.float32),
+            np.array(weights, dtype=np.float32),
+        )
 
     def embed(self, x: Rows) -> Vectors:
         """(N, D) small integers."""
@@ -81,11 +91,14 @@ class Distance:
     def between(self, a: Rows, b: Rows) -> Floats:
         """(N,) how many attributes lie between each row of `a` and the same row of `b`."""
         total = np.zeros(len(a))
-        for one, other, values, rank in zip(a.T, b.T, self.values, self.ranks, strict=True):
+        for one, other, values, rank, gap in zip(
+            a.T, b.T, self.values, self.ranks, self.gaps, strict=True
+        ):
             if rank is None:
                 total += one != other
-            else:
-                total += np.abs(np.interp(one, values, rank) - np.interp(other, values, rank))
+                continue
+            between = np.abs(np.interp(one, values, rank) - np.interp(other, values, rank))
+            total += np.where((one == gap) != (other == gap), 1, between)
         return total
 
 
@@ -176,6 +189,13 @@ class Neighbors:
                 )
                 found[part] = some[np.resize(best.T, (k, len(part))).T]
         return found
+
+
+def _ranks(values: Rows, counts: Ints, is_gap: Mask) -> Floats:
+    """The share of records with smaller numbers, half of those with the same included."""
+    known = ~is_gap if not is_gap.all() else is_gap
+    rank = (np.cumsum(counts[known]) - counts[known] / 2) / counts[known].sum()
+    return np.asarray(np.interp(values, values[known], rank))
 
 
 def _weighted(vectors: Vectors, weights: Rows) -> Rows:
