@@ -23,9 +23,11 @@ class Request(NamedTuple):
 
 
 class Server(ThreadingHTTPServer):
-    """Records every request in `seen` and answers as its handler says."""
+    """Records every request in `seen` and answers as its handler says. Closing it waits for the
+    answers under way, so that no connection outlives it.
+    """
 
-    daemon_threads = True
+    daemon_threads = False
 
     def __init__(self, handler: type[Handler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)
@@ -40,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     """Subclasses write `respond`, which calls `reply` to answer."""
 
     protocol_version = "HTTP/1.1"
+    timeout = 20.0  # seconds for a client to send
     server: Server
 
     def do_POST(self) -> None:
@@ -47,6 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         request = Request(self.path, dict(self.headers), body)
         self.server.seen.append(self.record(request))
         self.respond(request)
+        self.close_connection = True
 
     def record(self, request: Request) -> Any:
         """What is kept of a request."""
