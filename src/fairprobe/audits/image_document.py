@@ -16,6 +16,7 @@ from fairprobe.documents.images import (
     AttributeDocument,
     ChangeDocument,
     ControlDocument,
+    CountedPairs,
     DetectorDocument,
     DetectorState,
     Flips,
@@ -53,6 +54,7 @@ from fairprobe.images.controls import (
 from fairprobe.images.measure import Recalls, people
 from fairprobe.images.pairs import Pair, as_picture, png
 from fairprobe.images.repair import ON_REPAIRS, State
+from fairprobe.images.search import ImageFindings
 from fairprobe.interpret import THRESHOLDS, LayerBias
 from fairprobe.present.image_sentences import sentences, verdict
 from fairprobe.statistics.rates import CONFIDENCE, Rate
@@ -220,36 +222,42 @@ def _reaction(layer: LayerBias) -> LayerReaction:
 
 
 def _generation(audit: ImageAudit, method: str) -> ImageGeneration:
-    found = audit.findings[method]
+    loose, strict = audit.findings[method], audit.strict_findings[method]
     is_control = method == "random"
-    at_seed = int(found.at_seed.sum())
+    at_seed = int(strict.at_seed.sum())
     return ImageGeneration(
         method=method,
         title=CONTROLS[RANDOM_DIRECTION].name if is_control else METHODS[method].title,
         is_control=is_control,
-        seeds=found.seeds,
-        generated=found.generated,
-        moved=found.made,
-        at_seed_rate=_rate(Rate(at_seed, found.seeds)),
-        gsr_rate=_rate(Rate(found.made, found.seeds - at_seed)),
-        iterations=_spread(found.iterations[~found.at_seed]),
-        ms_an_image=1000 * found.seconds / found.seeds if found.seeds else 0.0,
-        stopped=found.stopped,
+        seeds=loose.seeds,
+        generated=loose.generated,
+        moved=strict.made,
+        at_seed_rate=_rate(Rate(at_seed, loose.seeds)),
+        gsr_rate=_rate(Rate(strict.made, loose.tried)),
+        iterations=_spread(strict.iterations[~strict.at_seed]),
+        ms_an_image=1000 * loose.seconds / loose.seeds if loose.seeds else 0.0,
+        stopped=loose.stopped,
         **msgspec.structs.asdict(_found(audit, method, OWN)),
-        seen_by_head=_optional(audit.seen_by_head.get(method)),
         controls={key: _found(audit, method, key) for key in CHANGES if key in audit.found[method]},
     )
 
 
 def _found(audit: ImageAudit, method: str, which: str) -> Found:
-    found = audit.found[method][which]
+    loose = audit.found[method][which]
     return Found(
+        **msgspec.structs.asdict(_counted(loose.only(audit.strict[method, which]), loose.tried)),
+        loose=_counted(loose, loose.tried),
+        seen_by_independent=_optional(audit.seen.get((method, which))),
+    )
+
+
+def _counted(found: ImageFindings, tried: int) -> CountedPairs:
+    return CountedPairs(
         idis=len(found),
         at_seed=int(found.at_seed.sum()),
         success=_rate(Rate(len(found), found.seeds)),
-        gsr=found.gsr,
+        gsr=found.made / tried if tried else 0.0,
         l2=_spread(found.moved_by),
-        seen_by_independent=_optional(audit.seen.get((method, which))),
     )
 
 
@@ -293,17 +301,24 @@ def _state(state: State) -> DetectorState:
         auc=state.auc,
         auc_random_signs=state.auc_random_signs,
         flips=_rate(state.flips),
-        differing=_rate(state.differing),
-        differing_faces=_rate(state.differing_faces),
-        attack=Attack(success=_rate(state.success), l2=_mean(state.l2)),
+        differing=_rate(state.differing.strict),
+        loose_differing=_rate(state.differing.loose),
+        differing_faces=_rate(state.differing_faces.strict),
+        loose_differing_faces=_rate(state.differing_faces.loose),
+        attack=Attack(
+            success=_rate(state.success.strict),
+            loose_success=_rate(state.success.loose),
+            l2=_mean(state.l2[state.strict]),
+        ),
     )
 
 
 def _compared(control: State, after: State) -> RepairComparison:
-    both = len(after.l2) and len(control.l2)
+    lengths = [one.l2[one.strict] for one in (after, control)]
+    far = [float(one.mean()) if len(one) else 0.0 for one in lengths]
     return RepairComparison(
-        differing_ratio=_ratio(after.differing.estimate, control.differing.estimate),
-        l2_ratio=_ratio(float(after.l2.mean()), float(control.l2.mean())) if both else None,
+        differing_ratio=_ratio(after.differing.strict.estimate, control.differing.strict.estimate),
+        l2_ratio=_ratio(*far) if all(map(len, lengths)) else None,
         auc_ratio=_ratio(after.auc, control.auc),
         accuracy_points=100 * (after.accuracy.estimate - control.accuracy.estimate),
     )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Ints, Mask
 from fairprobe.audits.base import AuditResult, OnStage, OnStep, Stages, Write, check_seed
 from fairprobe.audits.image_document import images_document
 from fairprobe.datasets.image_sets import ImageSet, open_images
@@ -34,7 +34,15 @@ from fairprobe.images.checks import auditable
 from fairprobe.images.controls import CHANGES, INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
 from fairprobe.images.detector import Detector, train_detector
 from fairprobe.images.interpret import By, image_bias
-from fairprobe.images.measure import Quality, Recalls, differing, people, quality, recalls
+from fairprobe.images.measure import (
+    Quality,
+    Recalls,
+    differing,
+    people,
+    quality,
+    recalls,
+    strict_pairs,
+)
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.pairs import Pair, striking_pairs
 from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
@@ -97,8 +105,9 @@ class ImageAudit(AuditResult[ImagesDocument]):
 
     `rows` are the faces that were tried, as rows of the data. `changes`, `bias` and `found` hold
     what belongs to the attribute's own change (`OWN`) and to the control changes. Searches start
-    from `seeds`, the faces whose attribute the own change flips. `stopped` says why the audit ended
-    early; `failed`, that an error was the reason.
+    from `seeds`, the faces whose attribute the own change flips. `strict` says which pairs count
+    where the search ended, asked of the classifier that the change was made with (`heads`).
+    `stopped` says why the audit ended early; `failed`, that an error was the reason.
     """
 
     data: ImageSet
@@ -112,12 +121,13 @@ class ImageAudit(AuditResult[ImagesDocument]):
     quality: Quality
     recalls: dict[str, Recalls]
     rows: Ints
+    heads: dict[str, nn.Module]
     changes: dict[str, Change]
     seen_change: dict[str, Rate] = field(default_factory=dict)
     bias: dict[str, NeuronBias] = field(default_factory=dict)
     found: dict[str, dict[str, ImageFindings]] = field(default_factory=dict)  # by method, by change
+    strict: dict[tuple[str, str], Mask] = field(default_factory=dict)  # by method and change
     seen: dict[tuple[str, str], Rate] = field(default_factory=dict)  # by the independent network
-    seen_by_head: dict[str, Rate] = field(default_factory=dict)
     repaired: Repaired | None = None
     pairs: list[Pair] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -137,6 +147,13 @@ class ImageAudit(AuditResult[ImagesDocument]):
             method: by_change[OWN] for method, by_change in self.found.items() if OWN in by_change
         }
 
+    @property
+    def strict_findings(self) -> dict[str, ImageFindings]:
+        """Those of them that count strictly."""
+        return {
+            method: found.only(self.strict[method, OWN]) for method, found in self.findings.items()
+        }
+
     def change_of_seeds(self, which: str = OWN) -> Change:
         """A change of the seeds alone: the same faces for every control."""
         return self.changes[which].take(self.changes[OWN].flipped)
@@ -148,18 +165,23 @@ class ImageAudit(AuditResult[ImagesDocument]):
 
     def files(self) -> dict[str, Write]:
         """The findings: the seeds with their Δ_sens, and for each method which of them it made
-        differ, by which Δ_bias.
+        differ, by which Δ_bias, the two pictures that this gives, and whether they count strictly.
         """
         return {FINDINGS: self._write_findings}
 
     def _write_findings(self, path: Path) -> None:
-        arrays: dict[str, Any] = {"seeds": self.seeds, "change": self.change_of_seeds().delta}
+        change, images = self.change_of_seeds(), self.data.images[self.seeds]
+        arrays: dict[str, Any] = {"seeds": self.seeds, "change": change.delta}
         for method, found in self.findings.items():
+            without, changed = found.pictures(images, change)
             arrays |= {
                 f"{method}_rows": self.seeds[found.rows],
                 f"{method}_delta": found.delta,
                 f"{method}_iterations": found.iterations,
                 f"{method}_at_seed": found.at_seed,
+                f"{method}_strict": self.strict[method, OWN],
+                f"{method}_without": without,
+                f"{method}_with": changed,
             }
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -299,6 +321,7 @@ class _Run:
             quality=quality(detector, self.data, self.sensitive),
             recalls=recognized,
             rows=rows,
+            heads=heads,
             changes=changes,
             seen_change=seen,
             seconds=self.stages.seconds,
@@ -377,36 +400,42 @@ class _Run:
                     )
                 except FairprobeError as error:
                     if which == OWN and error.findings:
-                        audit.found.setdefault(method, {})[which] = error.findings
+                        self._keep(method, which, error.findings)
                     raise
                 is_complete = found.stopped == "complete"
                 if which == OWN or is_complete:  # half a control says nothing
-                    audit.found.setdefault(method, {})[which] = found
-                    self._show_to_others(method, which, found)
+                    self._keep(method, which, found)
                 if not is_complete:
                     raise KeyboardInterrupt
 
-    def _show_to_others(self, method: str, which: str, found: ImageFindings) -> None:
-        """Count the pairs in which others see the attribute change: the head that Δ_sens was made
-        with, at another place, and the independent network.
+    def _keep(self, method: str, which: str, found: ImageFindings) -> None:
+        """Keep what was found, and ask again where the search ended: the classifier that the change
+        was made with, and of the pairs that then count, the independent network. Random signs know
+        no classifier, so the attribute's own is asked.
         """
         audit = self.audit
-        images = self.data.images[audit.seeds]
-        without, changed = found.pairs(images, audit.change_of_seeds(which))
-        if which == OWN:
-            audit.seen_by_head[method] = differing(self.head, without, changed)
+        without, changed = found.pictures(
+            self.data.images[audit.seeds], audit.change_of_seeds(which)
+        )
+        strict = strict_pairs(audit.detector, audit.heads.get(which, self.head), without, changed)
+        audit.found.setdefault(method, {})[which] = found
+        audit.strict[method, which] = strict
         if self.independent is not None:
-            audit.seen[method, which] = differing(self.independent, without, changed)
+            audit.seen[method, which] = differing(
+                self.independent, without[strict], changed[strict]
+            )
 
     # -- the repair --------------------------------------------------------------------------------
 
     def repair(self) -> None:
-        """Retrain with everything that was found, and measure before, after, and after the same
-        training without it.
+        """Retrain with all pairs that count strictly, and measure before, after, and after the same
+        training without them.
         """
         audit, data = self.audit, self.data
         found = [
-            audit.findings[method] for method in self.settings.methods if method in audit.findings
+            found
+            for method, found in audit.strict_findings.items()
+            if method in self.settings.methods
         ]
         if not self.settings.repair or not any(map(len, found)):
             return
@@ -462,9 +491,9 @@ class _Run:
         )
 
     def choose_pairs(self) -> None:
-        """Choose pairs of the first method that found any."""
+        """Choose pairs of the first method that found any which count strictly."""
         audit = self.audit
-        found = next((one for one in audit.findings.values() if len(one)), None)
+        found = next(filter(len, audit.strict_findings.values()), None)
         if found is not None:
             audit.pairs = striking_pairs(
                 self.data,

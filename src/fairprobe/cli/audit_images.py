@@ -179,8 +179,12 @@ def audit_images(
                 )
             document = run.fill(audit, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)
-        found = sum(map(len, audit.findings.values()))
+        strict, loose = (
+            sum(map(len, found))
+            for found in (audit.strict_findings.values(), audit.findings.values())
+        )
+        found = f"{strict:,} findings ({loose:,} loosely counted)"
         if audit.failed:
-            end(BAD_INPUT, f"{audit.stopped} The run with {found:,} findings is in {folder}.")
+            end(BAD_INPUT, f"{audit.stopped} The run with {found} is in {folder}.")
         if audit.stopped:
-            end(INTERRUPTED, f"Interrupted: all {found:,} findings until then are in {folder}.")
+            end(INTERRUPTED, f"Interrupted: {found} until then are in {folder}.")

@@ -17,10 +17,25 @@ from fairprobe.documents.base import (
     check_interval,
 )
 
-FORMAT: Final = 2  # raised when the meaning of a field changes
+FORMAT: Final = 3  # raised when the meaning of a field changes
 
 # Changes that are not about the attribute, tried in the place of the attribute's own.
 ControlChange: TypeAlias = Literal["random_signs", "shuffled_labels"]
+
+
+def check_counts(idis: int, success: RateDocument) -> None:
+    """Refuse a share that is not of the pairs."""
+    if success.hits != idis:
+        raise ValueError(f"{idis} pairs were found, but the share counts {success.hits}")
+
+
+def check_strict(strict: RateDocument, loose: RateDocument) -> None:
+    """Refuse a strict count above the loose one."""
+    if strict.hits > loose.hits or strict.samples > loose.samples:
+        raise ValueError(
+            f"{strict.hits} of {strict.samples} pairs count strictly, but only {loose.hits} of"
+            f" {loose.samples} loosely"
+        )
 
 
 class Spread(Document, frozen=True, kw_only=True):
@@ -197,15 +212,41 @@ class ImageInterpretation(Document, frozen=True, kw_only=True):
         return next(layer for layer in self.layers if layer.name == self.most_biased)
 
 
-class Found(Document, frozen=True, kw_only=True):
-    """What a search found with one change."""
+class CountedPairs(Document, frozen=True, kw_only=True):
+    """The pairs of a search: all, those before any step, the share of the faces, the share of the
+    faces that the search had to move (GSR), and how far it moved them.
+    """
 
     idis: Count
     at_seed: Count
     success: RateDocument
     gsr: Share
     l2: Spread | None
+
+
+class Found(CountedPairs, frozen=True, kw_only=True):
+    """What a search found with one change, counted strictly: where the search ended, both the
+    detector and the head that the change was made with change their answer. `loose` is the paper's
+    count, in which the head need only see the change at the start.
+    """
+
+    loose: CountedPairs
     seen_by_independent: RateDocument | None
+
+    def __post_init__(self) -> None:
+        for what, strict, loose in (
+            ("pairs", self.idis, self.loose.idis),
+            ("pairs before any step", self.at_seed, self.loose.at_seed),
+        ):
+            if strict > loose:
+                raise ValueError(f"{strict} {what} count strictly, but only {loose} loosely")
+        if self.success.samples != self.loose.success.samples:
+            raise ValueError("the strict and the loose count are of different numbers of faces")
+        check_counts(self.idis, self.success)
+        check_counts(self.loose.idis, self.loose.success)
+        seen = self.seen_by_independent
+        if seen is not None and seen.samples != self.idis:
+            raise ValueError(f"{seen.samples} pairs were shown to others, but {self.idis} count")
 
 
 class ImageGeneration(Found, frozen=True, kw_only=True):
@@ -224,7 +265,6 @@ class ImageGeneration(Found, frozen=True, kw_only=True):
     iterations: Spread | None
     ms_an_image: Seconds
     stopped: str
-    seen_by_head: RateDocument | None
     controls: dict[ControlChange, Found]
 
 
@@ -232,11 +272,17 @@ class Attack(Document, frozen=True, kw_only=True):
     """A new search against a detector: its success, and the L2 that it needs."""
 
     success: RateDocument
+    loose_success: RateDocument
     l2: MeanDocument | None
+
+    def __post_init__(self) -> None:
+        check_strict(self.success, self.loose_success)
 
 
 class DetectorState(Document, frozen=True, kw_only=True):
-    """A detector before or after a repair, measured with a fresh change of the attribute."""
+    """A detector before or after a repair, measured with a fresh change of the attribute. Pairs are
+    counted strictly, and loosely beside it.
+    """
 
     accuracy: RateDocument
     detection_rate: RateDocument
@@ -244,8 +290,14 @@ class DetectorState(Document, frozen=True, kw_only=True):
     auc_random_signs: Number
     flips: RateDocument
     differing: RateDocument
+    loose_differing: RateDocument
     differing_faces: RateDocument
+    loose_differing_faces: RateDocument
     attack: Attack
+
+    def __post_init__(self) -> None:
+        check_strict(self.differing, self.loose_differing)
+        check_strict(self.differing_faces, self.loose_differing_faces)
 
 
 class RepairComparison(Document, frozen=True, kw_only=True):
@@ -319,7 +371,7 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     """A whole audit of a detector. `stopped` says why it ended early, if it is `partial`."""
 
     kind: Literal["images"] = "images"
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     created: str
     command: str
     versions: dict[str, str]

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import DataError, SettingError
 from fairprobe.images.detector import numbers
 from fairprobe.models import one_thread
@@ -180,6 +181,11 @@ def as_numbers(images: Images) -> Rows:
     """Pictures as numbers from 0 to 1."""
     pixels: Rows = images.astype(np.float32)
     return pixels / np.float32(255) if images.dtype == np.uint8 else pixels
+
+
+def as_bytes(pictures: Rows) -> Bytes:
+    """Numbers from 0 to 1 as whole bytes, the form in which pictures are saved."""
+    return np.round(pictures * 255).astype(np.uint8)
 
 
 def l2_of(delta: Rows) -> Floats:

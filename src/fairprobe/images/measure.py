@@ -11,8 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet
+from fairprobe.datasets.pictures import Bytes
+from fairprobe.images.change import as_numbers, pieces
+from fairprobe.images.search import differs_beyond_rounding
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of
 from fairprobe.statistics.rates import Rate
@@ -30,6 +33,18 @@ class Quality:
     detection_rate: Rate
     false_alarms: Rate
     by_value: dict[str, Rate]
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """Pairs counted strictly, where the search ended, and loosely, as in the paper."""
+
+    strict: Rate
+    loose: Rate
+
+    @classmethod
+    def of(cls, strict: Mask, loose: Mask, samples: int) -> PairCount:
+        return cls(Rate(int(strict.sum()), samples), Rate(int(loose.sum()), samples))
 
 
 @dataclass(frozen=True)
@@ -75,9 +90,26 @@ def recalls(network: nn.Module, images: Images, codes: Ints, values: tuple[str, 
     return Recalls({value: _rate(right[codes == code]) for code, value in enumerate(values)})
 
 
-def differing(network: nn.Module, images: Rows, others: Rows) -> Rate:
+def differing(network: nn.Module, images: Images, others: Images) -> Rate:
     """Count the pairs of pictures to which the network gives different answers."""
     return _rate(labels_of(network, images) != labels_of(network, others))
+
+
+def strict_pairs(detector: nn.Module, head: nn.Module, without: Bytes, changed: Bytes) -> Mask:
+    """The pairs that count strictly: of two pictures in whole bytes, the detector gives different
+    answers, and so does the attribute's classifier that the change was made with.
+
+    A search moves a picture until the detector's answer changes. On the way, the change of the
+    attribute may lose its effect on the classifier, and then the pair says nothing about it.
+    """
+    strict = np.ones(len(without), dtype=bool)
+    pair = as_numbers(np.stack([without, changed], axis=1))
+    for network in (detector.eval(), head.eval()):
+        with one_thread(), torch.no_grad():
+            for rows, both in pieces(network, pair, AT_ONCE):
+                logits = network(both.transpose(0, 1).flatten(0, 1))
+                strict[rows] &= differs_beyond_rounding(logits).cpu().numpy()
+    return strict
 
 
 def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]:

@@ -35,21 +35,13 @@ class Pair:
     at_seed: bool
     original: Rows
     bias: Rows
+    without: Rows
     change: Rows
+    changed: Rows
     labels: tuple[int, int, int]
     probabilities: tuple[float, float, float]
     head: tuple[int, int]
     independent: tuple[int, int] | None
-
-    @property
-    def without(self) -> Rows:
-        picture: Rows = np.clip(self.original + self.bias, 0, 1)
-        return picture
-
-    @property
-    def changed(self) -> Rows:
-        picture: Rows = np.clip(self.without + self.change, 0, 1)
-        return picture
 
     @property
     def amplified(self) -> float:
@@ -75,7 +67,8 @@ def striking_pairs(
     if len(found) == 0:
         return []
     images = data.images[seeds]
-    original, (without, changed) = as_numbers(images[found.rows]), found.pairs(images, change)
+    original = as_numbers(images[found.rows])
+    without, changed = map(as_numbers, found.pictures(images, change))
     answers = np.stack([probabilities(detector, part) for part in (original, without, changed)])
     labels, sure = answers.argmax(axis=2), answers.max(axis=2)
     own = np.take_along_axis(answers, labels[None, 1, :, None], axis=2)[..., 0]
@@ -94,7 +87,9 @@ def striking_pairs(
             at_seed=bool(found.at_seed[at]),
             original=original[at],
             bias=found.delta[at],
+            without=without[at],
             change=change.delta[found.rows[at]],
+            changed=changed[at],
             labels=(int(labels[0, at]), int(labels[1, at]), int(labels[2, at])),
             probabilities=(float(sure[0, at]), float(sure[1, at]), float(sure[2, at])),
             head=by_head[place],

@@ -11,6 +11,7 @@ Deliberate choices:
   old one does not transfer, so any new training would look like a repair.
 - The control is the same fine-tuning, step by step, with clean pictures instead of the IDIs.
 - IDIs come from pictures that the detector may learn from; everything is measured on held-out ones.
+- Pairs are counted strictly, and loosely as in the paper beside it (`measure.strict_pairs`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.image_sets import ImageSet
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import ModelError
@@ -30,16 +31,17 @@ from fairprobe.images.attribute import attribute_head
 from fairprobe.images.change import (
     Change,
     ChangeSettings,
+    as_bytes,
     as_numbers,
     random_change,
     sensitive_change,
 )
 from fairprobe.images.detector import Detector
 from fairprobe.images.interpret import By, image_bias
-from fairprobe.images.measure import differing, quality
+from fairprobe.images.measure import PairCount, quality, strict_pairs
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
-from fairprobe.networks.vision_training import train_on_images
+from fairprobe.networks.vision_training import labels_of, train_on_images
 from fairprobe.statistics.rates import Rate
 
 ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
@@ -68,20 +70,22 @@ class State:
     accuracy: Rate
     detection_rate: Rate
     flips: Rate
-    differing: Rate
+    differing: PairCount
     """IDIs of the detector before the repair, made from held-out faces, whose verdict the fresh
-    change still changes.
+    change still changes. Strictly: of those that counted strictly.
     """
-    differing_faces: Rate
+    differing_faces: PairCount
     """Held-out faces whose verdict the fresh change alone changes."""
     auc: float
     auc_random_signs: float
-    success: Rate
+    success: PairCount
     """Faces that a new attack makes differ, including those that differ from the start."""
     l2: Floats
     """The L2 of Δ_bias, for faces that the attack had to move."""
     idis: Rows
     """x + Δ_bias of these faces."""
+    strict: Mask
+    """Which of these count strictly."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Repaired:
 
 def idi_pictures(images: Bytes, change: Change, findings: ImageFindings) -> Bytes:
     """Both pictures of each pair, as bytes; `images` and `change` are what the search was given."""
-    return np.round(np.concatenate(findings.pairs(images, change)) * 255).astype(np.uint8)
+    return np.concatenate(findings.pictures(images, change))
 
 
 def fine_tuned(
@@ -149,9 +153,9 @@ def measure(
     flips = Rate(int(change.flipped.sum()), len(change))
     images, change = images[change.flipped], change.take(change.flipped)
     if len(images) == 0:
-        none, empty = Rate(0, 0), as_numbers(images)
+        none, empty = PairCount(Rate(0, 0), Rate(0, 0)), as_numbers(images)
         rates = (right.accuracy, right.detection_rate, flips, none, none)
-        return State(*rates, 0.0, 0.0, none, np.empty(0), empty)
+        return State(*rates, 0.0, 0.0, none, np.empty(0), empty, np.empty(0, dtype=bool))
     signs, walk = np.random.default_rng(task.seed).spawn(2)
     bias = image_bias(detector, images, change, by=task.by)
     noise = image_bias(detector, images, random_change(head, images, change, rng=signs), by=task.by)
@@ -160,28 +164,33 @@ def measure(
     )
     if found.stopped == "interrupted":  # half an attack measures nothing
         raise KeyboardInterrupt
-    idis = found.pairs(images, change)[0][~found.at_seed]
+    strict = strict_pairs(detector, head, *found.pictures(images, change))
+    idis, counted = found.pairs(images, change)[0][~found.at_seed], strict[~found.at_seed]
+    earlier = (idis, counted) if before is None else (before.idis, before.strict)
     return State(
         accuracy=right.accuracy,
         detection_rate=right.detection_rate,
         flips=flips,
-        differing=_still_differing(
-            detector, head, idis if before is None else before.idis, task.change
-        ),
-        differing_faces=Rate(int(found.at_seed.sum()), found.seeds),
+        differing=_still_differing(detector, head, *earlier, task.change),
+        differing_faces=PairCount.of(found.at_seed & strict, found.at_seed, found.seeds),
         auc=bias.auc,
         auc_random_signs=noise.auc,
-        success=Rate(len(found), found.seeds),
+        success=PairCount.of(strict, np.ones(len(found), dtype=bool), found.seeds),
         l2=found.moved_by,
         idis=idis,
+        strict=counted,
     )
 
 
 def _still_differing(
-    detector: Detector, head: nn.Module, images: Rows, settings: ChangeSettings
-) -> Rate:
+    detector: Detector, head: nn.Module, images: Rows, counted: Mask, settings: ChangeSettings
+) -> PairCount:
     """Count the pictures whose verdict changes with a change that is made for them anew."""
     if len(images) == 0:
-        return Rate(0, 0)
-    change = sensitive_change(head, images, settings)
-    return differing(detector, images, np.clip(images + change.delta, 0, 1))
+        return PairCount(Rate(0, 0), Rate(0, 0))
+    changed = np.clip(images + sensitive_change(head, images, settings).delta, 0, 1)
+    loose = labels_of(detector, images) != labels_of(detector, changed)
+    strict = strict_pairs(detector, head, as_bytes(images), as_bytes(changed)) & loose
+    return PairCount(
+        Rate(int(strict[counted].sum()), int(counted.sum())), Rate(int(loose.sum()), len(loose))
+    )

@@ -23,12 +23,14 @@ Deliberate choices:
 - A label is the greatest logit. Where rounding could decide which one that is, a pair is not
   counted and the search goes on.
 - A picture that is discriminatory before any step is counted apart (`at_seed`).
+- The search ends where the verdict changes, as in the paper. Whether the attribute's classifier
+  still sees a change there is asked afterwards (`measure.strict_pairs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Literal, get_args
@@ -38,8 +40,17 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.images.change import Change, as_numbers, check_change, l2_of, pieces, scaled
+from fairprobe.images.change import (
+    Change,
+    as_bytes,
+    as_numbers,
+    check_change,
+    l2_of,
+    pieces,
+    scaled,
+)
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import one_thread
@@ -137,8 +148,12 @@ class ImageFindings:
         """The share of seeds that the search turns into an IDI, of those that were not one from
         the start.
         """
-        tried = self.seeds - int(self.at_seed.sum())
-        return self.made / tried if tried else 0.0
+        return self.made / self.tried if self.tried else 0.0
+
+    @property
+    def tried(self) -> int:
+        """The seeds that the search had to move."""
+        return self.seeds - int(self.at_seed.sum())
 
     @property
     def l2(self) -> Floats:
@@ -160,6 +175,21 @@ class ImageFindings:
         """
         without = np.clip(as_numbers(images[self.rows]) + self.delta, 0, 1)
         return without, np.clip(without + change.delta[self.rows], 0, 1)
+
+    def pictures(self, images: Images, change: Change) -> tuple[Bytes, Bytes]:
+        """Both pictures of each pair as they are saved, in whole bytes."""
+        without, changed = map(as_bytes, self.pairs(images, change))
+        return without, changed
+
+    def only(self, chosen: Mask) -> ImageFindings:
+        """The same search with some of its pairs."""
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            delta=self.delta[chosen],
+            iterations=self.iterations[chosen],
+            at_seed=self.at_seed[chosen],
+        )
 
 
 def search_images(
@@ -301,7 +331,7 @@ class _Run:
         pair = walkers.pair()
         if judge_only:
             with torch.no_grad():
-                return _differs(self.network(pair)), None
+                return differs_beyond_rounding(self.network(pair)), None
         seen: list[Tensor] = []
 
         def look(call: int, output: Tensor) -> None:
@@ -312,7 +342,7 @@ class _Run:
             z = pair.requires_grad_()
             with Tap(look):
                 logits = self.network(z.clone())  # likewise
-            differs = _differs(logits)
+            differs = differs_beyond_rounding(logits)
             if self.layer is not None:
                 objective = seen[0]
                 slope = self._neuronfair(objective.detach(), walkers, iteration, rng)
@@ -376,7 +406,7 @@ class _Run:
         )
 
 
-def _differs(logits: Tensor) -> Tensor:
+def differs_beyond_rounding(logits: Tensor) -> Tensor:
     """Whether the labels of each pair differ beyond what rounding can do."""
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ModelError(

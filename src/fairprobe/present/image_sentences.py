@@ -18,15 +18,18 @@ def guided(document: ImagesDocument) -> list[ImageGeneration]:
 def best_search(document: ImagesDocument) -> ImageGeneration | None:
     """The search that found most, of those that began."""
     begun = [one for one in guided(document) if one.seeds]
-    return max(begun, key=lambda one: one.idis, default=None)
+    return max(begun, key=lambda one: (one.idis, one.loose.idis), default=None)
 
 
 def is_matched(search: ImageGeneration) -> bool:
     """Whether a change that cannot know the attribute finds as many pairs, as far as the intervals
-    can tell.
+    can tell, in either count.
     """
     control = search.controls.get("shuffled_labels")
-    return control is not None and control.success.high >= search.success.low
+    return control is not None and (
+        control.success.high >= search.success.low
+        or control.loose.success.high >= search.loose.success.low
+    )
 
 
 def is_unseen(search: ImageGeneration) -> bool:
@@ -42,6 +45,8 @@ def headline(document: ImagesDocument) -> str:
         if document.partial:
             return "The audit ended before any search"
         return f"Nothing to search: no face’s {name} could be flipped"
+    if best.idis == 0 and best.loose.idis:
+        return f"Verdicts change, but nowhere where the attribute head sees {name} change"
     if best.idis == 0:
         return f"No verdict that changes with {name} was found"
     if is_matched(best):
@@ -63,14 +68,22 @@ def verdict(document: ImagesDocument) -> str:
             f" {name} for any face, so there was nothing to search. A larger change (--epsilon,"
             " --cap) may flip it."
         )
-    if best.idis == 0:
+    if best.loose.idis == 0:
         return (
             f"No differing pair was found: from {count(best.seeds)} faces, the change of {name}"
             " never changed the verdict. This does not prove that there is none."
         )
+    if best.idis == 0:
+        return (
+            f"No pair counts: {best.title} turns {count(best.loose.idis)} of {count(best.seeds)}"
+            " faces into pairs that the detector judges differently, but where the search ended"
+            f" the attribute head sees no change of {name} in any of them."
+        )
     return (
         f"{best.title} turns {count(best.idis)} of {count(best.seeds)} faces into pairs (image"
-        f" IDIs) that the detector judges differently when the change of {name} is added."
+        f" IDIs) that the detector judges differently when the change of {name} is added, and in"
+        f" which the attribute head sees {name} change. Counted loosely, as in the paper, there are"
+        f" {count(best.loose.idis)}: there the head need only see the change before the search."
         f" {_meaning(document, best)}"
     )
 
@@ -174,17 +187,12 @@ def _interpretation(document: ImagesDocument) -> list[str]:
 
 
 def _generation(document: ImagesDocument) -> list[str]:
-    name, own, best = document.sensitive, guided(document), best_search(document)
+    name, own = document.sensitive, guided(document)
     said = []
     if own and own[0].at_seed:
         said.append(
             f"{count(own[0].at_seed)} of {count(own[0].seeds)} faces differ before any step: for"
             f" them the change of {name} alone decides. They are counted apart."
-        )
-    if best and best.seen_by_head:
-        said.append(
-            f"In {_of(best.seen_by_head)} pairs of {best.title} the head itself still sees {name}"
-            " change."
         )
     said += [
         f"Random directions make {count(one.moved)} of {count(one.seeds)} faces differ with steps"
@@ -204,15 +212,16 @@ def _repair(document: ImagesDocument) -> list[str]:
     if repair is None or repair.after is None or repair.without_idis is None:
         return []
     after, control = repair.after, repair.without_idis
-    if not (after.differing.samples and control.differing.samples):
-        return [
-            f"Retraining with {count(repair.idis)} pictures: no held-out pair is left whose fresh"
-            " Δ_sens could be compared."
-        ]
+    pairs = "no held-out pair is left that could be compared"
+    if after.differing.samples and control.differing.samples:
+        pairs = (
+            f"{_of(after.differing)} earlier pairs still differ instead of {_of(control.differing)}"
+            f" (loosely counted {_of(after.loose_differing)} instead of"
+            f" {_of(control.loose_differing)})"
+        )
     said = (
         f"Retraining with {count(repair.idis)} pictures, measured with a fresh Δ_sens on held-out"
-        " faces and compared with the same fine-tuning without IDIs:"
-        f" {_of(after.differing)} earlier pairs still differ instead of {_of(control.differing)},"
+        f" faces and compared with the same fine-tuning without IDIs: {pairs},"
         f" accuracy {_percent(after.accuracy)} instead of {_percent(control.accuracy)}, AUC"
         f" {decimal(after.auc)} instead of {decimal(control.auc)} (for noise of the same size"
         f" {decimal(after.auc_random_signs)} instead of {decimal(control.auc_random_signs)})"
