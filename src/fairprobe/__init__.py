@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairprobe.gate import Policy, check
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
-    from fairprobe.models import Model, TorchModel, load_model
+    from fairprobe.models import Decision, Model, TorchModel, load_model
     from fairprobe.schema.attributes import Attribute, Constraint
     from fairprobe.schema.domain import Domain
     from fairprobe.schema.twins import Coupling
@@ -66,6 +66,7 @@ _HOMES = {
     "Constraint": "schema",
     "Coupling": "schema",
     "Dataset": "datasets",
+    "Decision": "models",
     "Domain": "schema",
     "Findings": "findings",
     "Model": "models",
@@ -91,6 +92,7 @@ __all__ = [
     "Constraint",
     "Coupling",
     "Dataset",
+    "Decision",
     "Domain",
     "Findings",
     "Model",

@@ -9,8 +9,9 @@ values are tested at once, so the verdict depends only on the case, the set of r
 other's counterparts: if labels differ anywhere in it, every one of them has a partner.
 
     paper           here
-    label(x)        the most probable class; a lead of at most `TIE` over the runner-up is a tie,
-                    and a tie is not evidence
+    label(x)        the most probable class, or the answer of the user's decision rule
+                    (`models/decision.py`), which may be another for each group; a lead of at most
+                    `TIE` over the runner-up is a tie, and a tie is not evidence
     x'              `x_other`: a value that flips the label if there is one (the one with the widest
                     gap), else the widest gap
     gap             the change of the probability of the class predicted for x
@@ -105,7 +106,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     first = np.arange(n) * v
     own = first + domain.own_value(x)  # (N,) where each row stands among its counterparts
     p = model.probabilities(every)  # (N·V, C)
-    labels, lead = labels_and_lead(p)
+    labels, lead = labels_and_lead(model.scores(every, p))
     label = labels[own]
     evidence = lead > TIE
     # The probability that each counterpart gives to the label of x.
@@ -148,7 +149,7 @@ def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]
     at_once = max(1, ROWS_AT_ONCE // v)
     for start in range(0, len(x), at_once):
         every = domain.counterparts(x[start : start + at_once]).reshape(-1, len(domain))
-        labels, lead = labels_and_lead(model.probabilities(every))
+        labels, lead = labels_and_lead(model.scores(every, model.probabilities(every)))
         evidence = (lead > TIE) & domain.satisfies(every)
         yield labels.reshape(-1, v), evidence.reshape(-1, v)
 
@@ -160,10 +161,12 @@ def two_labels(labels: Ints, evidence: Mask) -> Mask:
     return np.asarray((most >= 0) & (least < most))
 
 
-def labels_and_lead(p: Rows) -> tuple[Ints, Rows]:
-    """The most probable class of each row and its lead over the runner-up."""
-    if p.shape[1] == 2:
-        difference = p[:, 1] - p[:, 0]
+def labels_and_lead(scores: Rows) -> tuple[Ints, Rows]:
+    """The class of each row with the highest score and its lead over the runner-up. The scores are
+    the probabilities, unless a decision rule says otherwise (`Model.scores`).
+    """
+    if scores.shape[1] == 2:
+        difference = scores[:, 1] - scores[:, 0]
         return (difference > 0).astype(np.int64), np.abs(difference)
-    best = np.partition(p, -2, axis=1)[:, -2:]
-    return p.argmax(axis=1), best[:, 1] - best[:, 0]
+    best = np.partition(scores, -2, axis=1)[:, -2:]
+    return scores.argmax(axis=1), best[:, 1] - best[:, 0]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairprobe.documents import People
     from fairprobe.documents.policy import Uncertain
     from fairprobe.gate import GateResult, Policy
+    from fairprobe.models import Decision
     from fairprobe.schema.twins import CounterpartKind
 
 GROUPS = 5  # named in a message
@@ -38,7 +39,7 @@ def fairness() -> Fairness:
 
 
 class Fairness:
-    """Assertions about a model. `model` and `data` are what `fairprobe.audit` takes."""
+    """Assertions about a model. `model`, `data` and `decision` are what `fairprobe.audit` takes."""
 
     def assert_individual(
         self,
@@ -49,6 +50,7 @@ class Fairness:
         max_rate: float = 0.01,
         samples: int = 50_000,
         seed: int = 0,
+        decision: Decision | None = None,
         uncertain: Uncertain = "fail",
     ) -> None:
         """At most this share of all possible people get another answer when only the sensitive
@@ -59,7 +61,7 @@ class Fairness:
         from fairprobe.gate import Policy, check, sampler
 
         policy = Policy(limits={"dm_rs": max_rate}, uncertain=uncertain)
-        data, model = prepare(data, model, sensitive)
+        data, model = prepare(data, model, sensitive, decision=decision)
         body = possible_people(data, model, samples=samples, seed=seed)
         _assert(check(body, policy, more=sampler(data, model, seed)))
 
@@ -71,6 +73,7 @@ class Fairness:
         *,
         max_rate: float = 0.05,
         counterparts: CounterpartKind = "twins",
+        decision: Decision | None = None,
         uncertain: Uncertain = "fail",
     ) -> None:
         """At most this share of the people in the data would get another answer. The message names
@@ -81,7 +84,7 @@ class Fairness:
         from fairprobe.gate import Policy, check
 
         policy = Policy(limits={"people": max_rate}, uncertain=uncertain)
-        body = people_in_data(*prepare(data, model, sensitive, counterparts))
+        body = people_in_data(*prepare(data, model, sensitive, counterparts, decision))
         _assert(check(body, policy), _affected(body.people))
 
     def assert_groups(
@@ -93,6 +96,7 @@ class Fairness:
         min_impact_ratio: float | None = 0.8,
         max_demographic_parity: float | None = None,
         seed: int = 0,
+        decision: Decision | None = None,
         uncertain: Uncertain = "fail",
     ) -> None:
         """No group of the people held out is given the favourable answer much more rarely than
@@ -107,7 +111,8 @@ class Fairness:
             limits={name: limit for name, limit in given.items() if limit is not None},
             uncertain=uncertain,
         )
-        _assert(check(groups_held_out(*prepare(data, model, sensitive), seed=seed), policy))
+        ready = prepare(data, model, sensitive, decision=decision)
+        _assert(check(groups_held_out(*ready, seed=seed), policy))
 
     def assert_policy(
         self,

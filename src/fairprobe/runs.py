@@ -10,7 +10,7 @@ from fairprobe import datasets, networks
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import AUDIT, TableDocument, read_table_run
 from fairprobe.errors import DataError, ModelError
-from fairprobe.models import Model, TorchModel, load_model
+from fairprobe.models import Decision, Model, TorchModel, load_model
 
 # The files of a run folder, besides its document.
 FINDINGS, REPORT, DOMAIN, MODEL = "findings.parquet", "report.html", "domain.toml", "model"
@@ -59,7 +59,22 @@ def _data_of(document: TableDocument, folder: Path) -> Dataset:
 
 
 def model_of(document: TableDocument, folder: Path, data: Dataset) -> Model:
-    """Open the model of a run: the network that lies in it, or the user's own at its source."""
+    """Open the model of a run, with its decision rule: the network that lies in it, or the user's
+    own at its source.
+    """
+    return _model_of(document, folder, data).with_decision(_decision_of(document), data)
+
+
+def _decision_of(document: TableDocument) -> Decision | None:
+    rule = document.model.decision
+    if rule is None:
+        return None
+    if rule.costs is not None:
+        return Decision(costs=rule.costs)
+    return Decision(rule.threshold, thresholds=rule.thresholds, by=rule.by)
+
+
+def _model_of(document: TableDocument, folder: Path, data: Dataset) -> Model:
     origin = document.model.origin
     if origin is None or document.repair is not None:
         return trained_before(folder, data)

@@ -21,6 +21,7 @@ from fairprobe.errors import SettingError, StorageError
 from fairprobe.measure import added_readings
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render
+from fairprobe.present.decision_sentences import in_short
 from fairprobe.present.formats import shortened
 from fairprobe.present.group_sentences import lowest
 from fairprobe.present.markdown import model_card
@@ -124,12 +125,13 @@ def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: st
 
 def _params(document: TableDocument) -> dict[str, Any]:
     """What the numbers depend on."""
-    found, repair = document.generation, document.repair
+    found, repair, rule = document.generation, document.repair, document.model.decision
     return {
         "dataset": document.dataset,
         "sensitive": ", ".join(document.sensitive),
         "counterparts": document.counterparts.kind,
         "model": document.model.network,
+        "decision": "" if rule is None else in_short(rule),
         "method": found.method,
         "variant": found.variant,
         "seed": document.seed,

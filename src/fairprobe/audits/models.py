@@ -15,6 +15,7 @@ from fairprobe.models import Encoder, Model, TorchModel, load_model
 NETWORKS = ("auto", "lfcn", "hfcn")
 WIDE = 100  # columns; from here on the paper uses its heavier network
 UNKNOWN = "black box"  # the name of a model that does not tell its own
+DECIDED = 1_000  # rows in which a decision rule needs a probability other than 0 and 1
 PROBED, STEADY = 64, 1e-3  # rows that are answered twice; how far the probabilities may differ
 
 
@@ -61,6 +62,19 @@ def check_classes(model: Model, data: Dataset) -> None:
             f"The {noun} answers the same row differently each time (row {int(change.argmax())}: by"
             f" {change.max():.2g}), so a difference between two people would prove nothing. Switch"
             " off what is random in it, such as dropout."
+        )
+    if model.decision is not None:
+        _check_probabilities(model, data, noun)
+
+
+def _check_probabilities(model: Model, data: Dataset, noun: str) -> None:
+    """Refuse a decision rule on a model that gives labels instead of probabilities."""
+    answer = model.probabilities(data.x[:DECIDED])
+    if ((answer == 0) | (answer == 1)).all():
+        raise ModelError(
+            f"The {noun} gave only the probabilities 0 and 1 to the first {len(answer):,} people,"
+            " as a program does that returns labels, so a decision rule has nothing to decide by."
+            " Give what returns probabilities, such as predict_proba, or leave the rule out."
         )
 
 

@@ -15,13 +15,18 @@ from fairprobe.audits.base import check_seed
 from fairprobe.audits.models import as_model, check_classes, name_of
 from fairprobe.audits.number_documents import rate_document
 from fairprobe.audits.table import streams
-from fairprobe.audits.table_document import fairness_document, pair_document, people_document
+from fairprobe.audits.table_document import (
+    decision_document,
+    fairness_document,
+    pair_document,
+    people_document,
+)
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ModelSummary, TableMeasurements
 from fairprobe.judgement import judge, without_ties
 from fairprobe.metrics import Pair, dm_rs, fairness, people
 from fairprobe.metrics.generation import SAMPLES
-from fairprobe.models import Model, one_thread
+from fairprobe.models import Decision, Model, one_thread
 from fairprobe.schema.twins import CounterpartKind
 
 EXAMPLES = 3
@@ -32,10 +37,11 @@ def prepare(
     model: Any,
     sensitive: str | tuple[str, ...] | list[str],
     counterparts: CounterpartKind = "twins",
+    decision: Decision | None = None,
 ) -> tuple[Dataset, Model]:
     """Data and model as an audit takes them."""
     chosen = data.with_sensitive(sensitive).with_counterparts(counterparts)
-    ready = as_model(model, chosen)
+    ready = as_model(model, chosen).with_decision(decision, chosen)
     check_classes(ready, chosen)
     return chosen, ready
 
@@ -77,7 +83,9 @@ def _measurements(data: Dataset, model: Model, *, seed: int, **parts: Any) -> Ta
         sensitive=list(data.domain.sensitive),
         seed=seed,
         model=ModelSummary(
-            network=name_of(model), blind_to=list(model.about.blind_to) if model.about else []
+            network=name_of(model),
+            blind_to=list(model.about.blind_to) if model.about else [],
+            decision=decision_document(data, model),
         ),
         **parts,
     )

@@ -12,7 +12,7 @@ from fairprobe.audits.table import AUTO, Audit, audit
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models import Model, TorchModel
+from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import Repair, prove, repair_named
 from fairprobe.repairs.base import network_of
 from fairprobe.runs import data_of, model_of
@@ -29,6 +29,7 @@ def repair(
     sensitive: str | tuple[str, ...] | list[str],
     *,
     counterparts: CounterpartKind = "twins",
+    decision: Decision | None = None,
     with_: str | Repair = "counterfactual",
     strength: float | None = None,
     max_accuracy_drop: float = 0.02,
@@ -57,7 +58,7 @@ def repair(
     of `audit`.
     """
     given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
-    network = network_of(as_model(model, data))
+    network = network_of(as_model(model, data)).with_decision(decision, data)
     how = repair_named(with_, **settings) if isinstance(with_, str) else with_
     if settings and not isinstance(with_, str):
         raise SettingError(

@@ -40,7 +40,7 @@ from fairprobe.metrics import (
 )
 from fairprobe.metrics import people as people_in_data
 from fairprobe.metrics.plausible import Plausible, plausible
-from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
@@ -144,6 +144,7 @@ def audit(
     model: Model | nn.Module | Callable[..., Any] | object,
     sensitive: str | tuple[str, ...] | list[str],
     *,
+    decision: Decision | None = None,
     people: Literal["plausible", "possible"] = "plausible",
     method: str | Method = AUTO,
     variant: str | None = None,
@@ -170,6 +171,10 @@ def audit(
     counterpart of a husband is a wife). `counterparts="bare"` changes nothing else, as the papers
     do; possible people are always compared so.
 
+    `decision` says which answer people get: from a threshold on, one for each group, or at the
+    lowest expected cost. Without it they get the most probable class, or what the rule of the model
+    says (`Model.decision`).
+
     `model` is anything that `load_model` takes. What is not a network is a black box: it is
     measured and searched, but not interpreted. Rows outside the domain are counted and named; as
     seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
@@ -185,7 +190,7 @@ def audit(
     data = coupled.with_counterparts(counterparts)
     domain = data.domain
     check_names(domain)
-    model = as_model(model, data)
+    model = as_model(model, data).with_decision(decision, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
     among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
     chosen = _chosen(method, variant, model, has_layers=inside, makes_people=among_plausible)

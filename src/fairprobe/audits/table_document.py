@@ -28,6 +28,7 @@ from fairprobe.documents import (
     CouplingDocument,
     Data,
     DecisionCount,
+    DecisionDocument,
     EqualizedOdds,
     Fairness,
     GroupFairness,
@@ -68,7 +69,7 @@ from fairprobe.metrics import (
 from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.metrics import People as AffectedPeople
 from fairprobe.metrics.plausible import Plausible
-from fairprobe.models import About, TorchModel
+from fairprobe.models import About, Model, TorchModel
 from fairprobe.present.formats import plural
 from fairprobe.present.notes import notes
 from fairprobe.present.sentences import verdict
@@ -155,7 +156,25 @@ def _model(audit: Audit) -> ModelDocument:
         kind=about.kind,
         why_black_box="" if isinstance(model, TorchModel) else about.why,
         blind_to=list(about.blind_to),
+        decision=decision_document(audit.data, model),
         origin=None if about.origin is None else ModelOrigin(**about.origin),
+    )
+
+
+def decision_document(data: Dataset, model: Model) -> DecisionDocument | None:
+    """The decision rule of the model; None if people get the most probable class."""
+    rule = model.decision
+    if rule is None:
+        return None
+    given = rule.given
+    by = None if rule.column is None else data.domain.names[rule.column]
+    single = rule.thresholds[0] if rule.thresholds and by is None else None
+    return DecisionDocument(
+        answer=data.classes[rule.positive],
+        threshold=single if given.threshold is None else given.threshold,
+        thresholds=dict(given.thresholds),
+        by=by,
+        costs=None if given.costs is None else [list(row) for row in given.costs],
     )
 
 

@@ -20,6 +20,7 @@ from fairprobe.cli.common import (
     print_run,
     report_errors,
 )
+from fairprobe.cli.decision import Costs, DecisionThreshold
 from fairprobe.cli.inputs import (
     BlindTo,
     ClassesOption,
@@ -115,6 +116,8 @@ def audit(
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
+    decision_threshold: DecisionThreshold = None,
+    costs: Costs = None,
     people: Annotated[str, typer.Option(help=PEOPLE)] = "plausible",
     method: Annotated[str, typer.Option(help=METHOD)] = "auto",
     variant: Annotated[

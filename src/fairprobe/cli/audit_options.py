@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.cli.common import command_line, progress
+from fairprobe.cli.decision import decision_of
 from fairprobe.cli.inputs import ModelOptions, TableOptions
 from fairprobe.errors import SettingError
 
@@ -34,6 +35,8 @@ class AuditOptions:
     outside: str = "clip"
     samples: int = 50_000
     seed: int = 0
+    decision_threshold: str | None = None
+    costs: Path | None = None
     show_records: bool = False
 
 
@@ -70,6 +73,7 @@ def make_run(
     }
     audits.check_settings(**settings)
     data = table.open()
+    decision = decision_of(options.decision_threshold, options.costs, data)
     with audits.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as on_stage:
 
         def train() -> Model:
@@ -79,6 +83,7 @@ def make_run(
             data,
             given.open(data, train),
             table.names,
+            decision=decision,
             budget=budget,
             progress=on_stage,
             findings_to=staged.findings,

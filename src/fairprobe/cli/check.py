@@ -27,6 +27,7 @@ from fairprobe.cli.common import (
     progress,
     report_errors,
 )
+from fairprobe.cli.decision import Costs, DecisionThreshold
 from fairprobe.cli.inputs import (
     BlindTo,
     ClassesOption,
@@ -114,6 +115,8 @@ def check(
     form: Form = None,
     timeout: Timeout = None,
     per_second: PerSecond = None,
+    decision_threshold: DecisionThreshold = None,
+    costs: Costs = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="To check a model: stop its search after this many seconds."),
@@ -163,7 +166,12 @@ def check(
                 picked(ModelOptions, given, model=target),
                 run,
                 AuditOptions(
-                    seconds=seconds, counterparts=counterparts, samples=samples, seed=seed
+                    seconds=seconds,
+                    counterparts=counterparts,
+                    samples=samples,
+                    seed=seed,
+                    decision_threshold=decision_threshold,
+                    costs=costs,
                 ),
                 overwrite=overwrite,
                 show=show,

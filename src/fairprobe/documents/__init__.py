@@ -19,6 +19,7 @@ from fairprobe.documents.base import (
     read_bytes,
     to_dict,
 )
+from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.people import (
     Advantage,
     BothCounterparts,
@@ -81,6 +82,7 @@ __all__ = [
     "CouplingDocument",
     "Data",
     "DecisionCount",
+    "DecisionDocument",
     "Dial",
     "Document",
     "EqualizedOdds",

@@ -17,6 +17,7 @@ from fairprobe.documents.base import (
     Share,
     check_interval,
 )
+from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.people import Counterparts, People, PlausibleDocument
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -78,6 +79,7 @@ class ModelSummary(Document, frozen=True, kw_only=True):
 
     network: str
     blind_to: list[str]
+    decision: DecisionDocument | None = None  # null: people get the most probable class
 
 
 class ModelOrigin(Document, frozen=True, kw_only=True):
@@ -482,7 +484,9 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:
             raise ValueError("the versions do not name fairprobe")
-        classes, measured = len(self.data.classes), self.fairness
+        classes, measured, rule = len(self.data.classes), self.fairness, self.model.decision
+        if rule is not None:
+            rule.check(self.data.classes, self.data.attributes)
         if measured.positive is not None and not 0 <= measured.positive < classes:
             raise ValueError(f"the class {measured.positive} is not one of the {classes} classes")
         for table in () if measured.group is None else measured.group.tables:

@@ -179,7 +179,9 @@ def _tally(
     """
     n, v = len(x), domain.value_count
     every = domain.counterparts(x).reshape(n * v, -1)
-    p = model.probabilities(every).reshape(n, v, -1)
+    p = model.probabilities(every)
+    scores = model.scores(every, p).reshape(n, v, -1)
+    p = p.reshape(n, v, -1)
     if not (p.sum(axis=-1) > 0).all():
         raise ModelError(
             "The model gives some rows no probability for any class; their divergence is not"
@@ -191,8 +193,8 @@ def _tally(
     counted = may_be & may_be[person, own][:, None]
     counted[person, own] = False
     alike = _divergences(p[person, own], p) <= most_nats
-    same_label = ~_differs(p[person, own], p)
-    labels, certain = _labels(p)
+    same_label = ~_differs(scores[person, own], scores)
+    labels, certain = _labels(scores)
     one_label = ~(two_labels(labels, certain & may_be) & may_be[person, own])
     fair_b, fair_p = same_label & counted, same_label & alike & counted
     return (
@@ -207,16 +209,16 @@ def _tally(
 # -- pairs -----------------------------------------------------------------------------------------
 
 
-def _labels(p: Probabilities) -> tuple[Ints, Mask]:
+def _labels(scores: Probabilities) -> tuple[Ints, Mask]:
     """(…, C) to (…): the labels, and which of them are certain, not ties."""
     # In the precision they came with, so that ties are the same as in `judge`.
-    labels, lead = labels_and_lead(p.reshape(-1, p.shape[-1]))
-    return labels.reshape(p.shape[:-1]), (lead > TIE).reshape(p.shape[:-1])
+    labels, lead = labels_and_lead(scores.reshape(-1, scores.shape[-1]))
+    return labels.reshape(scores.shape[:-1]), (lead > TIE).reshape(scores.shape[:-1])
 
 
-def _differs(p: Probabilities, others: Probabilities) -> Mask:
+def _differs(scores: Probabilities, others: Probabilities) -> Mask:
     """(N, V) which pairs have two labels that are both certain."""
-    (label, certain), (label_other, certain_other) = _labels(p), _labels(others)
+    (label, certain), (label_other, certain_other) = _labels(scores), _labels(others)
     return np.asarray((label_other != label[:, None]) & certain_other & certain[:, None])
 
 

@@ -5,6 +5,7 @@ of the `FORMATS`).
 from typing import Any
 
 from fairprobe.models.base import About, Model
+from fairprobe.models.decision import Decision, DecisionRule
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
@@ -15,6 +16,8 @@ from fairprobe.models.torch_model import Outputs, TorchModel, as_logits, one_thr
 __all__ = [
     "FORMATS",
     "About",
+    "Decision",
+    "DecisionRule",
     "Encoder",
     "Format",
     "Merge",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from torch import Tensor
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.models.decision import Decision, DecisionRule
+
+if TYPE_CHECKING:
+    from fairprobe.datasets.base import Dataset
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Model:
         self._batch = batch
         self.about: About | None = None  # of a model that was loaded
         self.original: Model | None = None  # the user's own program, if this was rebuilt from it
+        self.decision: DecisionRule | None = None  # None: a person gets the most probable class
 
     def probabilities(self, x: Rows) -> Rows:
         """(N, C) class probabilities, computed in batches to bound memory."""
@@ -57,9 +64,25 @@ class Model:
         return np.concatenate(parts)
 
     def labels(self, x: Rows) -> Ints:
-        """(N,) the most probable class of each row."""
-        best: Ints = self.probabilities(x).argmax(axis=1)
+        """(N,) the answer for each row: the most probable class, or what the decision rule says."""
+        best: Ints = self.scores(x, self.probabilities(x)).argmax(axis=1)
         return best
+
+    def scores(self, x: Rows, p: Rows) -> Rows:
+        """(N, C) what decides about rows with these probabilities: the highest is the answer."""
+        return p if self.decision is None else self.decision.scores(x, p)
+
+    def with_decision(self, decision: Decision | None, data: Dataset) -> Self:
+        """The same model with another decision rule; with None, as it is."""
+        if decision is None:
+            return self
+        other = copy(self)
+        if getattr(self._predict, "__self__", None) is self:
+            other._predict = MethodType(self._predict.__func__, other)
+        other.decision = decision.bind(data)
+        if self.original is not None:
+            other.original = self.original.with_decision(decision, data)
+        return other
 
     def _checked(self, x: Rows, first: int) -> Rows:
         try:

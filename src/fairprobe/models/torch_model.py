@@ -95,8 +95,9 @@ class TorchModel(Model):
 
         The objective is given by its derivative: `cotangent` takes the activations (N, neurons), or
         the class probabilities when no layer is named, and returns the objective's derivative with
-        respect to each. The network runs only as far as needed. The rows are one batch: the
-        objective sees them together.
+        respect to each. A decision rule moves these probabilities so that the highest is the
+        answer's. The network runs only as far as needed. The rows are one batch: the objective sees
+        them together.
         """
         self._look_at(x)
         call = None if layer is None else self._index(x, layer)
@@ -109,7 +110,7 @@ class TorchModel(Model):
             z = self._encode(x).clone().requires_grad_()
             # The network gets a copy of its own, because it may change its input in place.
             seen = (
-                self._to_probabilities(self._call(z.clone(), x))
+                self._decided(self._call(z.clone(), x), x)
                 if call is None
                 else self._up_to(z.clone(), x, call)
             )
@@ -140,11 +141,8 @@ class TorchModel(Model):
             batch=self._batch,
             closed_form=self._closed_form,
         )
-        other._names, other._zeroed, other.about = (
-            self._names,
-            {**self._zeroed, call: mask},
-            self.about,
-        )
+        other._names, other._zeroed = self._names, {**self._zeroed, call: mask}
+        other.about, other.decision = self.about, self.decision
         return other
 
     def outputs(self, x: Rows) -> Outputs:
@@ -229,6 +227,19 @@ class TorchModel(Model):
             if output.ndim > 1
             else torch.sigmoid(torch.stack([-output, output], dim=1))
         )
+
+    def _decided(self, output: Tensor, x: Rows) -> Tensor:
+        """The class probabilities, moved so that the decision rule's boundary lies where two are
+        equal.
+        """
+        rule = self.decision
+        moved = None if rule is None else rule.log_odds(x)
+        if rule is None or moved is None or self._outputs == "probabilities":
+            p = self._to_probabilities(output)
+            return p if rule is None else rule.weighed(p, x)
+        logits = as_logits(output, "logits")
+        odds = torch.from_numpy(moved).to(output.device, output.dtype)
+        return self._to_probabilities(logits[:, 1] - logits[:, 0] + odds)
 
     def _look_at(self, x: Rows) -> list[str]:
         """Names the layers, once, by running a row through the network."""

@@ -13,6 +13,7 @@ from fairprobe.documents import EstimateDocument, SelectionTable, TableDocument
 from fairprobe.measure import added_readings
 from fairprobe.present import (
     counterparts,
+    decision_sentences,
     pair_sentences,
     repair_sentences,
     sentences,
@@ -97,6 +98,7 @@ def audit_table(document: TableDocument) -> str:
         bullets(
             [
                 _held_out(document),
+                *_rule(document),
                 (
                     f"Audited on {escaped(date(document.created))} with {_versions(document)}, seed"
                     f" {document.seed}."
@@ -150,6 +152,7 @@ def _audited(document: TableDocument) -> list[str]:
                 ),
                 f"**Data:** {' '.join(escaped(each).removesuffix('.') + '.' for each in about)}",
                 f"**Decision:** {escaped(_decision(document))}",
+                *_rule(document),
                 f"**Sensitive:** {escaped(sentences.sensitive(document))}.",
                 (
                     f"**Accuracy:** {percent(model.accuracy)} ({interval(accuracy)}) of"
@@ -159,6 +162,13 @@ def _audited(document: TableDocument) -> list[str]:
             ]
         ),
     ]
+
+
+def _rule(document: TableDocument) -> list[str]:
+    rule = document.model.decision
+    return (
+        [] if rule is None else [f"**Decision rule:** {escaped(decision_sentences.sentence(rule))}"]
+    )
 
 
 def _decision(document: TableDocument) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents import TableDocument
+from fairprobe.present import decision_sentences
 from fairprobe.present.formats import count, listed, percent, plain, quoted
 from fairprobe.present.sentences import BLACK_BOX, noun, scores
 
@@ -21,6 +22,7 @@ def notes(document: TableDocument) -> list[str]:
             "Possible people are drawn uniformly from the domain, every combination of values"
             " alike; many of them are rarer in life than others."
         ),
+        *decision_sentences.notes(document.model.decision, document.sensitive),
         *_about_the_model(document),
         *_about_the_data(document),
         *_about_groups(document),

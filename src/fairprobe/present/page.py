@@ -14,6 +14,7 @@ from fairprobe.documents import Score, Search, TableDocument
 from fairprobe.measure import Reading, added_readings
 from fairprobe.present import (
     counterparts,
+    decision_sentences,
     figures,
     group_figures,
     group_sentences,
@@ -43,6 +44,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "shades": shade_names(),
         "say": sentences,
         "say_counterparts": counterparts,
+        "say_decision": decision_sentences,
         "say_groups": group_sentences,
         "say_pair": pair_sentences,
         "say_repair": repair_sentences,
@@ -104,6 +106,7 @@ def python(document: TableDocument) -> str:
             *_method(document.generation),
             *_budget(document.generation),
             *_counterparts(document),
+            *decision_sentences.python(document.model.decision),
             f"    samples={document.dm_rs.samples!r},",
             f"    seed={document.seed!r},",
             *(["    show_records=True,"] if any(each.is_record for each in document.pairs) else []),

@@ -15,6 +15,7 @@ from fairprobe.documents import (
 )
 from fairprobe.present import (
     counterparts,
+    decision_sentences,
     pair_sentences,
     repair_sentences,
     sentences,
@@ -80,6 +81,7 @@ def numbers(document: TableDocument) -> Table:
     variant = f", variant {found.variant}" if found.variant else ""
     held_out = "held-out data" if model.trained_here else "a fifth of the data"
     rows = {
+        **_decision(document),
         "People in the data affected": (
             f"{count(people.hits)} of {count(people.samples)}  = {with_interval(people)}"
         ),
@@ -107,6 +109,11 @@ def numbers(document: TableDocument) -> Table:
         ),
     }
     return Table(("", ""), list(rows.items()), words=(0, 1))
+
+
+def _decision(document: TableDocument) -> dict[str, str]:
+    rule = document.model.decision
+    return {} if rule is None else {"Decision rule": decision_sentences.in_short(rule)}
 
 
 def _counterparts(document: TableDocument) -> dict[str, str]:

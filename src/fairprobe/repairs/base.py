@@ -152,8 +152,8 @@ def learn(
     more: Examples | None = None,
     class_weights: Floats | None = None,
 ) -> TorchModel:
-    """Train with a repair's settings."""
-    return train(
+    """Train with a repair's settings. The network keeps the decision rule of the given one."""
+    model = train(
         network,
         data,
         seed=seed,
@@ -164,6 +164,8 @@ def learn(
         outputs=given.outputs(data.x),
         progress=progress,
     )
+    model.decision = given.decision
+    return model
 
 
 def alive(

@@ -26,8 +26,8 @@ def with_copies(domain: Domain, x: Rows, label: Ints) -> Examples:
 
 
 def random_points(domain: Domain, model: Model, rows: int, *, rng: np.random.Generator) -> Examples:
-    """About this many rows of possible people who are not discriminated against, so that the model
-    gives them one label.
+    """About this many rows of possible people who are not discriminated against, each with the
+    class that the model holds most probable.
     """
     wanted = max(1, rows // domain.value_count)
     x = domain.sample(0, rng=rng)
@@ -36,4 +36,5 @@ def random_points(domain: Domain, model: Model, rows: int, *, rng: np.random.Gen
             if len(x) < wanted:
                 drawn = domain.sample(wanted, rng=rng)
                 x = np.concatenate([x, drawn[~judge(domain, model, drawn).is_discriminatory]])
-        return with_copies(domain, x[:wanted], model.labels(x[:wanted]))
+        x = x[:wanted]
+        return with_copies(domain, x, model.probabilities(x).argmax(axis=1))

@@ -172,7 +172,9 @@ class Retrain(Repair):
                 raise KeyboardInterrupt
             origin = found.to_pandas(codes=True)["origin"].to_numpy()
             order = rng.permutation(len(found))
-            return _Found(found.x[order], model.labels(seeds)[origin[order] % len(seeds)])
+            # To be learned: what is most probable, whatever a decision rule makes of it.
+            likely = model.probabilities(seeds).argmax(axis=1)
+            return _Found(found.x[order], likely[origin[order] % len(seeds)])
 
     def _labels_of(
         self, chosen: _Found, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator
