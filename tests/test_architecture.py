@@ -123,8 +123,8 @@ def test_no_file_is_more_than_one_room() -> None:
 def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
     things = (
-        "Attribute Audit Budget Constraint Coupling Dataset Domain Findings Model NeuronBias"
-        " NeuronFair Policy TorchModel Verdict"
+        "Attribute Audit Budget Constraint Coupling Dataset Decision Domain Findings Model"
+        " NeuronBias NeuronFair Policy TorchModel Verdict"
     )
     functions = "audit audit_images audit_scenes check judge load_model neuron_bias repair save"
     rooms = "datasets errors gate images interpret metrics networks repairs scenes search"
