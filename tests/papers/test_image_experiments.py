@@ -162,7 +162,7 @@ def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
 
 
 def ratios(*values: float) -> list[FaceNetwork | None]:
-    found = {"low": 0, "high": 1, "by_chance": 0.9, "highest": "a", "decisive": "conv"}
+    found = {"low": 0, "high": 1, "by_chance": 0.9, "decisive": "conv"}
     return [
         FaceNetwork(
             source="faces",
@@ -171,21 +171,21 @@ def ratios(*values: float) -> list[FaceNetwork | None]:
             learnt={},
             tested={},
             score={},
-            few=Samples(below_tau=0, biased=0, unbiased=0, ratio=value),
+            few=Samples(below_tau=0, beyond_chance=0, ratio=value),
         )
         for value in values
     ]
 
 
-def test_a_note_says_where_biased_networks_cannot_be_distinguished() -> None:
+def test_a_note_says_where_a_lower_ratio_of_biased_networks_is_not_shown() -> None:
     apart = {"biased_a": ratios(0.5, 0.6, 0.55), "unbiased": ratios(0.9, 0.95, 0.92)}
     assert "Λ is lower in biased networks (Mann–Whitney, p = 0.05)" in verdict("vgg", apart)
     mixed_up = {"biased_a": ratios(0.9, 0.95, 0.91), "unbiased": ratios(0.9, 0.96, 0.89)}
     assert (
-        "0.90 to 0.95, of unbiased ones 0.89 to 0.96; by Λ the two are not distinguishable"
+        "0.90 to 0.95, of unbiased ones 0.89 to 0.96; that biased ones have a lower Λ is not shown"
         in verdict("vgg", mixed_up)
     )
-    assert "cannot tell" in verdict("resnet", {"biased_a": ratios(0.5), "unbiased": ratios(0.9)})
+    assert "cannot show" in verdict("resnet", {"biased_a": ratios(0.5), "unbiased": ratios(0.9)})
     assert verdict("vgg", {"biased_a": [None], "unbiased": [None]}) == ""
 
 

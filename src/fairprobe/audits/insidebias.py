@@ -4,28 +4,24 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
 from torch import Tensor, nn
 
 from fairprobe.audits.base import OnStage, Stages
-from fairprobe.datasets.image_folders import ImageGroups, read_groups
-from fairprobe.datasets.pictures import Bytes
+from fairprobe.datasets.image_folders import ImageGroups, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, ModelError
-from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
+from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.load import open_model
-from fairprobe.present.insidebias_page import sentence
+from fairprobe.present.insidebias_page import sentence, warnings
 from fairprobe.versions import versions
-
-EVENED = ("ratio", "low", "high", "p_value", "by_chance", "verdict", "highest", "lowest")
 
 
 def look_inside(
@@ -33,19 +29,20 @@ def look_inside(
     folder: Path,
     *,
     weights: Path | None = None,
-    tau: float = 0.8,
     layer: str | None = None,
+    labels: Path | None = None,
+    reference: str | None = None,
+    reference_weights: Path | None = None,
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
 ) -> InsideBiasDocument:
     """Compare how strongly the images of each group activate a network. Pixels are given to it as
-    numbers from 0 to 1.
+    numbers from 0 to 1. `labels` is a CSV with the class of each image; `reference`, a network of
+    the same architecture that was trained on balanced data.
     """
-    opened = open_model(model, weights=weights)
-    network = opened.network
-    if network is None:
-        raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
+    opened, network = _open(model, weights)
+    beside = None if reference is None else _open(reference, reference_weights)
     read = _read(opened, network, folder)
     groups = read.images
     if len(groups) < 2:
@@ -53,70 +50,53 @@ def look_inside(
             f"Expected two groups of images or more to compare; {len(groups)} can be used."
             f" {' '.join(read.messages)}".rstrip()
         )
+    classes, unlabeled = (None, "") if labels is None else read_labels(labels, read.files)
     channels_last = _is_channels_last(network)
-    hook = network.register_forward_pre_hook(_prepare(opened.width is not None, channels_last))
+    hooks = [
+        one.register_forward_pre_hook(_prepare(source.width is not None, channels_last))
+        for source, one in ([(opened, network)] if beside is None else [(opened, network), beside])
+    ]
     try:
         with Stages(progress).stage("Looking at images") as step:
-            found, even = _compare(
+            found = insidebias(
                 network,
                 groups,
-                lambda done, total: step(done, total, f"{done:,} of {total:,}"),
-                tau=tau,
-                layer=layer,
+                layers=None if layer is None else [layer],
                 channels_last=channels_last,
+                labels=classes,
+                reference=None if beside is None else beside[1],
                 seed=seed,
+                progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
             )
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
+    body = found.to_dict()
+    if beside is not None:
+        body["reference"]["name"] = beside[0].name
     document = from_dict(
-        found.to_dict()
+        body
         | {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": command,
             "versions": versions("torch", "numpy"),
             "seed": seed,
             "model": {"kind": opened.kind, "name": opened.name},
-            "brightness": {
-                name: float(images.mean(dtype="float64")) / 255 for name, images in groups.items()
-            },
-            "even_brightness": (
-                None if even is None else {name: even.to_dict()[name] for name in EVENED}
-            ),
-            "messages": list(read.messages),
+            "warnings": [],
+            "messages": [*read.messages, *filter(None, [unlabeled])],
         },
         InsideBiasDocument,
     )
-    return msgspec.structs.replace(document, sentence=sentence(document))
+    return msgspec.structs.replace(
+        document, warnings=warnings(document), sentence=sentence(document)
+    )
 
 
-def _compare(
-    network: nn.Module,
-    groups: Mapping[str, Bytes],
-    progress: Callable[[int, int], None],
-    *,
-    layer: str | None,
-    **settings: Any,
-) -> tuple[InsideBias, InsideBias | None]:
-    """Compare the images as they are, and the same made equally bright; None for these if a group
-    then does not activate the layer.
-    """
-    count = sum(map(len, groups.values()))
-    layers = None if layer is None else [layer]
-
-    def look(images: Mapping[str, Bytes], before: int) -> InsideBias:
-        return insidebias(
-            network,
-            images,
-            layers=layers,
-            progress=lambda done, _: progress(before + done, 2 * count),
-            **settings,
-        )
-
-    found = look(groups, 0)
-    try:
-        return found, look(even_brightness(groups), count)
-    except ModelError:
-        return found, None
+def _open(model: str, weights: Path | None) -> tuple[Opened, nn.Module]:
+    opened = open_model(model, weights=weights)
+    if opened.network is None:
+        raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
+    return opened, opened.network
 
 
 def _read(opened: Opened, network: nn.Module, folder: Path) -> ImageGroups:

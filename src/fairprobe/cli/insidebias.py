@@ -1,4 +1,6 @@
-"""`fairprobe insidebias`: which groups of images a network knows less well, seen from inside."""
+"""`fairprobe insidebias`: whether a network reacts differently to groups of images, seen from
+inside.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +26,38 @@ def insidebias(
         Path,
         typer.Option(
             help=(
-                "A folder with a folder of images for each group; five images per group are a"
-                " start."
+                "A folder with a folder of images for each group; few images show only large"
+                " differences."
             )
         ),
     ],
-    tau: Annotated[
-        float,
-        typer.Option(
-            help=(
-                "The threshold τ of the Activation Ratio; it does not carry over between"
-                " architectures."
-            )
-        ),
-    ] = 0.8,
     layer: Annotated[
         str | None,
         typer.Option(help="The layer that decides.", show_default="the last convolutional one"),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(help="safetensors for the network of module:function.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "CSV with the columns file (path below --groups) and label (number of the class"
+                " from 0), to see whether the network is better than the commonest label."
+            )
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "A network of the same architecture, trained on balanced data, given like --model."
+                " Only with it is a group named."
+            )
+        ),
+    ] = None,
+    reference_weights: Annotated[
+        Path | None, typer.Option(help="safetensors for the reference network.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the result as JSON to this file.")] = None,
     report: Annotated[
@@ -55,6 +69,10 @@ def insidebias(
 ) -> None:
     """Compare how strongly the images of each group activate a network's last convolutional layer
     (InsideBias).
+
+    The result is the Activation Ratio Λ with a p-value, beside Λ with brightness and contrast held
+    equal. It says whether the network reacts differently to the groups, not which of them it knows
+    less. Vision transformers are refused: they have no feature maps.
 
     Pixels are given to the network as numbers from 0 to 1; a network that expects others must scale
     them itself. All images must have the size that the network takes. Images that cannot be used
@@ -77,8 +95,10 @@ def insidebias(
                 model,
                 groups,
                 weights=weights,
-                tau=tau,
                 layer=layer,
+                labels=labels,
+                reference=reference,
+                reference_weights=reference_weights,
                 seed=seed,
                 command=shlex.join(["fairprobe", *sys.argv[1:]]),
                 progress=on_stage,
@@ -92,6 +112,8 @@ def insidebias(
         if as_json:
             sys.stdout.write(encode(document).decode())
         elif not quiet:
+            for warning in document.warnings:
+                output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)
             output.print(document.sentence, markup=False, highlight=False, soft_wrap=True)
             output.print(layers_table(document).terminal())
             if report is not None:

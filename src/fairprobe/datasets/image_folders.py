@@ -4,12 +4,14 @@ in messages.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from fairprobe.arrays import Ints
 from fairprobe.datasets.pictures import (
     Bytes,
     Channels,
@@ -19,18 +21,20 @@ from fairprobe.datasets.pictures import (
 )
 from fairprobe.errors import DataError, StorageError
 
-__all__ = ["Bytes", "Channels", "ImageGroups", "read_groups"]
+__all__ = ["Bytes", "Channels", "ImageGroups", "read_groups", "read_labels"]
 
 FEWEST = 2  # images of a group
+MOST_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True)
 class ImageGroups:
-    """The images (N, channels, height, width) of each group, and messages about what was changed or
-    left out.
+    """The images (N, channels, height, width) of each group with their paths below the folder, and
+    messages about what was changed or left out.
     """
 
     images: dict[str, Bytes]
+    files: dict[str, list[str]]
     messages: tuple[str, ...]
 
 
@@ -58,16 +62,59 @@ def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
     if not any(read.values()):
         raise DataError(f"No image in {root} could be read. {' '.join(log.messages())}".rstrip())
     wanted = commonest_shape(image for images in read.values() for _, image in images)
-    groups = {}
+    groups, files = {}, {}
     for name, images in read.items():
         log.note("size", (path for path, image in images if image.shape != wanted))
-        fitting = [image for _, image in images if image.shape == wanted]
+        fitting = [(path, image) for path, image in images if image.shape == wanted]
         if len(fitting) >= FEWEST:
-            groups[name] = np.stack(fitting)
+            groups[name] = np.stack([image for _, image in fitting])
+            files[name] = [path.relative_to(root).as_posix() for path, _ in fitting]
         else:
             count = "only one usable image" if fitting else "no usable image"
             log.empty.append(f"Group '{name}' has {count} and is left out.")
-    return ImageGroups(groups, log.messages(f"{wanted[2]} × {wanted[1]}"))
+    return ImageGroups(groups, files, log.messages(f"{wanted[2]} × {wanted[1]}"))
+
+
+def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str, Ints], str]:
+    """The class of each image of each group, −1 where the file names none, and a message about
+    images without one.
+
+    The file is a CSV with the columns `file`, the image's path below the folder of the groups, and
+    `label`, the number of its class from 0.
+    """
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            if not {"file", "label"} <= set(reader.fieldnames or ()):
+                raise DataError(
+                    f"{path} has the columns {', '.join(reader.fieldnames or ())}; expected 'file'"
+                    " and 'label'."
+                )
+            known = {str(row["file"]): _label(path, row) for row in reader}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StorageError(f"Cannot read the labels in {path}: {error}") from error
+    labels = {
+        name: np.array([known.get(one, -1) for one in paths]) for name, paths in files.items()
+    }
+    every = np.concatenate(list(labels.values())) if labels else np.empty(0)
+    if not (every >= 0).any():
+        first = next((one for paths in files.values() for one in paths), "")
+        raise DataError(
+            f"{path} names none of the images; expected paths below the folder of the groups, such"
+            f" as {first}."
+        )
+    missing = int((every < 0).sum())
+    return labels, f"{missing} images have no label in {path}." if missing else ""
+
+
+def _label(path: Path | str, row: dict[str, str]) -> int:
+    text = (row["label"] or "").strip()
+    if not text.isdecimal() or int(text) > MOST_CLASSES:
+        raise DataError(
+            f"{path} gives {row['file']} the label '{text}'; expected the number of its class, from"
+            " 0."
+        )
+    return int(text)
 
 
 def _images(folder: Path, channels: Channels, log: MessageLog) -> Iterable[tuple[Path, Bytes]]:

@@ -6,11 +6,18 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents.base import Count, Document, Number, Share, check_interval
+from fairprobe.documents.base import (
+    Count,
+    Document,
+    Number,
+    RateDocument,
+    Share,
+    check_interval,
+)
 
-FORMAT: Final = 1  # raised when the meaning of a field changes
+FORMAT: Final = 2  # raised when the meaning of a field changes
 
-InsideBiasVerdict: TypeAlias = Literal["biased", "unbiased", "not distinguishable"]
+InsideBiasVerdict: TypeAlias = Literal["different", "no difference found"]
 
 
 class OpenedModel(Document, frozen=True, kw_only=True):
@@ -27,75 +34,112 @@ class ImageGroup(Document, frozen=True, kw_only=True):
     images: Count
 
 
-class ActivationRatio(Document, frozen=True, kw_only=True):
-    """Λ, its interval, and how low a Λ chance gives. All are null where a ratio means nothing."""
-
-    ratio: Share | None
-    low: Share | None
-    high: Share | None
-    p_value: Share | None
-    by_chance: Share | None
-
-    def __post_init__(self) -> None:
-        check_interval(self.low, self.ratio, self.high)
-
-
-class LayerDocument(ActivationRatio, frozen=True, kw_only=True):
-    """A layer: λ of each group, and Λ."""
+class LayerDocument(Document, frozen=True, kw_only=True):
+    """A layer: λ of each group, Λ, its interval, how often chance gives one as low, the median by
+    chance, and below which Λ a difference would have been found. All are null where a ratio means
+    nothing.
+    """
 
     name: str
     maps: Count
     is_convolution: bool
     activation: dict[str, Number]
-
-
-class DecisiveRatio(Document, frozen=True, kw_only=True):
-    """Λ of the layer that decides, and the verdict."""
-
-    ratio: Share
-    low: Share
-    high: Share
-    p_value: Share
-    by_chance: Share
-    verdict: InsideBiasVerdict
-    highest: str
-    lowest: str
+    ratio: Share | None
+    low: Share | None
+    high: Share | None
+    p_value: Share | None
+    by_chance: Share | None
+    detectable: Share | None
 
     def __post_init__(self) -> None:
         check_interval(self.low, self.ratio, self.high)
 
 
-class InsideBiasDocument(DecisiveRatio, frozen=True, kw_only=True):
-    """The whole comparison. `even_brightness` is the same with all images made equally bright, null
-    where a group then does not activate the layer.
+class PixelControlDocument(Document, frozen=True, kw_only=True):
+    """Brightness and contrast of the groups, Λ of either alone, and Λ of the layer that decides
+    with both held equal (`ratio`, `p_value`). Null where it cannot be computed.
     """
 
+    brightness: dict[str, Number]
+    contrast: dict[str, Number]
+    brightness_ratio: Share | None
+    brightness_p_value: Share | None
+    contrast_ratio: Share | None
+    contrast_p_value: Share | None
+    ratio: Share | None
+    p_value: Share | None
+
+
+class AnswersDocument(Document, frozen=True, kw_only=True):
+    """Whether the network gives all images one answer, and where labels are known, how often it is
+    right beside the share of the commonest label.
+    """
+
+    is_constant: bool
+    right: RateDocument | None
+    commonest: Share | None
+
+
+class ReferenceDocument(Document, frozen=True, kw_only=True):
+    """The reference network: its Λ, and by which `factor` the ratio of λ of the groups `less` and
+    `more` differs from the reference's.
+    """
+
+    name: str
+    ratio: Share
+    low: Share
+    high: Share
+    less: str
+    more: str
+    factor: Share
+    factor_low: Share
+    factor_high: Number
+    p_value: Share
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.ratio, self.high)
+        check_interval(self.factor_low, self.factor, self.factor_high)
+
+
+class InsideBiasDocument(Document, frozen=True, kw_only=True):
+    """The whole comparison."""
+
     kind: Literal["insidebias"] = "insidebias"
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     created: str
     command: str = ""
     versions: dict[str, str]
     seed: int
     model: OpenedModel
+    warnings: list[str]
     sentence: str = ""
     groups: list[ImageGroup]
     decisive: str
-    tau: Share
+    ratio: Share
+    low: Share
+    high: Share
+    p_value: Share
+    by_chance: Share
+    detectable: Share
+    verdict: InsideBiasVerdict
     order: str
     confidence: Share
     resamples: Count
     layers: list[LayerDocument]
     curves: dict[str, list[Number]]
-    brightness: dict[str, Share]
-    even_brightness: DecisiveRatio | None
+    pixels: PixelControlDocument
+    answers: AnswersDocument | None
+    reference: ReferenceDocument | None
     messages: list[str] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_interval(self.low, self.ratio, self.high)
         names = [group.name for group in self.groups]
         if self.decisive not in {layer.name for layer in self.layers}:
             raise ValueError(f"the layer '{self.decisive}' that decides is not among the layers")
-        if {self.highest, self.lowest} - set(names):
-            raise ValueError("the highest and the lowest group are not among the groups")
         if any(list(layer.activation) != names for layer in self.layers):
             raise ValueError("a layer has other groups than the document")
+        if self.reference is not None and {self.reference.less, self.reference.more} - set(names):
+            raise ValueError("the groups of the reference are not among the groups")
+        if (self.verdict == "different") != (self.p_value <= 1 - self.confidence + 1e-9):
+            raise ValueError(f"'{self.verdict}' contradicts the p-value {self.p_value:g}")

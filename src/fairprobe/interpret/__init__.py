@@ -4,7 +4,7 @@ matters.
 
 from fairprobe.interpret.ablation import Ablation, ablation
 from fairprobe.interpret.coverage import Coverage, coverage
-from fairprobe.interpret.insidebias import InsideBias, even_brightness, insidebias
+from fairprobe.interpret.insidebias import InsideBias, insidebias
 from fairprobe.interpret.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "NeuronBias",
     "ablation",
     "coverage",
-    "even_brightness",
     "insidebias",
     "neuron_bias",
 ]

@@ -1,25 +1,30 @@
 """What each image of a group excites in each layer of a network: the mean of every feature map,
 taken while the network runs.
+
+A transformer has no feature maps but token sequences (images, tokens, channels), whose mean over
+the wrong axis is a number too. They are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairprobe.arrays import Floats
+from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names
+from fairprobe.statistics.rates import Rate
 
 Images: TypeAlias = (
     "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
@@ -27,12 +32,43 @@ Images: TypeAlias = (
 Order = Literal["image", "group"]
 
 AT_ONCE = 64  # images
+ATTENTION = frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward})
+# What mixes channels along the last axis: an activation of its answer has its channels last.
+LINEAR = frozenset(
+    {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
+)
+CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the network answers: whether it gives all images one class, and where labels are known,
+    how often it is right beside the share of the commonest label.
+    """
+
+    is_constant: bool
+    right: Rate | None = None
+    commonest: float | None = None
+
+    @property
+    def is_no_better_than_chance(self) -> bool:
+        """Whether always giving the commonest label may be as good, as far as the interval goes."""
+        right, commonest = self.right, self.commonest
+        return right is not None and commonest is not None and right.low <= commonest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "is_constant": self.is_constant,
+            "right": self.right and self.right.to_dict(),
+            "commonest": self.commonest,
+        }
 
 
 @dataclass(frozen=True)
 class Excitement:
     """What each image excites in each layer: `values[layer][group]` is (images, 1), the strongest
-    map, or (images, maps).
+    map, or (images, maps). `pixels[group]` are brightness and contrast of each image (images, 2).
 
     Measured once, it can be compared as a whole and in small samples.
     """
@@ -43,6 +79,8 @@ class Excitement:
     convolutions: tuple[bool, ...]
     values: tuple[tuple[Floats, ...], ...]
     order: Order
+    pixels: tuple[Floats, ...] | None = None
+    answers: Answers | None = None
 
     def sample(self, count: int, rng: np.random.Generator) -> Excitement:
         """That many images of each group, drawn without putting back."""
@@ -57,7 +95,10 @@ class Excitement:
             tuple(part[rows] for part, rows in zip(layer, chosen, strict=True))
             for layer in self.values
         )
-        return Excitement(self.groups, self.names, self.maps, self.convolutions, values, self.order)
+        pixels = self.pixels and tuple(
+            part[rows] for part, rows in zip(self.pixels, chosen, strict=True)
+        )
+        return replace(self, values=values, pixels=pixels, answers=None)
 
 
 def excitement(
@@ -67,6 +108,7 @@ def excitement(
     layers: Sequence[str] | None = None,
     order: Order = "image",
     channels_last: bool = False,
+    labels: Mapping[str, Ints] | None = None,
     batch: int = AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Excitement:
@@ -81,18 +123,24 @@ def excitement(
     if batch < 1:
         raise SettingError(f"A batch has 1 image or more; got {batch}.")
     tensors = _checked(groups)
+    _check_labels(labels, tensors)
     parameter = next(model.parameters(), torch.empty(0))
     with _quiet(model), one_thread(), torch.inference_mode():
         names, wanted = _layers(model, next(iter(tensors.values()))[:1], parameter, layers)
         found: list[list[Floats]] = []
+        outputs: list[Tensor | None] = []
         done, total = 0, sum(map(len, tensors.values()))
         for name, images in tensors.items():
             parts: list[list[Floats]] = []
             for at in range(0, len(images), batch):
                 with own_errors(f"The network failed on images of group '{name}'"):
-                    means = _means(
+                    means, output = _means(
                         model, _given(images[at : at + batch], parameter), wanted, channels_last
                     )
+                for layer, is_sequence in zip(wanted, means.are_sequences, strict=True):
+                    if is_sequence or (means.attends and not layers):
+                        raise ModelError(_tokens(names[layer]))
+                outputs.append(output)
                 parts.append(
                     [
                         _reduced(one, names[layer], name, order)
@@ -110,6 +158,49 @@ def excitement(
         tuple(means.are_maps),
         tuple(tuple(group[at] for group in found) for at in range(len(wanted))),
         order,
+        tuple(map(_pixels, tensors.values())),
+        _answers(outputs, None if labels is None else [labels[name] for name in tensors]),
+    )
+
+
+def _pixels(images: Tensor) -> Floats:
+    """(images, 2): the mean of each image's pixels, and their standard deviation. Bytes count as
+    numbers from 0 to 1.
+    """
+    flat = images.flatten(1).double() / (255 if images.dtype == torch.uint8 else 1)
+    both = torch.stack([flat.mean(dim=1), flat.std(dim=1, correction=0)], dim=1)
+    values: Floats = both.cpu().numpy()
+    return values
+
+
+def _answers(outputs: Sequence[Tensor | None], labels: Sequence[Ints] | None) -> Answers | None:
+    """The class of each image, if the network gives classes: the greatest of several numbers, or a
+    single one above 0 (a logit) or 0.5 (a probability).
+    """
+    parts = [one.flatten(1) for one in outputs if one is not None]
+    if len(parts) < len(outputs):
+        return None
+    scores = torch.cat(parts)
+    if scores.shape[1] == 1:
+        is_probability = bool(((scores >= 0) & (scores <= 1)).all())
+        classes = (scores[:, 0] > (0.5 if is_probability else 0)).long().cpu().numpy()
+    else:
+        classes = scores.argmax(dim=1).cpu().numpy()
+    is_constant = bool((classes == classes[0]).all())
+    known = np.concatenate(labels) if labels is not None else np.full(len(classes), -1)
+    if not (known >= 0).any():
+        return Answers(is_constant)
+    classes, known = classes[known >= 0], known[known >= 0]
+    right = Rate(int((classes == known).sum()), len(known))
+    return Answers(is_constant, right, float(np.bincount(known).max() / len(known)))
+
+
+def _tokens(layer: str) -> str:
+    return (
+        f"Layer '{layer}' works on a sequence of tokens or has its channels last, as in a vision"
+        " transformer. InsideBias compares feature maps (images, maps, height, width), and tokens"
+        " are none: their mean would be taken over the wrong numbers. Name a convolutional or a"
+        " dense layer behind the tokens, or use a convolutional network."
     )
 
 
@@ -125,12 +216,22 @@ class _Means(TorchFunctionMode):
         super().__init__()
         self.values: list[Tensor] = []
         self.are_maps: list[bool] = []
+        self.are_sequences: list[bool] = []
+        self.attends = False
+        self._is_linear: bool | None = None  # the last layer with weights, if there was one
         self._wanted, self._channels_last, self._calls = frozenset(wanted), channels_last, 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func in ACTIVATIONS:
+        self.attends |= func in ATTENTION
+        if func in LINEAR or func in CONVOLUTIONS:
+            self._is_linear = func in LINEAR
+        elif func in ACTIVATIONS:
             if self._calls in self._wanted:
+                is_linear = result.ndim == 3 if self._is_linear is None else self._is_linear
+                self.are_sequences.append(
+                    result.ndim == 3 or (result.ndim > 3 and is_linear and not self._channels_last)
+                )
                 maps = result.movedim(-1, 1) if self._channels_last else result
                 self.values.append(
                     maps.flatten(2).mean(dim=2, dtype=torch.float64)
@@ -142,11 +243,15 @@ class _Means(TorchFunctionMode):
         return result
 
 
-def _means(model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool) -> _Means:
+def _means(
+    model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool
+) -> tuple[_Means, Tensor | None]:
+    """The means, and what the network answers, if that is a number or several for each image."""
     means = _Means(wanted, channels_last)
     with means:
-        model(given)
-    return means
+        output = model(given)
+    is_plain = isinstance(output, Tensor) and output.ndim in (1, 2) and len(output) == len(given)
+    return means, output.reshape(len(given), -1).float() if is_plain else None
 
 
 def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
@@ -231,6 +336,17 @@ def _checked(groups: Mapping[str, Images]) -> dict[str, Tensor]:
                 " images out."
             )
     return tensors
+
+
+def _check_labels(labels: Mapping[str, Ints] | None, groups: Mapping[str, Tensor]) -> None:
+    if labels is None:
+        return
+    for name, images in groups.items():
+        if name not in labels or np.shape(labels[name]) != (len(images),):
+            raise DataError(
+                f"Expected a label for each of the {len(images)} images of group '{name}', with -1"
+                " where it is unknown."
+            )
 
 
 def _size(images: Tensor) -> str:

@@ -163,7 +163,7 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
         tested=test.counts(),
         right=test.means((sure > 0.5).astype(np.float64)),
         score=test.means(sure),
-        found=compare(excited, tau=settings["tau"], seed=seed).to_dict(),
+        found=compare(excited, seed=seed).to_dict(),
         few=small_samples(excited, settings["count"], settings),
     )
 
@@ -430,8 +430,8 @@ def shift(own: str, biased: Mapping[str, float], unbiased: Mapping[str, float]) 
 
 
 def verdict(network: str, networks: Networks[FaceNetwork]) -> str:
-    """Whether Λ tells biased networks from unbiased ones, in a sentence; empty where one of both
-    is missing.
+    """Whether Λ is lower in biased networks than in unbiased ones, in a sentence; empty where one
+    of both is missing.
     """
     ratios: dict[bool, list[float]] = {True: [], False: []}
     for kind, own in networks.items():
@@ -442,12 +442,12 @@ def verdict(network: str, networks: Networks[FaceNetwork]) -> str:
     ranges = f"Λ of biased networks is {_range(biased)}, of unbiased ones {_range(unbiased)}"
     if min(len(biased), len(unbiased)) < FEWEST:
         return (
-            f"{TITLES[network]}: {ranges}. So few networks cannot tell whether Λ distinguishes the"
-            " two."
+            f"{TITLES[network]}: {ranges}. So few networks cannot show whether Λ is lower in biased"
+            " ones."
         )
     p_value = float(mannwhitneyu(biased, unbiased, alternative="less").pvalue)
     lower = "Λ is lower in biased networks"
-    result = lower if p_value <= CERTAIN else "by Λ the two are not distinguishable"
+    result = lower if p_value <= CERTAIN else "that biased ones have a lower Λ is not shown"
     return f"{TITLES[network]}: {ranges}; {result} (Mann–Whitney, p = {p_value:.2g})."
 
 

@@ -1,16 +1,25 @@
-"""InsideBias in a sentence, a table and a page: which group a network knows less well, layer by
-layer, and whether so few images can show it.
+"""InsideBias in a sentence, a table and a page: whether a network reacts differently to groups, and
+whether brightness and contrast could explain it. Without a reference network no group is named.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fairprobe.documents.insidebias import DecisiveRatio, InsideBiasDocument
+from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, Series, bar_figure, line_figure
-from fairprobe.present.formats import count, date, interval, level, percent, plain, ratio
+from fairprobe.present.formats import (
+    count,
+    date,
+    interval,
+    level,
+    percent,
+    plain,
+    ratio,
+    with_interval,
+)
 from fairprobe.present.legends import bar_legend, line_legend
 from fairprobe.present.table import UNDEFINED, Table
 
@@ -27,7 +36,7 @@ def page(document: InsideBiasDocument) -> dict[str, Any]:
         "document": document,
         "version": document.versions.get("fairprobe", ""),
         "title": document.model.name,
-        "status": "found" if document.verdict == "biased" and _stays(document) else "none",
+        "status": "found" if _is_beyond_pixels(document) else "none",
         "headline": _headline(document),
         "facts": _facts(document),
         "cards": _cards(document),
@@ -39,68 +48,124 @@ def page(document: InsideBiasDocument) -> dict[str, Any]:
     }
 
 
+def warnings(document: InsideBiasDocument) -> list[str]:
+    """What makes the comparison worth little: a network that is no good."""
+    answers = document.answers
+    if answers is None:
+        return []
+    said = []
+    if answers.is_constant:
+        images = sum(group.images for group in document.groups)
+        said.append(
+            f"The network gives all {count(images)} images the same answer. What excites it says"
+            " nothing about its decisions."
+        )
+    right, commonest = answers.right, answers.commonest
+    if right is not None and commonest is not None and right.low <= commonest:
+        said.append(
+            f"The network is right on {plain(with_interval(right))} of the labeled images. That is"
+            " not shown to be better than always giving the commonest label"
+            f" ({plain(percent(commonest))}), so its activations need not mean anything."
+        )
+    return said
+
+
 def sentence(document: InsideBiasDocument) -> str:
-    """The result and its control, in a few sentences."""
-    tau, chance = f"τ = {document.tau:g}", plain(percent(document.p_value))
-    result = (
-        f"Λ = {ratio(document.ratio)} in layer '{document.decisive}' ({_range(document)}):"
-        f" '{document.lowest}' activates it least, '{document.highest}' most."
+    """The result and its controls, in a few sentences."""
+    parts = [_result(document), _control(document), _direction(document)]
+    if document.answers is None or document.answers.right is None:
+        parts.append("Without labels it is not known whether the network is any good.")
+    return " ".join(filter(None, parts))
+
+
+def _result(document: InsideBiasDocument) -> str:
+    found = (
+        f"Λ = {ratio(document.ratio)} in layer '{document.decisive}' ("
+        f"{plain(level(document.confidence))} interval {_range(document.low, document.high)}, p ="
+        f" {_p(document.p_value)})"
     )
-    if document.verdict == "biased":
-        said = (
-            f"Biased. {result} That is below {tau}, and chance gives as low a Λ in {chance} of"
-            " cases."
-        )
-    elif document.verdict == "unbiased":
-        said = f"Unbiased. {result} The whole interval lies above {tau}."
-    elif document.ratio < document.tau:
-        said = (
-            f"Not distinguishable. {result} That is below {tau}, but with so few images chance"
-            f" gives as low a Λ in {chance} of cases. More images would help."
-        )
-    else:
-        said = (
-            f"Not distinguishable. {result} That is above {tau}, but the whole interval is not."
-            " More images would help."
-        )
-    return f"{said} {_control(document)}".rstrip()
+    if document.verdict == "different":
+        return f"The network reacts differently to the groups: {found}."
+    return (
+        f"No difference found: {found}. With these images only a Λ below"
+        f" {ratio(document.detectable)} would have been called different."
+    )
 
 
 def _control(document: InsideBiasDocument) -> str:
-    """With all images equally bright, the difference may be gone."""
-    even, brightness = document.even_brightness, document.brightness
-    if even is None:
-        return ""
-    said = (
-        f"Control: with all images made equally bright, Λ is {ratio(even.ratio)} ({_range(even)})"
+    """With brightness and contrast held equal, the difference may be gone."""
+    pixels = document.pixels
+    if pixels.ratio is None or pixels.p_value is None:
+        return "There are too few images to hold brightness and contrast equal."
+    held = (
+        "with brightness and contrast held equal, Λ is"
+        f" {ratio(pixels.ratio)} (p = {_p(pixels.p_value)})"
     )
-    if document.verdict != "biased" or _stays(document):
-        return f"{said}."
-    low, high = brightness[document.lowest], brightness[document.highest]
+    if document.verdict != "different":
+        return f"Control: {held}."
+    if _is_beyond_pixels(document):
+        return f"Brightness and contrast alone do not explain it: {held}."
+    return f"Brightness and contrast can explain it: {held}."
+
+
+def _direction(document: InsideBiasDocument) -> str:
+    """Which group, where a reference shows it."""
+    reference = document.reference
+    if reference is None:
+        return (
+            "This does not show which group the network knows less. A reference network"
+            " (--reference) shows which group excites it less than a balanced one."
+            if document.verdict == "different"
+            else ""
+        )
+    beside = (
+        f"{reference.name}, the reference, has Λ = {ratio(reference.ratio)}"
+        f" ({_range(reference.low, reference.high)})."
+    )
+    factor = (
+        f"× {ratio(reference.factor)} ({_range(reference.factor_low, reference.factor_high)}, p ="
+        f" {_p(reference.p_value)})"
+    )
+    if not _is_named(document):
+        return (
+            f"{beside} No group excites the network less than the reference beyond chance: at most"
+            f" the ratio of '{reference.less}' to '{reference.more}' differs, {factor}."
+        )
     return (
-        f"{said}, which is not called biased: brightness has a part in it. The images of"
-        f" '{document.lowest}' are {'darker' if low < high else 'brighter'} ({ratio(low)}) than"
-        f" those of '{document.highest}' ({ratio(high)})."
+        f"{beside} Compared with it, '{reference.less}' excites the network less than"
+        f" '{reference.more}': {factor} of the reference's ratio. Networks that were trained alike"
+        " differ as well, so compare with several."
     )
 
 
-def _range(found: DecisiveRatio) -> str:
-    return plain(interval(found, ratio))
+def _is_named(document: InsideBiasDocument) -> bool:
+    return document.reference is not None and document.reference.factor_high < 1
 
 
-def _stays(document: InsideBiasDocument) -> bool:
-    """Whether the network is called biased with images made equally bright as well."""
-    return document.even_brightness is None or document.even_brightness.verdict == "biased"
+def _is_beyond_pixels(document: InsideBiasDocument) -> bool:
+    """Whether the groups differ with brightness and contrast held equal as well."""
+    p_value = document.pixels.p_value
+    return (
+        document.verdict == "different"
+        and p_value is not None
+        and p_value <= 1 - document.confidence + 1e-9
+    )
+
+
+def _range(low: float, high: float) -> str:
+    return f"{ratio(low)} to {ratio(high)}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.0005 else "below 0.001"
 
 
 def _headline(document: InsideBiasDocument) -> str:
-    if document.verdict == "biased" and not _stays(document):
-        return "The groups differ, perhaps because of the brightness of their images"
-    return {
-        "biased": f"The network knows “{document.lowest}” less well than “{document.highest}”",
-        "unbiased": "All groups activate the network alike",
-        "not distinguishable": "These images are not enough to tell",
-    }[document.verdict]
+    if document.verdict != "different":
+        return "No difference between the groups was found"
+    if not _is_beyond_pixels(document):
+        return "The groups differ, perhaps because of the brightness and contrast of their images"
+    return "The network reacts differently to the groups"
 
 
 def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
@@ -113,34 +178,50 @@ def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
 
 
 def _cards(document: InsideBiasDocument) -> list[Card]:
-    even, of_level = document.even_brightness, f"{level(document.confidence)} interval"
+    pixels, reference = document.pixels, document.reference
     cards = [
         Card(
             "Activation Ratio Λ",
             ratio(document.ratio),
-            [f"{of_level} {interval(document, ratio)}", "1: all groups alike"],
-        ),
-        Card(
-            "Λ by chance alone",
-            ratio(document.by_chance),
             [
-                "median, for groups of the same sizes drawn from all images together",
-                f"a Λ as low: {percent(document.p_value)}",
+                f"{level(document.confidence)} interval {interval(document, ratio)}",
+                "1: all groups alike",
             ],
         ),
         Card(
-            "Threshold τ",
-            ratio(document.tau),
-            ["a Λ below it indicates bias; it does not carry over between architectures"],
+            "p-value",
+            _p(document.p_value),
+            [
+                "how often groups of the same sizes, drawn from all images together, have a Λ as"
+                " low",
+                f"their median Λ: {ratio(document.by_chance)}",
+                f"called different below {ratio(document.detectable)}",
+            ],
         ),
     ]
-    if even is not None:
-        lines = [
-            f"{of_level} {interval(even, ratio)}",
-            *(f"brightness of {name}: {ratio(one)}" for name, one in document.brightness.items()),
-        ]
-        cards.insert(
-            1, Card("Λ with all images made equally bright (control)", ratio(even.ratio), lines)
+    alone = [
+        f"Λ of {name} alone: {ratio(own)} (p = {_p(p_value)})"
+        for name, own, p_value in (
+            ("brightness", pixels.brightness_ratio, pixels.brightness_p_value),
+            ("contrast", pixels.contrast_ratio, pixels.contrast_p_value),
+        )
+        if own is not None and p_value is not None
+    ]
+    if pixels.ratio is not None and pixels.p_value is not None:
+        held = [f"p = {_p(pixels.p_value)}", *alone]
+        title = "Λ with brightness and contrast held equal (control)"
+        cards.append(Card(title, ratio(pixels.ratio), held))
+    if reference is not None:
+        cards.append(
+            Card(
+                "Λ of the reference network",
+                ratio(reference.ratio),
+                [
+                    f"{level(document.confidence)} interval {interval(reference, ratio)}",
+                    f"{reference.less} to {reference.more}: × {ratio(reference.factor)} of its"
+                    f" ratio ({_range(reference.factor_low, reference.factor_high)})",
+                ],
+            )
         )
     return cards
 
@@ -159,8 +240,8 @@ def _decisive_figure(document: InsideBiasDocument) -> Figure:
             title=title,
             name="decisive",
         ),
-        "λ: the mean activation of the strongest map, over a group’s images. A group that the"
-        " network knows less well activates it less.",
+        "λ: the mean activation of the strongest map, over a group’s images. A lower λ does not"
+        " show that the network knows a group less.",
         None,
     )
 
@@ -175,8 +256,8 @@ def _curves_figure(document: InsideBiasDocument) -> Figure:
     return Figure(
         title,
         drawing,
-        "Each group’s λ divided by its maximum. In a biased network the groups part in the last"
-        " layers.",
+        "Each group’s λ divided by its maximum. In the paper, the groups part in the last layers of"
+        " biased networks.",
         None,
     )
 
@@ -187,9 +268,10 @@ def layers_table(document: InsideBiasDocument) -> Table:
     for layer in document.layers:
         name = f"{layer.name} (decides)" if layer.name == document.decisive else layer.name
         compared = [
-            UNDEFINED if value is None else ratio(value) for value in (layer.ratio, layer.by_chance)
+            UNDEFINED if layer.ratio is None else ratio(layer.ratio),
+            interval(layer, ratio) or UNDEFINED,
+            UNDEFINED if layer.p_value is None else _p(layer.p_value),
         ]
-        compared.insert(1, interval(layer, ratio) or UNDEFINED)
         rows.append([name, *(f"{one:.3g}" for one in layer.activation.values()), *compared])
     groups = [f"λ {group.name} ({count(group.images)})" for group in document.groups]
-    return Table(["layer", *groups, "Λ", "interval", "by chance"], rows)
+    return Table(["layer", *groups, "Λ", "interval", "p"], rows)
