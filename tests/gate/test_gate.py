@@ -90,6 +90,10 @@ def entries(name: str, body: Document) -> list[Document]:
         "ifr_b": lambda: [fairness["individual"]["b"]],
         "ifr_p": lambda: [fairness["individual"]["p"]],
         "demographic_parity": lambda: [table["dp"] for table in fairness["group"]["tables"]],
+        "demographic_parity_sd": lambda: [table["dp_sd"] for table in fairness["group"]["tables"]],
+        "equalized_odds_sd": lambda: [
+            each for table in fairness["group"]["tables"] for each in table["eo_sd"]
+        ],
         "equalized_odds": lambda: [
             each for table in fairness["group"]["tables"] for each in table["eo"]
         ],

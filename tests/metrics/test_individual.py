@@ -419,4 +419,6 @@ def test_one_person_with_several_pairs_says_little() -> None:
     """One of two pairs is fair: a bootstrap over one person would have no width."""
     found = ifr_b(np.array([[0.9, 0.1]]), np.array([[[0.8, 0.2], [0.1, 0.9]]]))
     assert found.estimate == 0.5
-    assert (found.low, found.high) == (0.0, 1.0)
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.low < 0.2, found.high > 0.8) == (True, True)

@@ -1,4 +1,4 @@
-"""Accuracy, F1 and Matthews' correlation against scikit-learn, and the bootstrap under them against
+"""Accuracy, F1 and Matthews' correlation against scikit-learn, and the draws under them against
 drawing people one by one.
 """
 
@@ -18,7 +18,7 @@ from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError
 from fairprobe.metrics import Estimate, accuracy, f1, mcc
 from fairprobe.statistics import resampling
-from fairprobe.statistics.resampling import Statistic, around, bootstrap, replicates
+from fairprobe.statistics.resampling import around, resampled
 from tests import helpers as _profile  # noqa: F401
 
 
@@ -103,7 +103,7 @@ def test_words_and_flags_are_labels_too() -> None:
 
 def test_a_constant_prediction_has_no_correlation() -> None:
     constant = mcc([0, 1, 0, 1], [1, 1, 1, 1])
-    assert numbers(constant) == (0, 0, 0)
+    assert constant.estimate == 0
 
 
 def test_f1_of_a_class_that_is_nowhere_is_not_defined() -> None:
@@ -152,7 +152,7 @@ def test_a_positive_class_that_cannot_be_meant_is_refused() -> None:
         f1([0, 1], [0, 0], positive=7)
 
 
-# -- the bootstrap ---------------------------------------------------------------------------------
+# -- tables drawn anew -----------------------------------------------------------------------------
 
 
 def test_drawing_counts_is_drawing_people() -> None:
@@ -165,11 +165,11 @@ def test_drawing_counts_is_drawing_people() -> None:
     assert [low, high] == pytest.approx(np.quantile(one_by_one, [0.025, 0.975]), abs=0.02)
 
 
-def test_a_bootstrapped_share_has_nearly_the_exact_interval() -> None:
+def test_a_resampled_share_has_nearly_the_exact_interval() -> None:
     def share(tables: Floats) -> Floats:
         return np.asarray(tables[:, 1] / tables.sum(axis=1))
 
-    estimate, low, high = numbers(bootstrap(np.array([700, 300]), share))
+    estimate, low, high = numbers(resampled(np.array([700, 300]), share))
     exact = binomtest(300, 1000).proportion_ci(method="wilson")
     assert estimate == 0.3
     assert [low, high] == pytest.approx([exact.low, exact.high], abs=0.004)
@@ -183,7 +183,7 @@ def test_the_interval_of_matthews_correlation_contains_the_truth_as_often_as_it_
     for seed in range(200):
         _, low, high = numbers(mcc(*predictions(400, seed=seed)))
         held += low <= truth <= high
-    assert 0.90 <= held / 200 <= 0.99
+    assert held / 200 >= 0.93
 
 
 def test_intervals_are_the_same_each_time_and_another_generator_gives_others() -> None:
@@ -194,11 +194,11 @@ def test_intervals_are_the_same_each_time_and_another_generator_gives_others() -
         return np.asarray(tables[:, 0] / tables.sum(axis=1))
 
     counts = np.array([30_001, 70_002])
-    assert bootstrap(counts, share) == bootstrap(counts, share, rng=np.random.default_rng(0))
-    assert bootstrap(counts, share) != bootstrap(counts, share, rng=np.random.default_rng(3))
+    assert resampled(counts, share) == resampled(counts, share, rng=np.random.default_rng(0))
+    assert resampled(counts, share) != resampled(counts, share, rng=np.random.default_rng(3))
     narrow, wide = (
-        bootstrap(counts, share, confidence=0.5),
-        bootstrap(counts, share, confidence=0.99),
+        resampled(counts, share, confidence=0.5),
+        resampled(counts, share, confidence=0.99),
     )
     assert (
         numbers(wide)[1]
@@ -211,17 +211,17 @@ def test_intervals_are_the_same_each_time_and_another_generator_gives_others() -
 
 def test_draws_in_parts_are_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.array([[3, 0], [5, 9]])
-    whole = replicates(counts, lambda tables: tables[:, 0, 0])
+    whole = resampled(counts, lambda tables: tables[:, 0, 0])
     monkeypatch.setattr(resampling, "NUMBERS_AT_ONCE", 70)
-    np.testing.assert_array_equal(replicates(counts, lambda tables: tables[:, 0, 0]), whole)
-    assert len(whole) == resampling.DRAWS
+    assert resampled(counts, lambda tables: tables[:, 0, 0]) == whole
 
 
-def test_every_drawn_table_has_as_many_people_and_none_where_there_were_none() -> None:
-    counts = np.array([[3, 0], [5, 9]])
-    tables = replicates(counts, lambda tables: tables.reshape(len(tables), 4), draws=50)
-    assert (tables.sum(axis=1) == 17).all()
-    assert (tables[:, 1] == 0).all()
+def test_what_nobody_happens_to_be_is_possible_unless_it_is_ruled_out() -> None:
+    counts = np.array([0, 17])
+    _, _, high = numbers(resampled(counts, lambda tables: tables[:, 0] / 17))
+    assert 0.1 < high < 0.3
+    unseen = np.array([0.0, 1.0])
+    assert numbers(resampled(counts, lambda tables: tables[:, 0] / 17, unseen=unseen))[2] == 0
 
 
 def test_undefined_draws_are_left_out() -> None:
@@ -229,18 +229,3 @@ def test_undefined_draws_are_left_out() -> None:
     assert numbers(result) == pytest.approx((0.5, 0.405, 0.595))
     assert around(0.5, np.array([np.nan]), samples=4) == Estimate(0.5, None, None, 4)
     assert around(float("nan"), np.array([0.5]), samples=4) == Estimate(None, None, None, 4)
-
-
-def test_draws_are_of_counts_so_that_they_cost_the_same_for_any_number_of_people(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sizes = []
-
-    def noted(counts: Ints, statistic: Statistic, **options: Any) -> Floats:
-        sizes.append(counts.shape)
-        return replicates(counts, statistic, **options)
-
-    monkeypatch.setattr(resampling, "replicates", noted)
-    mcc(*predictions(150))
-    mcc(*predictions(15_000))
-    assert sizes == [(2, 2), (2, 2)]

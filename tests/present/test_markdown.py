@@ -329,6 +329,7 @@ def test_of_many_classes_only_the_favourable_one_has_its_column() -> None:
         {**divided["eo"][0], "given": name, "estimate": place / 10, "low": 0, "high": 0.5}
         for place, name in enumerate(("low", "middle", "high"))
     ]
+    divided["eo_sd"] = divided["eo"]
     body["fairness"] |= {
         "positive": 2,
         "group": {"selected": document()["dm_rs"], "tables": [divided]},

@@ -97,9 +97,14 @@ def selection_table(attribute: str, rows: list[Document], *, unknown: int = 0) -
         "unknown": unknown,
         "smallest": 0.02,
         "dp": measure(0.1773, 0.1641, 0.1899),
+        "dp_sd": measure(0.0887, 0.0821, 0.095),
         "eo": [
             {"given": "<=50K", **measure(0.0712, 0.06, 0.083)},
             {"given": ">50K", **measure(0.0911, 0.05, 0.1308)},
+        ],
+        "eo_sd": [
+            {"given": "<=50K", **measure(0.0356, 0.03, 0.042)},
+            {"given": ">50K", **measure(0.0456, 0.025, 0.0654)},
         ],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -437,8 +438,14 @@ def _selection_table(divided: Divided, classes: tuple[str, ...]) -> SelectionTab
         unknown=table.unknown,
         smallest=table.smallest,
         dp=estimate_document(divided.dp),
-        eo=[
-            EqualizedOdds(given=name, **estimate_fields(each))
-            for name, each in zip(classes, divided.eo, strict=True)
-        ],
+        dp_sd=estimate_document(divided.dp_sd),
+        eo=_odds(classes, divided.eo),
+        eo_sd=_odds(classes, divided.eo_sd),
     )
+
+
+def _odds(classes: Sequence[str], measured: tuple[Estimate, ...]) -> list[EqualizedOdds]:
+    return [
+        EqualizedOdds(given=name, **estimate_fields(each))
+        for name, each in zip(classes, measured, strict=True)
+    ]

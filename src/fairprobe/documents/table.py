@@ -279,7 +279,9 @@ class SelectionTable(Document, frozen=True, kw_only=True):
     unknown: Count
     smallest: Share
     dp: EstimateDocument
+    dp_sd: EstimateDocument
     eo: list[EqualizedOdds]
+    eo_sd: list[EqualizedOdds]
 
 
 class GroupFairness(Document, frozen=True, kw_only=True):
@@ -490,7 +492,8 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
         if measured.positive is not None and not 0 <= measured.positive < classes:
             raise ValueError(f"the class {measured.positive} is not one of the {classes} classes")
         for table in () if measured.group is None else measured.group.tables:
-            if len(table.eo) != classes:
-                raise ValueError(f"{len(table.eo)} values of ΔEO for {classes} classes")
+            for odds in (table.eo, table.eo_sd):
+                if len(odds) != classes:
+                    raise ValueError(f"{len(odds)} values of ΔEO for {classes} classes")
         if self.repair is not None and len(self.repair.before.eo) not in (0, classes):
             raise ValueError(f"{len(self.repair.before.eo)} values of ΔEO for {classes} classes")

@@ -1,8 +1,11 @@
 """How groups of people fare: selection rates and impact ratios, demographic parity, equalized odds.
 
 paper       here
-ΔDP         `demographic_parity`: how far the groups' rates of the favorable prediction lie apart
-ΔEO_{y=k}   `equalized_odds(given=k)`: the same among the people whose true label is k
+ΔDP         `demographic_parity`: the highest minus the lowest rate of the favorable prediction over
+            the groups; `demographic_parity_sd`: the standard deviation, as the paper does with more
+            than two
+ΔEO_{y=k}   `equalized_odds(given=k)`, `equalized_odds_sd(given=k)`: the same among the people whose
+            true label is k
 (law)       `selection_tables`: what a bias audit after New York City's Local Law 144 lists, by
             attribute and by intersection
 
@@ -11,7 +14,7 @@ Read them beside the rates: a model that says the same to everybody has perfect 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -20,23 +23,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.documents import EstimateDocument, TableMeasurements
+from fairprobe.arrays import Ints, Mask
+from fairprobe.documents import EqualizedOdds, EstimateDocument, TableMeasurements
 from fairprobe.documents import SelectionTable as SelectionTableDocument
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.measure import Measure, Reading, reading_of, readings_of_groups
+from fairprobe.statistics.groups import Apart, difference, ratios, spread
 from fairprobe.statistics.rates import Rate
-from fairprobe.statistics.resampling import (
-    Column,
-    Estimate,
-    around,
-    column,
-    is_label,
-    labels,
-    ratio,
-    replicates,
-    same_length,
-)
+from fairprobe.statistics.resampling import Column, Estimate, column, is_label, labels, same_length
 
 SMALLEST = 0.02  # of the people: smaller groups may be left out of impact ratios (Local Law 144)
 LARGEST_INTERSECTION = 4096  # groups
@@ -100,31 +94,55 @@ def demographic_parity(
     sensitive_features: Any,
     positive: Any = 1,
 ) -> Estimate:
-    """ΔDP, how far the groups' selection rates lie apart. `y_true` is not used; it is there because
-    all metrics take it.
-
-    For two groups the absolute difference, for more the standard deviation over the groups: that of
-    a population (the groups are all there are, not a sample of groups), each group counting the
-    same however large. Groups with nobody are left out and named.
+    """The highest minus the lowest selection rate of the groups. `y_true` is not used; it is there
+    because all metrics take it. Groups with nobody are left out and named.
     """
-    predicted = labels(y_pred, name="y_pred")
-    groups = groups_of(sensitive_features, len(predicted))
-    return _apart(
-        groups, is_label(predicted, positive, name="y_pred", option="positive"), groups.codes >= 0
-    )
+    return _apart(*_everybody(y_pred, sensitive_features, positive), difference)
+
+
+def demographic_parity_sd(
+    y_true: Any,  # noqa: ARG001
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    positive: Any = 1,
+) -> Estimate:
+    """The standard deviation of the groups' selection rates: that of a population (the groups are
+    all there are, not a sample of groups), each group counting the same however large.
+    """
+    return _apart(*_everybody(y_pred, sensitive_features, positive), spread)
 
 
 def equalized_odds(
     y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1
 ) -> Estimate:
-    """ΔEO_{y=given}: as `demographic_parity`, among the people whose true label is `given`. Groups
-    without such people are left out.
+    """As `demographic_parity`, among the people whose true label is `given`. Groups without such
+    people are left out.
     """
-    true, predicted = labels(y_true, name="y_true"), labels(y_pred, name="y_pred")
-    same_length("y_pred", len(predicted), "y_true", len(true))
-    groups = groups_of(sensitive_features, len(predicted))
-    within = is_label(true, given, name="y_true", option="given") & (groups.codes >= 0)
-    return _apart(groups, is_label(predicted, positive, name="y_pred", option="positive"), within)
+    return _apart(*_with_truth(y_true, y_pred, sensitive_features, given, positive), difference)
+
+
+def equalized_odds_sd(
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, given: Any, positive: Any = 1
+) -> Estimate:
+    """As `demographic_parity_sd`, among the people whose true label is `given`."""
+    return _apart(*_with_truth(y_true, y_pred, sensitive_features, given, positive), spread)
+
+
+def _everybody(y_pred: Any, features: Any, positive: Any) -> tuple[Groups, Mask, Mask]:
+    predicted = labels(y_pred, name="y_pred")
+    groups = groups_of(features, len(predicted))
+    selected = is_label(predicted, positive, name="y_pred", option="positive")
+    return groups, selected, groups.codes >= 0
+
+
+def _with_truth(
+    y_true: Any, y_pred: Any, features: Any, given: Any, positive: Any
+) -> tuple[Groups, Mask, Mask]:
+    true = labels(y_true, name="y_true")
+    groups, selected, known = _everybody(y_pred, features, positive)
+    same_length("y_pred", len(selected), "y_true", len(true))
+    return groups, selected, known & is_label(true, given, name="y_true", option="given")
 
 
 def selection_rates(
@@ -181,17 +199,10 @@ def _counts(groups: Groups, selected: Mask, within: Mask) -> Ints:
     return np.bincount(kind, minlength=2 * len(groups.names)).reshape(-1, 2)
 
 
-def _rates(tables: Floats) -> Floats:
-    return ratio(tables[..., 1], tables.sum(axis=-1))
-
-
-def _apart(groups: Groups, selected: Mask, within: Mask) -> Estimate:
-    """How far the rates lie apart.
-
-    A resampled table is noisier than the data, and the data noisier than the truth: both push the
-    rates apart, and plain percentiles would never reach 0 for groups that are treated alike. So
-    what the noise adds to the variance is taken off twice.
-    """
+def _apart(
+    groups: Groups, selected: Mask, within: Mask, measured: Callable[[Ints, Ints], Apart]
+) -> Estimate:
+    """How far the rates of the groups lie apart, measured one way or the other."""
     counts = _counts(groups, selected, within)
     present = counts.sum(axis=1) > 0
     left_out = tuple(
@@ -200,13 +211,7 @@ def _apart(groups: Groups, selected: Mask, within: Mask) -> Estimate:
     samples, counts = int(counts.sum()), counts[present]
     if len(counts) < 2:
         return Estimate(None, None, None, samples, left_out=left_out)
-    scale = 2 if len(counts) == 2 else 1  # a difference is twice the standard deviation of two
-    variance = float(_rates(counts.astype(np.float64)).var())
-    drawn = replicates(counts, lambda tables: _rates(tables).var(axis=1))
-    drawn = drawn[np.isfinite(drawn)]
-    noise = max(0.0, float(drawn.mean()) - variance) if len(drawn) else 0.0
-    apart = scale * np.sqrt(np.maximum(drawn - 2 * noise, 0))
-    return around(scale * float(np.sqrt(variance)), apart, samples=samples, left_out=left_out)
+    return Estimate(*measured(counts[:, 1], counts.sum(axis=1)), samples, left_out=left_out)
 
 
 def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
@@ -215,20 +220,17 @@ def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
     known = int(people.sum())
     is_small = (people > 0) & (people / max(known, 1) < smallest)
     is_reference = (people > 0) & ~is_small
-
-    def ratios(tables: Floats) -> Floats:
-        rates = _rates(tables)
-        return ratio(rates, rates[:, is_reference].max(axis=1, keepdims=True))
-
-    if is_reference.any():
-        values, drawn = ratios(counts[None].astype(np.float64))[0], replicates(counts, ratios)
-    else:
-        values, drawn = np.full(len(counts), np.nan), np.empty((0, len(counts)))
+    impact = [Estimate(None, None, None, int(number)) for number in people]
+    if counts[is_reference, 1].any():
+        there = np.flatnonzero(people)
+        measured = ratios(counts[there, 1], people[there], is_reference[there])
+        for place, value, low, high in zip(there, *measured, strict=True):
+            impact[place] = Estimate(float(value), float(low), float(high), int(people[place]))
     rows = tuple(
         SelectionRow(
             name=name,
             rate=Rate(int(counts[i, 1]), int(people[i])),
-            impact_ratio=around(float(values[i]), drawn[:, i], samples=int(people[i])),
+            impact_ratio=impact[i],
             is_small=bool(is_small[i]),
             is_empty=not people[i],
         )
@@ -380,18 +382,18 @@ def _difference(
     )
 
 
-def _read_demographic_parity(document: TableMeasurements) -> list[Reading]:
-    what = "demographic parity difference"
-    return readings_of_groups(
-        document,
-        what,
-        lambda table: [_difference(table, f"{what} by {table.attribute}", table.dp, "held out")],
-    )
+def _reader_of_parity(
+    what: str, entry: Callable[[SelectionTableDocument], EstimateDocument]
+) -> Callable[[TableMeasurements], list[Reading]]:
+    def read(table: SelectionTableDocument) -> list[Reading]:
+        return [_difference(table, f"{what} by {table.attribute}", entry(table), "held out")]
+
+    return lambda document: readings_of_groups(document, what, read)
 
 
-def _read_equalized_odds(document: TableMeasurements) -> list[Reading]:
-    what = "equalized odds difference"
-
+def _reader_of_odds(
+    what: str, entries: Callable[[SelectionTableDocument], list[EqualizedOdds]]
+) -> Callable[[TableMeasurements], list[Reading]]:
     def read(table: SelectionTableDocument) -> list[Reading]:
         return [
             _difference(
@@ -400,10 +402,10 @@ def _read_equalized_odds(document: TableMeasurements) -> list[Reading]:
                 each,
                 f"held out with {each.given}",
             )
-            for each in table.eo
+            for each in entries(table)
         ]
 
-    return readings_of_groups(document, what, read)
+    return lambda document: readings_of_groups(document, what, read)
 
 
 def _read_impact_ratio(document: TableMeasurements) -> list[Reading]:
@@ -432,13 +434,19 @@ def _read_impact_ratio(document: TableMeasurements) -> list[Reading]:
 DEMOGRAPHIC_PARITY = Measure(
     name="demographic_parity",
     title="Demographic parity difference",
-    about=(
-        "How far the groups' rates of the favorable answer lie apart: the difference of two groups,"
-        " the standard deviation of more."
-    ),
+    about="The highest minus the lowest rate of the favorable answer over the groups.",
     unit="number",
     direction="at most",
-    read=_read_demographic_parity,
+    read=_reader_of_parity("demographic parity difference", lambda table: table.dp),
+)
+DEMOGRAPHIC_PARITY_SD = Measure(
+    name="demographic_parity_sd",
+    title="Demographic parity, standard deviation",
+    about="The standard deviation of the groups' rates of the favorable answer. With many groups it"
+    " hardly shows that a single one is treated differently.",
+    unit="number",
+    direction="at most",
+    read=_reader_of_parity("standard deviation of selection rates", lambda table: table.dp_sd),
 )
 EQUALIZED_ODDS = Measure(
     name="equalized_odds",
@@ -446,12 +454,21 @@ EQUALIZED_ODDS = Measure(
     about="As demographic_parity, among people whose true answer is the same.",
     unit="number",
     direction="at most",
-    read=_read_equalized_odds,
+    read=_reader_of_odds("equalized odds difference", lambda table: table.eo),
+)
+EQUALIZED_ODDS_SD = Measure(
+    name="equalized_odds_sd",
+    title="Equalized odds, standard deviation",
+    about="As demographic_parity_sd, among people whose true answer is the same.",
+    unit="number",
+    direction="at most",
+    read=_reader_of_odds("standard deviation of selection rates", lambda table: table.eo_sd),
 )
 IMPACT_RATIO = Measure(
     name="impact_ratio",
     title="Impact ratio",
-    about="A group's rate of the favorable answer over the highest group's.",
+    about="A group's rate of the favorable answer over the highest group's; the intervals of all"
+    " groups hold together.",
     unit="number",
     direction="at least",
     read=_read_impact_ratio,

@@ -5,6 +5,7 @@ answers.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -19,7 +20,9 @@ from fairprobe.measure import Answers
 from fairprobe.metrics.group import (
     SelectionTable,
     demographic_parity,
+    demographic_parity_sd,
     equalized_odds,
+    equalized_odds_sd,
     selection_rates,
 )
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
@@ -35,12 +38,15 @@ LARGEST_PAIR = 200  # combinations of two attributes; more would have a handful 
 @dataclass(frozen=True)
 class Divided:
     """People divided into groups by an attribute, or by several together: the table of their
-    selection, ΔDP, and ΔEO for each class.
+    selection, ΔDP, and ΔEO for each class; both as the highest minus the lowest rate and as the
+    standard deviation.
     """
 
     table: SelectionTable
     dp: Estimate
+    dp_sd: Estimate
     eo: tuple[Estimate, ...]
+    eo_sd: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,14 @@ def _divided(
     true: Ints,
     classes: int,
 ) -> Divided:
+    def odds(measured: Callable[..., Estimate]) -> tuple[Estimate, ...]:
+        return tuple(
+            measured(
+                (true == number).astype(np.int64), selected, sensitive_features=features, given=1
+            )
+            for number in range(classes)
+        )
+
     return Divided(
         table=selection_rates(
             selected,
@@ -158,10 +172,7 @@ def _divided(
             groups={name: expected[name] for name in features},
         ),
         dp=demographic_parity(true, selected, sensitive_features=features),
-        eo=tuple(
-            equalized_odds(
-                (true == number).astype(np.int64), selected, sensitive_features=features, given=1
-            )
-            for number in range(classes)
-        ),
+        dp_sd=demographic_parity_sd(true, selected, sensitive_features=features),
+        eo=odds(equalized_odds),
+        eo_sd=odds(equalized_odds_sd),
     )

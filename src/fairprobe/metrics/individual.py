@@ -12,7 +12,7 @@ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, floor, log
+from math import log
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -28,10 +28,9 @@ from fairprobe.metrics.group import Groups, groups_of
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import CONFIDENCE, Rate
-from fairprobe.statistics.resampling import bootstrap, ratio
+from fairprobe.statistics.resampling import ratio, resampled
 
 TAU = 0.001
-FEW = 20  # people
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
 
 Base: TypeAlias = Literal["nats", "bits"]
@@ -45,8 +44,8 @@ class IFR:
     where there are none.
 
     `groups` are the same numbers for each group by name, those with nobody included. The interval
-    is exact where each person counts once. Where several pairs of a person count it is a bootstrap
-    over people, because the pairs of a person hang together.
+    is exact where each person counts once. Where several pairs of a person count, people are drawn
+    anew, because the pairs of a person hang together.
     """
 
     estimate: float | None
@@ -362,22 +361,27 @@ def _from_rate(rate: Rate, pairs: int) -> IFR:
 
 
 def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
-    """The share of fair pairs. Where all pairs are alike, a bootstrap would see no spread: the
-    exact interval over people, never too narrow, is used. So it is, rounded outwards, where people
-    are too few to resample.
+    """The share of fair pairs. Where several pairs of a person count, the people are drawn anew;
+    somebody all of whose pairs are fair, and somebody none of whose are, is always possible.
     """
     with_pairs = pairs > 0
     fair, pairs = fair[with_pairs], pairs[with_pairs]
     total, total_fair = int(pairs.sum()), int(fair.sum())
     if total == len(pairs) or total_fair in (0, total):
         return _from_rate(Rate(int((fair > 0).sum()), len(pairs)), total)
-    kinds, people = np.unique(np.stack([fair, pairs], axis=1), axis=0, return_counts=True)
-    whole = bootstrap(people, lambda tables: ratio(tables @ kinds[:, 0], tables @ kinds[:, 1]))
-    low, high = whole.low, whole.high
-    if len(pairs) < FEW and whole.estimate is not None:
-        low = Rate(floor(whole.estimate * len(pairs)), len(pairs)).low
-        high = Rate(ceil(whole.estimate * len(pairs)), len(pairs)).high
-    return IFR(whole.estimate, low, high, len(pairs), total, whole.confidence)
+    most = int(pairs.max())
+    kinds, people = np.unique(
+        np.stack([np.append(fair, [0, most]), np.append(pairs, [most, most])], axis=1),
+        axis=0,
+        return_counts=True,
+    )
+    is_extreme = (kinds[:, 1] == most) & np.isin(kinds[:, 0], [0, most])
+    whole = resampled(
+        people - is_extreme,
+        lambda tables: ratio(tables @ kinds[:, 0], tables @ kinds[:, 1]),
+        unseen=is_extreme.astype(np.float64),
+    )
+    return IFR(whole.estimate, whole.low, whole.high, len(pairs), total, whole.confidence)
 
 
 # -- how policies, cards and reports read them -----------------------------------------------------

@@ -15,10 +15,9 @@ from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import (
     Column,
     Estimate,
-    bootstrap,
     is_label,
     labels,
-    ratio,
+    resampled,
     same_length,
 )
 
@@ -30,29 +29,32 @@ def accuracy(y_true: Any, y_pred: Any) -> Rate:
 
 
 def f1(y_true: Any, y_pred: Any, *, positive: Any = 1) -> Estimate:
-    """F1 of the `positive` class; with more than two classes the mean of all of them (macro).
+    """F1 of the `positive` class; with more than two classes the mean of all of them (macro), whose
+    interval is the mean of theirs: never too narrow, because they do not all err the same way.
 
     None where no row has or is given the positive class: F1 is 0/0 then.
     """
     true, predicted = _both(y_true, y_pred)
     every = np.concatenate([true, predicted])
     if len(pd.unique(every)) > 2:
-        return bootstrap(
-            _confusion(true, predicted),
-            lambda tables: np.asarray(_f1_of_classes(tables).mean(axis=1)),
-        )
+        counts = _confusion(true, predicted)
+        each = np.array([_f1(counts, place) for place in range(len(counts))])
+        one, low, high = (float(mean) for mean in each.mean(axis=0))
+        return Estimate(one, low, high, len(true))
     is_positive = is_label(every, positive, name="y_true and y_pred", option="positive").astype(
         np.int64
     )
     counts = _table(is_positive[: len(true)], is_positive[len(true) :], 2)
-    return bootstrap(counts, lambda tables: _f1_of_classes(tables)[:, 1])
+    if counts.sum() == counts[0, 0]:
+        return Estimate(None, None, None, len(true))
+    return Estimate(*_f1(counts, 1), len(true))
 
 
 def mcc(y_true: Any, y_pred: Any) -> Estimate:
     """Matthews' correlation of truth and prediction, for any number of classes; 0 where either is
     the same for all.
     """
-    return bootstrap(_confusion(*_both(y_true, y_pred)), _matthews)
+    return resampled(_confusion(*_both(y_true, y_pred)), _matthews)
 
 
 def _f1_score(answers: Answers) -> Estimate:
@@ -94,10 +96,16 @@ def _table(true: Ints, predicted: Ints, classes: int) -> Ints:
     return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
-def _f1_of_classes(tables: Floats) -> Floats:
-    """(D, C, C) to (D, C): twice the hits over how often the class is there and is predicted."""
-    hits = np.diagonal(tables, axis1=1, axis2=2)
-    return ratio(2 * hits, tables.sum(axis=1) + tables.sum(axis=2))
+def _f1(counts: Ints, place: int) -> tuple[float, float, float]:
+    """F1 of one class, with the ends of its interval.
+
+    Of the people who have the class or are given it, a share J has and is given it, and F1 is
+    2 J / (1 + J). So the exact interval of J gives that of F1.
+    """
+    hits = int(counts[place, place])
+    rate = Rate(hits, int(counts[place].sum() + counts[:, place].sum()) - hits)
+    one, low, high = (2 * end / (1 + end) for end in (rate.estimate, rate.low, rate.high))
+    return one, low, high
 
 
 def _matthews(tables: Floats) -> Floats:

@@ -19,7 +19,14 @@ from fairprobe.arrays import Ints
 from fairprobe.datasets import Dataset
 from fairprobe.datasets.iifr import load_iifr
 from fairprobe.documents import Count, Document, Share
-from fairprobe.metrics import accuracy, demographic_parity, equalized_odds, individual_fairness
+from fairprobe.metrics import (
+    accuracy,
+    demographic_parity,
+    demographic_parity_sd,
+    equalized_odds,
+    equalized_odds_sd,
+    individual_fairness,
+)
 from fairprobe.models import Encoder, Model, Scale, TorchModel
 from fairprobe.networks import Training
 from fairprobe.papers.jobs import Inputs, Plain
@@ -199,8 +206,15 @@ def measured(data: Dataset, model: Model, rows: Ints, rejected: int = 0) -> Fitt
     answers, group = model.labels(x), data.domain.own_value(x)
     individual = individual_fairness(data.domain, model, x)
 
+    is_binary = data.domain.value_count == 2  # of more groups the paper takes the deviation
+    dp, odds = (
+        (demographic_parity, equalized_odds)
+        if is_binary
+        else (demographic_parity_sd, equalized_odds_sd)
+    )
+
     def eo(given: int) -> float | None:
-        return equalized_odds(y, answers, sensitive_features=group, given=given).estimate
+        return odds(y, answers, sensitive_features=group, given=given).estimate
 
     return FittedModel(
         rejected=rejected,
@@ -208,7 +222,7 @@ def measured(data: Dataset, model: Model, rows: Ints, rejected: int = 0) -> Fitt
         accuracy=accuracy(y, answers).estimate,
         ifr_b=individual.b.estimate,
         ifr_p=individual.p.estimate,
-        delta_dp=demographic_parity(y, answers, sensitive_features=group).estimate,
+        delta_dp=dp(y, answers, sensitive_features=group).estimate,
         delta_eo_0=eo(0),
         delta_eo_1=eo(1),
         positive_rate=float(answers.mean()),

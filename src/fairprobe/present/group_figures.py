@@ -175,13 +175,20 @@ def differences(document: TableDocument) -> Table | None:
         return None
     answers = [each.given for each in group.tables[0].eo]
     return Table(
-        ("groups", "everybody selected", "ΔDP", *(f"ΔEO, truth “{answer}”" for answer in answers)),
+        (
+            "groups",
+            "everybody selected",
+            "ΔDP",
+            *(f"ΔEO, truth “{answer}”" for answer in answers),
+            "standard deviation",
+        ),
         [
             (
                 f"by {table.attribute}",
                 measure_cell(group.selected),
                 measure_cell(table.dp, decimal),
                 *(measure_cell(each, decimal) for each in table.eo),
+                measure_cell(table.dp_sd, decimal),
             )
             for table in group.tables
         ],

@@ -45,7 +45,13 @@ from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 SHOWN = 5  # groups of each kind among the most affected ones
 IFR_B = "Same decision as a counterpart (IFR_b)"
 IFR_P = "… and nearly the same probabilities (IFR_p)"
-GROUPED = ("demographic_parity", "equalized_odds", "impact_ratio")
+GROUPED = (
+    "demographic_parity",
+    "demographic_parity_sd",
+    "equalized_odds",
+    "equalized_odds_sd",
+    "impact_ratio",
+)
 DM_RS = "Possible people affected (DM-RS)"
 
 
@@ -327,9 +333,9 @@ def _groups(document: TableDocument) -> list[str]:
         escaped(selection(document)),
         Table(head, rows, words=(0, len(head) - 1)).markdown(),
         (
-            "ΔDP is how far the selection rates of the groups lie apart (of two groups the"
-            " difference, of more the standard deviation), ΔEO the same among people whose true"
-            " answer is the one named; small groups are not among the lowest ratios. A model that"
+            "ΔDP is the highest minus the lowest selection rate of the groups, ΔEO the same among"
+            " people whose true answer is the one named; small groups are not among the lowest"
+            " ratios, and the intervals of all ratios hold together. A model that"
             " tells everybody the same has a difference of 0 and is worth nothing, so read them"
             " beside the accuracy."
         ),

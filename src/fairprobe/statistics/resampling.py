@@ -1,14 +1,14 @@
 """From columns to counts, and from counts to intervals.
 
-The metrics of groups and of quality see people only through how many there are of each kind. So a
-bootstrap need not draw people: it draws the table of counts anew (multinomial), and a thousand
-draws of fifteen thousand people cost milliseconds.
+The metrics of quality see people only through how many there are of each kind. So nobody need be
+drawn: the table of counts is drawn anew, and a thousand draws of fifteen thousand people cost
+milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairprobe.errors import DataError
 from fairprobe.statistics.rates import CONFIDENCE
 
 DRAWS = 1000
+ADDED = (1.0, 4.0)  # people added to a table: little, and much
 NUMBERS_AT_ONCE = 4_000_000
 SHOWN = 5  # labels listed in a message
 
@@ -31,13 +32,12 @@ Statistic: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its bootstrap interval, from `samples` people; `left_out` names the groups that
-    have nobody to count.
+    """A number and its interval, from `samples` people; `left_out` names the groups that have
+    nobody to count.
 
     `estimate` is None where the number is not defined: a rate of nobody, a difference of fewer than
     two groups, a ratio to zero. `low` and `high` are None then too, and where no draw defines the
-    number. The interval always holds the estimate. A bootstrap knows only what it saw: where all
-    people are of one kind it has no width, and that is no proof.
+    number. The interval always holds the estimate.
     """
 
     estimate: float | None
@@ -48,67 +48,69 @@ class Estimate:
     left_out: tuple[str, ...] = ()
 
 
-def bootstrap(
+def resampled(
     counts: Ints,
     statistic: Statistic,
     *,
+    unseen: Floats | None = None,
     rng: np.random.Generator | None = None,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """The statistic of a table of counts, between the percentiles of what it is for tables drawn
-    anew.
+    """The statistic of a table of counts, between the percentiles of what it is for tables that
+    could be the true one.
+
+    The true shares are drawn from a Dirichlet distribution around the counts, to which a little is
+    added first, so that what nobody happens to be is not taken for impossible (a plain bootstrap
+    takes it so, and misses the truth half the time where few are of a kind). What is right to add
+    depends on the truth; of the intervals with little and with much of it, the hull is taken.
+    `unseen` says what part of that each cell gets, the same unless told. The same each time without
+    `rng`.
     """
     samples = int(counts.sum())
     if samples == 0:
         return Estimate(None, None, None, 0, confidence)
     value = float(statistic(counts[None].astype(np.float64))[0])
-    return around(
-        value, replicates(counts, statistic, rng=rng), samples=samples, confidence=confidence
-    )
+    rng = np.random.default_rng(0) if rng is None else rng
+    weights = np.ones(counts.size) if unseen is None else unseen.ravel()
+    weights = weights / weights.sum()
+    hulls = [
+        around(value, drawn, samples=samples, confidence=confidence)
+        for drawn in (_replicates(counts, statistic, added * weights, rng) for added in ADDED)
+    ]
+    lows = [each.low for each in hulls if each.low is not None]
+    highs = [each.high for each in hulls if each.high is not None]
+    if not lows or not highs:
+        return hulls[0]
+    return replace(hulls[0], low=min(lows), high=max(highs))
 
 
 def around(
-    value: float,
-    drawn: Floats,
-    *,
-    samples: int,
-    confidence: float = CONFIDENCE,
-    left_out: tuple[str, ...] = (),
+    value: float, drawn: Floats, *, samples: int, confidence: float = CONFIDENCE
 ) -> Estimate:
     """`value` between the percentiles of the draws in which it is defined, widened where they do
     not hold it.
     """
     if np.isnan(value):
-        return Estimate(None, None, None, samples, confidence, left_out)
+        return Estimate(None, None, None, samples, confidence)
     defined = drawn[np.isfinite(drawn)]
     if len(defined) == 0:
-        return Estimate(value, None, None, samples, confidence, left_out)
+        return Estimate(value, None, None, samples, confidence)
     low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Estimate(
-        value, min(float(low), value), max(float(high), value), samples, confidence, left_out
-    )
+    return Estimate(value, min(float(low), value), max(float(high), value), samples, confidence)
 
 
-def replicates(
-    counts: Ints,
-    statistic: Statistic,
-    *,
-    rng: np.random.Generator | None = None,
-    draws: int = DRAWS,
+def _replicates(
+    counts: Ints, statistic: Statistic, added: Floats, rng: np.random.Generator
 ) -> Floats:
-    """(draws, …) the statistic of tables with as many people as `counts`, each drawn from its
-    shares. The same each time without `rng`.
-    """
-    rng = np.random.default_rng(0) if rng is None else rng
-    filled = np.flatnonzero(counts)
-    total = int(counts.sum())
-    shares = counts.ravel()[filled] / total
+    """(DRAWS,) the statistic of tables that are drawn around the counts."""
+    around_counts = counts.ravel() + added
+    filled = np.flatnonzero(around_counts)
     at_once = max(1, NUMBERS_AT_ONCE // counts.size)
     parts = []
-    for first in range(0, draws, at_once):
-        size = min(at_once, draws - first)
+    for first in range(0, DRAWS, at_once):
+        size = min(at_once, DRAWS - first)
         tables = np.zeros((size, counts.size))
-        tables[:, filled] = rng.multinomial(total, shares, size)
+        tables[:, filled] = rng.dirichlet(around_counts[filled], size) * counts.sum()
         parts.append(statistic(tables.reshape(size, *counts.shape)))
     return np.concatenate(parts)
 
