@@ -635,9 +635,9 @@ CSV: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "one class": (lambda: changed(granted="yes"), "holds one class only ('yes')"),
     "10,000 categories": (
         lambda: (
-            pd.concat([people()] * 84, ignore_index=True)
-            .iloc[:10_000]
-            .assign(job=NAMES)
+            pd.concat([people()] * 167, ignore_index=True)
+            .iloc[:20_000]
+            .assign(job=[*NAMES, *NAMES])
             .to_csv(index=False)
         ),
         "Column 'job' has 10,000 different words; at most 1,000 categories are possible",

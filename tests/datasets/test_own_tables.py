@@ -76,6 +76,7 @@ def test_a_file_becomes_a_data_set(path: Path) -> None:
         "sha256": digest,
         "label": "income",
         "drop": [],
+        "ids": [],
         "rows": 4,
     }
 
@@ -315,7 +316,18 @@ REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], type[FairprobeError], str
         DataError,
         "'x' has 1,001 different values; at most 100",
     ),
-    "many categories": (MANY, {}, DataError, "Column 'id' has 1,001 different words; .*--drop id"),
+    "many categories": (
+        MANY,
+        {"keep": "id"},
+        DataError,
+        "Column 'id' has 1,001 different words; .*--drop id",
+    ),
+    "nothing but ids": (
+        MANY,
+        {},
+        DataError,
+        "nothing describes a person. Left out as ids: id, x; keep them with --keep",
+    ),
     "many groups": (
         MANY[:101],
         {"sensitive": "id"},

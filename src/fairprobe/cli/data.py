@@ -70,6 +70,9 @@ def write_domain_file(
     sensitive: Annotated[str, typer.Option(help="Sensitive columns, separated by commas.")] = "",
     favourable: Annotated[str | None, typer.Option(help="The label that people want.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
+    keep: Annotated[
+        str, typer.Option(help="Columns to keep although they look like ids, separated by commas.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.toml"),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file if there is one.")
@@ -90,7 +93,12 @@ def write_domain_file(
         from fairprobe.datasets import open_table, write_domain
 
         data = open_table(
-            table, label=label, sensitive=split(sensitive), favourable=favourable, drop=split(drop)
+            table,
+            label=label,
+            sensitive=split(sensitive),
+            favourable=favourable,
+            drop=split(drop),
+            keep=split(keep),
         )
         write_domain(data, out)
         output.print(
@@ -98,6 +106,14 @@ def write_domain_file(
             " then:",
             highlight=False,
         )
+        if data.origin is not None and data.origin["ids"]:
+            left_out = ", ".join(data.origin["ids"])
+            output.print(
+                f"  Left out, because they look like ids: {left_out} (--keep keeps a column).",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
         for coupling in data.domain.couplings:
             output.print(f"  Twins: {coupling}.", markup=False, highlight=False, soft_wrap=True)
         again = shlex.join(

@@ -47,6 +47,13 @@ Drop = Annotated[
         rich_help_panel="Your own table",
     ),
 ]
+Keep = Annotated[
+    str,
+    typer.Option(
+        help="Own table: columns to keep although they look like ids (a,b).",
+        rich_help_panel="Your own table",
+    ),
+]
 DomainFile = Annotated[
     Path | None,
     typer.Option(
@@ -119,6 +126,7 @@ class TableOptions:
     favourable: str | None
     drop: str
     domain: Path | None
+    keep: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -146,6 +154,7 @@ class TableOptions:
                 "--label": self.label,
                 "--favourable": self.favourable,
                 "--drop": self.drop,
+                "--keep": self.keep,
                 "--domain": self.domain,
             }
             for option, value in own.items():
@@ -171,6 +180,7 @@ class TableOptions:
             sensitive=self.names,
             favourable=self.favourable,
             drop=split(self.drop),
+            keep=split(self.keep),
             domain=self.domain,
         ).with_sensitive(self.names)
 

@@ -65,8 +65,8 @@ class Dataset:
     generated rows stay inside. `protected` names the attributes that are commonly audited; the
     caller chooses. `held_out` are the rows of an official test set, if there is one. `coding` says
     how the table's own cells became codes, unless the domain alone does. `origin` describes a
-    user's own table: its "path", "sha256", "label", "drop" and "rows". `mines_twins`: the domain
-    was inferred, and so is what changes together with a sensitive attribute.
+    user's own table: its "path", "sha256", "label", "drop", "ids" and "rows". `mines_twins`: the
+    domain was inferred, and so is what changes together with a sensitive attribute.
     """
 
     name: str

@@ -26,6 +26,7 @@ from fairprobe.schema import domain_file
 from fairprobe.schema.coding import Coding, Columns, Table
 from fairprobe.schema.columns import UNSEEN, in_words, is_words, words_of
 from fairprobe.schema.domain_file import Declared, read_domain
+from fairprobe.schema.ids import looks_like_id
 from fairprobe.schema.mining import with_mined
 
 MOST_CLASSES = 100
@@ -40,11 +41,12 @@ def open_table(
     sensitive: str | Sequence[str] = (),
     favourable: str | None = None,
     drop: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     domain: Path | str | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The table as a data set: `label` is the column to predict; all other columns, except those to
-    `drop`, describe the person.
+    `drop`, describe the person. Columns that look like ids are left out, unless they are to `keep`.
     """
     groups, dropped = _listed(sensitive), _listed(drop)
     declared = None if domain is None else read_domain(domain)
@@ -58,9 +60,17 @@ def open_table(
     frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
     y, classes = _classes(frame[label])
     people = frame.drop(columns=label)
+    kept = _checked_keep(_listed(keep), list(people.columns), has_domain=declared is not None)
+    ids = [
+        str(each)
+        for each in people.columns
+        if declared is None and each not in (*groups, *kept) and looks_like_id(people[each])
+    ]
+    people = people.drop(columns=ids)
     if people.shape[1] == 0:
         raise DataError(
             f"The table has no column besides the label '{label}', so nothing describes a person."
+            + (f" Left out as ids: {', '.join(ids)}; keep them with --keep." if ids else "")
         )
     if declared is None:
         coding, notes = _inferred(people, groups, table)
@@ -78,6 +88,8 @@ def open_table(
         counts.append(f"{int((~known).sum()):,} rows without a label were left out")
     if dropped:
         counts.append(f"dropped columns: {', '.join(dropped)}")
+    if ids:
+        counts.append(f"left out, because they look like ids: {', '.join(ids)}")
     title = "table" if table.path is None else table.path.name
     x = coding.rows(people)
     return Dataset(
@@ -102,6 +114,7 @@ def open_table(
             "sha256": table.sha256,
             "label": label,
             "drop": dropped,
+            "ids": ids,
             "rows": len(people),
         },
         mines_twins=declared is None,
@@ -149,6 +162,18 @@ def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
 
 def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+def _checked_keep(names: list[str], columns: list[str], *, has_domain: bool) -> list[str]:
+    if names and has_domain:
+        raise SettingError(
+            "With a domain file, the file says which columns are kept: declare"
+            f" '{names[0]}' there, or leave `keep` (--keep) out."
+        )
+    for name in names:
+        if name not in columns:
+            raise SettingError(f"The table has no column '{name}' to keep.{suggest(name, columns)}")
+    return names
 
 
 def _check_names(columns: list[str], label: str, sensitive: list[str], dropped: list[str]) -> None:

@@ -25,12 +25,15 @@ FORMAT: Final = 5  # raised when the meaning of a field changes
 
 
 class TableOrigin(Document, frozen=True, kw_only=True):
-    """Where a user's own table came from."""
+    """Where a user's own table came from. `ids` are the columns that were left out because they
+    look like ids.
+    """
 
     path: str | None
     sha256: str | None
     label: str
     drop: list[str]
+    ids: list[str] = msgspec.field(default_factory=list)
     rows: Count
 
 

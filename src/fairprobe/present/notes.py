@@ -79,6 +79,12 @@ def _about_the_model(document: TableDocument) -> list[str]:
 
 def _about_the_data(document: TableDocument) -> list[str]:
     data, written = document.data, []
+    if data.origin is not None and data.origin.ids:
+        written.append(
+            f"Left out, because they look like ids: {quoted(data.origin.ids)}. Their values differ"
+            " in nearly every row, so they tell rows apart rather than describe people. --keep"
+            " keeps a column."
+        )
     if data.outside.rows:
         by_count = sorted(data.outside.by_attribute.items(), key=lambda item: -item[1])
         worst = ", ".join(f"{name} ({count(rows)})" for name, rows in by_count)

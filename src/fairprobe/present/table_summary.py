@@ -81,6 +81,7 @@ def numbers(document: TableDocument) -> Table:
     variant = f", variant {found.variant}" if found.variant else ""
     held_out = "held-out data" if model.trained_here else "a fifth of the data"
     rows = {
+        **_ids(document),
         **_decision(document),
         "People in the data affected": (
             f"{count(people.hits)} of {count(people.samples)}  = {with_interval(people)}"
@@ -109,6 +110,13 @@ def numbers(document: TableDocument) -> Table:
         ),
     }
     return Table(("", ""), list(rows.items()), words=(0, 1))
+
+
+def _ids(document: TableDocument) -> dict[str, str]:
+    origin = document.data.origin
+    if origin is None or not origin.ids:
+        return {}
+    return {"Columns left out": f"{', '.join(origin.ids)}: like ids (--keep keeps a column)"}
 
 
 def _decision(document: TableDocument) -> dict[str, str]:
