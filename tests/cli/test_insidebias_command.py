@@ -196,18 +196,29 @@ def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, co
         assert told in wrong.said
 
 
-def test_a_group_is_named_only_beside_a_reference(faces: Path, code: str, tmp_path: Path) -> None:
+def test_a_group_is_named_only_where_several_references_agree(
+    faces: Path, code: str, tmp_path: Path
+) -> None:
     words: list[str | Path] = ["insidebias", "--model", f"{code}:sees_red", "--groups", faces]
-    answer = ask(*words, "--reference", f"{code}:sees_all", "--report", tmp_path / "bias.html")
-    assert answer.code == 0
-    assert "Compared with it, 'blue' excites the network less than 'red': × 0.20" in answer.out
-    assert "Networks that were trained alike differ as well" in answer.out
+    every = ["--reference", f"{code}:sees_all"]
+    named = "'blue' excites this network less"
+    one = ask(*words, *every, "--report", tmp_path / "bias.html")
+    assert one.code == 0
+    assert "compared with it, the ratio of 'blue' to 'red' is × 0.20" in one.out
+    assert "one reference names no group" in one.out
+    assert named not in one.out
     assert "Λ of the reference network" in (tmp_path / "bias.html").read_text(encoding="utf-8")
-    same = ask(*words, "--reference", f"{code}:sees_red")
-    assert "No group excites the network less than the reference beyond chance" in same.out
-    other = ask(*words, "--reference", f"{code}:digits")
-    assert other.code == 2
-    assert "Give one of the same architecture" in other.said
+    two = ask(*words, *every, *every)
+    assert f"Compared with all 2 reference networks, {named}." in two.out
+    split = ask(*words, *every, "--reference", f"{code}:sees_red")
+    assert "The reference networks do not agree on a group beyond chance." in split.out
+    for wrong, told in (
+        (["--reference", f"{code}:digits"], "Give one of the same architecture"),
+        (["--reference-weights", "w.safetensors"], "0 reference networks and 1 files"),
+    ):
+        answer = ask(*words, *wrong)
+        assert answer.code == 2
+        assert told in answer.said
 
 
 def test_the_report_shows_what_was_found_and_trusts_no_name(
@@ -316,7 +327,7 @@ def a_document(p_value: float, equal: float | None) -> dict[str, Any]:
             "p_value": equal,
         },
         "answers": None,
-        "reference": None,
+        "references": [],
     }
 
 

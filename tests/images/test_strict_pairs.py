@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import fairprobe as fp
+from fairprobe.audits.image_document import _mean
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import from_dict
 from fairprobe.documents.images import CountedPairs, Found
@@ -136,3 +137,34 @@ def test_counts_that_contradict_each_other_are_refused(
     assert isinstance(from_dict(json.loads(json.dumps(fine)), Found).loose, CountedPairs)
     with pytest.raises(StorageError, match=words):
         from_dict(strict | {"loose": loose, "seen_by_independent": None}, Found)
+
+
+# -- the intervals of the report -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "shape"), [(10, 4), (30, 4), (100, 2)])
+def test_the_interval_of_a_mean_length_holds_the_truth_as_often_as_it_says(
+    count: int, shape: float
+) -> None:
+    """L2 lengths are skewed; a bootstrap of ten of them holds the truth in 88 %."""
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(1000):
+        found = _mean(rng.gamma(shape, 1 / shape, size=count))
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        held.append(found.low <= 1 <= found.high)
+    assert np.mean(held) >= 0.93
+    few = _mean(rng.random(9))
+    assert few is not None
+    assert (few.low, few.high) == (None, None)
+
+
+@pytest.mark.parametrize(("samples", "rate"), [(30, 0.02), (60, 0.9), (250, 0.5)])
+def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says(
+    samples: int, rate: float
+) -> None:
+    hits = np.random.default_rng(0).binomial(samples, rate, size=1000)
+    held = [Rate(int(one), samples).low <= rate <= Rate(int(one), samples).high for one in hits]
+    assert np.mean(held) >= 0.93

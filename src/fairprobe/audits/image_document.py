@@ -58,11 +58,12 @@ from fairprobe.images.search import ImageFindings
 from fairprobe.interpret import THRESHOLDS, LayerBias
 from fairprobe.present.image_sentences import sentences, verdict
 from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.statistics.repeats import Repeats
 
 if TYPE_CHECKING:
     from fairprobe.audits.images import ImageAudit
 
-DRAWS = 1000  # of the bootstrap
+FEWEST = 10  # values whose mean has an interval
 
 
 def images_document(audit: ImageAudit) -> ImagesDocument:
@@ -379,16 +380,15 @@ def _spread(values: Floats | Ints) -> Spread | None:
 
 
 def _mean(values: Floats) -> MeanDocument | None:
-    """A mean with its bootstrap interval; the draws are always the same."""
+    """A mean with Student's interval; of few values, which may be skewed, it would not hold."""
     if len(values) == 0:
         return None
-    rng = np.random.default_rng(0)
-    means = [values[rng.integers(0, len(values), len(values))].mean() for _ in range(DRAWS)]
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    ends = Repeats(tuple(values.tolist())).interval if len(values) >= FEWEST else None
+    low, high = ends or (None, None)
     return MeanDocument(
         estimate=float(values.mean()),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         samples=len(values),
         confidence=CONFIDENCE,
     )

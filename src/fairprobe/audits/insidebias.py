@@ -4,7 +4,7 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from fairprobe.audits.base import OnStage, Stages
 from fairprobe.datasets.image_folders import ImageGroups, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument
-from fairprobe.errors import DataError, ModelError
+from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.load import open_model
@@ -31,18 +31,24 @@ def look_inside(
     weights: Path | None = None,
     layer: str | None = None,
     labels: Path | None = None,
-    reference: str | None = None,
-    reference_weights: Path | None = None,
+    references: Sequence[str] = (),
+    reference_weights: Sequence[Path] = (),
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
 ) -> InsideBiasDocument:
     """Compare how strongly the images of each group activate a network. Pixels are given to it as
-    numbers from 0 to 1. `labels` is a CSV with the class of each image; `reference`, a network of
-    the same architecture that was trained on balanced data.
+    numbers from 0 to 1. `labels` is a CSV with the class of each image; `references`, networks of
+    the same architecture that were trained on balanced data, each with its weights or all without.
     """
+    if reference_weights and len(reference_weights) != len(references):
+        raise SettingError(
+            f"There are {len(references)} reference networks and {len(reference_weights)} files"
+            " with weights for them; expected one for each, in the same order."
+        )
     opened, network = _open(model, weights)
-    beside = None if reference is None else _open(reference, reference_weights)
+    own: Sequence[Path | None] = reference_weights or [None] * len(references)
+    beside = [_open(one, file) for one, file in zip(references, own, strict=True)]
     read = _read(opened, network, folder)
     groups = read.images
     if len(groups) < 2:
@@ -54,7 +60,7 @@ def look_inside(
     channels_last = _is_channels_last(network)
     hooks = [
         one.register_forward_pre_hook(_prepare(source.width is not None, channels_last))
-        for source, one in ([(opened, network)] if beside is None else [(opened, network), beside])
+        for source, one in [(opened, network), *beside]
     ]
     try:
         with Stages(progress).stage("Looking at images") as step:
@@ -64,7 +70,7 @@ def look_inside(
                 layers=None if layer is None else [layer],
                 channels_last=channels_last,
                 labels=classes,
-                reference=None if beside is None else beside[1],
+                references=[one for _, one in beside],
                 seed=seed,
                 progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
             )
@@ -72,8 +78,8 @@ def look_inside(
         for hook in hooks:
             hook.remove()
     body = found.to_dict()
-    if beside is not None:
-        body["reference"]["name"] = beside[0].name
+    for measured, (source, _) in zip(body["references"], beside, strict=True):
+        measured["name"] = source.name
     document = from_dict(
         body
         | {

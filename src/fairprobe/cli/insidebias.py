@@ -48,16 +48,17 @@ def insidebias(
         ),
     ] = None,
     reference: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help=(
                 "A network of the same architecture, trained on balanced data, given like --model."
-                " Only with it is a group named."
+                " Repeat it: a group is named only where several agree."
             )
         ),
     ] = None,
     reference_weights: Annotated[
-        Path | None, typer.Option(help="safetensors for the reference network.")
+        list[Path] | None,
+        typer.Option(help="safetensors for each reference network, in the same order."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the result as JSON to this file.")] = None,
     report: Annotated[
@@ -97,8 +98,8 @@ def insidebias(
                 weights=weights,
                 layer=layer,
                 labels=labels,
-                reference=reference,
-                reference_weights=reference_weights,
+                references=reference or (),
+                reference_weights=reference_weights or (),
                 seed=seed,
                 command=shlex.join(["fairprobe", *sys.argv[1:]]),
                 progress=on_stage,

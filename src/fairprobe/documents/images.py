@@ -48,11 +48,11 @@ class Spread(Document, frozen=True, kw_only=True):
 
 
 class MeanDocument(Document, frozen=True, kw_only=True):
-    """A mean over pictures, with its bootstrap interval."""
+    """A mean over pictures, with its interval; null where there are too few."""
 
     estimate: Number
-    low: Number
-    high: Number
+    low: Number | None
+    high: Number | None
     samples: Count
     confidence: Share
 

@@ -81,7 +81,7 @@ class AnswersDocument(Document, frozen=True, kw_only=True):
 
 
 class ReferenceDocument(Document, frozen=True, kw_only=True):
-    """The reference network: its Λ, and by which `factor` the ratio of λ of the groups `less` and
+    """A reference network: its Λ, and by which `factor` the ratio of λ of the groups `less` and
     `more` differs from the reference's.
     """
 
@@ -129,7 +129,7 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     curves: dict[str, list[Number]]
     pixels: PixelControlDocument
     answers: AnswersDocument | None
-    reference: ReferenceDocument | None
+    references: list[ReferenceDocument]
     messages: list[str] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
             raise ValueError(f"the layer '{self.decisive}' that decides is not among the layers")
         if any(list(layer.activation) != names for layer in self.layers):
             raise ValueError("a layer has other groups than the document")
-        if self.reference is not None and {self.reference.less, self.reference.more} - set(names):
-            raise ValueError("the groups of the reference are not among the groups")
+        if {name for one in self.references for name in (one.less, one.more)} - set(names):
+            raise ValueError("the groups of a reference are not among the groups")
         if (self.verdict == "different") != (self.p_value <= 1 - self.confidence + 1e-9):
             raise ValueError(f"'{self.verdict}' contradicts the p-value {self.p_value:g}")

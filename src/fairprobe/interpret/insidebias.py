@@ -22,8 +22,9 @@ here. What is reported instead:
   compared with the Λ of groups of the same sizes that are dealt at random from all images.
 - Λ with brightness and contrast held equal, and its p-value: a linear regression on both within the
   groups; the residuals of the model without groups are exchanged (Freedman and Lane, 1983).
-- Against a reference network of known balance, which group excites this one less
-  (`insidebias_reference`).
+- Against reference networks of known balance, which group excites this one less
+  (`insidebias_reference`). Two balanced networks differ as well, so a group is named only where
+  several references agree.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class InsideBias:
     resamples: int
     pixels: PixelControl | None = None
     answers: Answers | None = None
-    reference: Reference | None = None
+    references: tuple[Reference, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -138,7 +139,7 @@ class InsideBias:
         def by_group(values: tuple[float, ...]) -> dict[str, float]:
             return dict(zip(self.groups, values, strict=True))
 
-        pixels, answers, reference = self.pixels, self.answers, self.reference
+        pixels, answers = self.pixels, self.answers
         return {
             "groups": [
                 {"name": name, "images": count}
@@ -166,7 +167,7 @@ class InsideBias:
                 "contrast": by_group(pixels.contrast),
             },
             "answers": answers and answers.to_dict(),
-            "reference": reference and asdict(reference),
+            "references": [asdict(one) for one in self.references],
         }
 
 
@@ -178,7 +179,7 @@ def insidebias(
     order: Order = "image",
     channels_last: bool = False,
     labels: Mapping[str, Ints] | None = None,
-    reference: nn.Module | None = None,
+    references: Sequence[nn.Module] = (),
     batch: int = AT_ONCE,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -189,11 +190,11 @@ def insidebias(
 
     `layers` names the layers to compare instead of all. `channels_last` is for networks whose maps
     are (height, width, channels), as in Keras. `labels` are the classes of each group's images, −1
-    where unknown, to see whether the network is any good. `reference` is a network of the same
-    architecture that was trained on balanced data.
+    where unknown, to see whether the network is any good. `references` are networks of the same
+    architecture that were trained on balanced data.
     """
-    networks = [model] if reference is None else [model, reference]
-    excited = [
+    networks = [model, *references]
+    excited, *others = [
         excitement(
             network,
             groups,
@@ -206,12 +207,12 @@ def insidebias(
         )
         for at, network in enumerate(networks)
     ]
-    return compare(*excited, resamples=resamples, seed=seed)
+    return compare(excited, others, resamples=resamples, seed=seed)
 
 
 def compare(
     excited: Excitement,
-    reference: Excitement | None = None,
+    references: Sequence[Excitement] = (),
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -246,20 +247,18 @@ def compare(
     if excited.pixels is not None:
         pixels = _pixel_control(together[place], sizes, excited.pixels, resamples, regressed)
         found = replace(found, pixels=pixels)
-    if reference is None:
-        return found
-    other = compare(reference, resamples=resamples, seed=seed)
-    if [layer.name for layer in other.layers] != [layer.name for layer in layers] or (
-        other.decisive.maps != found.decisive.maps
-    ):
-        raise ModelError(
-            "The reference network has other layers than the network, so they cannot be compared."
-            " Give one of the same architecture."
-        )
-    both = (excited.values[place], reference.values[place])
-    own = np.random.default_rng([seed, 1])
-    measured = against(found.groups, both, other.decisive, changes(both, resamples, own))
-    return replace(found, reference=measured)
+    measured = []
+    for reference in references:
+        if (reference.names, reference.maps) != (excited.names, excited.maps):
+            raise ModelError(
+                "A reference network has other layers than the network, so they cannot be compared."
+                " Give one of the same architecture."
+            )
+        other = compare(reference, resamples=resamples, seed=seed).decisive
+        both = (excited.values[place], reference.values[place])
+        moved = changes(both, resamples, np.random.default_rng([seed, 1]))
+        measured.append(against(found.groups, both, other, moved))
+    return replace(found, references=tuple(measured))
 
 
 # -- comparing -------------------------------------------------------------------------------------

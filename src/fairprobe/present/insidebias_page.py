@@ -1,12 +1,12 @@
 """InsideBias in a sentence, a table and a page: whether a network reacts differently to groups, and
-whether brightness and contrast could explain it. Without a reference network no group is named.
+whether brightness and contrast could explain it. Without reference networks no group is named.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fairprobe.documents.insidebias import InsideBiasDocument
+from fairprobe.documents.insidebias import InsideBiasDocument, ReferenceDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, Series, bar_figure, line_figure
@@ -109,37 +109,50 @@ def _control(document: InsideBiasDocument) -> str:
 
 
 def _direction(document: InsideBiasDocument) -> str:
-    """Which group, where a reference shows it."""
-    reference = document.reference
-    if reference is None:
+    """Which group, where several references show it."""
+    references, name = document.references, named(document)
+    if not references:
         return (
-            "This does not show which group the network knows less. A reference network"
-            " (--reference) shows which group excites it less than a balanced one."
+            "This does not show which group the network knows less. Reference networks"
+            " (--reference) show which group excites it less than balanced ones."
             if document.verdict == "different"
             else ""
         )
-    beside = (
-        f"{reference.name}, the reference, has Λ = {ratio(reference.ratio)}"
-        f" ({_range(reference.low, reference.high)})."
+    said = [
+        f"Reference {one.name}: Λ = {ratio(one.ratio)} ({_range(one.low, one.high)}); compared with"
+        f" it, the ratio of '{one.less}' to '{one.more}' is {_factor(one)}."
+        for one in references
+    ]
+    if name is not None:
+        said.append(
+            f"Compared with all {len(references)} reference networks, '{name}' excites this network"
+            " less."
+        )
+    elif len(references) == 1:
+        said.append(
+            "Networks that were trained alike differ as well, so one reference names no group."
+        )
+    else:
+        said.append("The reference networks do not agree on a group beyond chance.")
+    return " ".join(said)
+
+
+def named(document: InsideBiasDocument) -> str | None:
+    """The group that excites the network less than every one of several references, beyond
+    chance.
+    """
+    groups = {one.less for one in document.references}
+    is_beyond_chance = all(one.factor_high < 1 for one in document.references)
+    return (
+        groups.pop() if len(document.references) > 1 == len(groups) and is_beyond_chance else None
     )
-    factor = (
+
+
+def _factor(reference: ReferenceDocument) -> str:
+    return (
         f"× {ratio(reference.factor)} ({_range(reference.factor_low, reference.factor_high)}, p ="
         f" {_p(reference.p_value)})"
     )
-    if not _is_named(document):
-        return (
-            f"{beside} No group excites the network less than the reference beyond chance: at most"
-            f" the ratio of '{reference.less}' to '{reference.more}' differs, {factor}."
-        )
-    return (
-        f"{beside} Compared with it, '{reference.less}' excites the network less than"
-        f" '{reference.more}': {factor} of the reference's ratio. Networks that were trained alike"
-        " differ as well, so compare with several."
-    )
-
-
-def _is_named(document: InsideBiasDocument) -> bool:
-    return document.reference is not None and document.reference.factor_high < 1
 
 
 def _is_beyond_pixels(document: InsideBiasDocument) -> bool:
@@ -178,7 +191,7 @@ def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
 
 
 def _cards(document: InsideBiasDocument) -> list[Card]:
-    pixels, reference = document.pixels, document.reference
+    pixels = document.pixels
     cards = [
         Card(
             "Activation Ratio Λ",
@@ -211,18 +224,17 @@ def _cards(document: InsideBiasDocument) -> list[Card]:
         held = [f"p = {_p(pixels.p_value)}", *alone]
         title = "Λ with brightness and contrast held equal (control)"
         cards.append(Card(title, ratio(pixels.ratio), held))
-    if reference is not None:
-        cards.append(
-            Card(
-                "Λ of the reference network",
-                ratio(reference.ratio),
-                [
-                    f"{level(document.confidence)} interval {interval(reference, ratio)}",
-                    f"{reference.less} to {reference.more}: × {ratio(reference.factor)} of its"
-                    f" ratio ({_range(reference.factor_low, reference.factor_high)})",
-                ],
-            )
+    cards += [
+        Card(
+            f"Λ of the reference network {one.name}",
+            ratio(one.ratio),
+            [
+                f"{level(document.confidence)} interval {interval(one, ratio)}",
+                f"{one.less} to {one.more}: {_factor(one)} of its ratio",
+            ],
         )
+        for one in document.references
+    ]
     return cards
 
 
