@@ -118,6 +118,7 @@ def _own_table(document: TableDocument, folder: Path) -> Dataset:
         sensitive=document.sensitive,
         favourable=None if about.favourable is None else about.classes[about.favourable],
         drop=origin.drop,
+        weights=origin.weights,
         domain=folder / DOMAIN,
         name=document.dataset,
     )

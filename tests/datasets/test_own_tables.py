@@ -77,6 +77,7 @@ def test_a_file_becomes_a_data_set(path: Path) -> None:
         "label": "income",
         "drop": [],
         "ids": [],
+        "weights": None,
         "rows": 4,
     }
 

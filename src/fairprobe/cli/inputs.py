@@ -47,6 +47,17 @@ Drop = Annotated[
         rich_help_panel="Your own table",
     ),
 ]
+SampleWeights = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "Own table: the column that says how much each row counts in training. Metrics count"
+            " everybody once."
+        ),
+        metavar="COLUMN",
+        rich_help_panel="Your own table",
+    ),
+]
 Keep = Annotated[
     str,
     typer.Option(
@@ -127,6 +138,7 @@ class TableOptions:
     drop: str
     domain: Path | None
     keep: str = ""
+    sample_weights: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -155,6 +167,7 @@ class TableOptions:
                 "--favourable": self.favourable,
                 "--drop": self.drop,
                 "--keep": self.keep,
+                "--sample-weights": self.sample_weights,
                 "--domain": self.domain,
             }
             for option, value in own.items():
@@ -181,6 +194,7 @@ class TableOptions:
             favourable=self.favourable,
             drop=split(self.drop),
             keep=split(self.keep),
+            weights=self.sample_weights,
             domain=self.domain,
         ).with_sensitive(self.names)
 

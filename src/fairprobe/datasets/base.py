@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairprobe.arrays import Ints, Rows
+from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.errors import DataError
 from fairprobe.schema.coding import Coding
 from fairprobe.schema.domain import Domain
@@ -66,7 +66,8 @@ class Dataset:
     caller chooses. `held_out` are the rows of an official test set, if there is one. `coding` says
     how the table's own cells became codes, unless the domain alone does. `origin` describes a
     user's own table: its "path", "sha256", "label", "drop", "ids" and "rows". `mines_twins`: the
-    domain was inferred, and so is what changes together with a sensitive attribute.
+    domain was inferred, and so is what changes together with a sensitive attribute. `weights` (N,)
+    say how much each row counts in training; metrics count everybody once.
     """
 
     name: str
@@ -82,10 +83,13 @@ class Dataset:
     coding: Coding | None = field(default=None, compare=False)
     origin: Mapping[str, Any] | None = field(default=None, compare=False)
     mines_twins: bool = field(default=False, compare=False)
+    weights: Floats | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
         object.__setattr__(self, "y", _check_labels(self.y, len(self.x), self.classes, self.label))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _check_weights(self.weights, len(self.x)))
 
     def __len__(self) -> int:
         return len(self.x)
@@ -141,6 +145,28 @@ class Dataset:
             return Split(order[:first], order[first:], self.held_out)
         first, second = len(self) * TRAINING // 10, len(self) * (TRAINING + VALIDATION) // 10
         return Split(order[:first], order[first:second], order[second:])
+
+
+def _check_weights(weights: Any, rows: int) -> Floats:
+    try:
+        numbers = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The sample weights must be numbers: {error}.") from error
+    if numbers.shape != (rows,):
+        raise DataError(
+            f"The sample weights have shape {numbers.shape}; expected one for each of the {rows:,}"
+            " rows."
+        )
+    wrong = ~np.isfinite(numbers) | (numbers < 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"Row {row} has the sample weight {numbers[row]:g}; expected a number of 0 or more."
+            " Correct the weight, or drop the row."
+        )
+    if not numbers.any():
+        raise DataError("All sample weights are 0, so nobody counts. Name another column.")
+    return numbers
 
 
 def _check_labels(y: Any, rows: int, classes: tuple[str, ...], label: str) -> Ints:

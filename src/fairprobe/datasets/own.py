@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.files import Read, Source, read
 from fairprobe.errors import DataError, SettingError, suggest
@@ -42,11 +42,13 @@ def open_table(
     favourable: str | None = None,
     drop: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
+    weights: str | None = None,
     domain: Path | str | None = None,
     name: str | None = None,
 ) -> Dataset:
     """The table as a data set: `label` is the column to predict; all other columns, except those to
     `drop`, describe the person. Columns that look like ids are left out, unless they are to `keep`.
+    The column `weights` says how much each row counts in training, and describes nobody.
     """
     groups, dropped = _listed(sensitive), _listed(drop)
     declared = None if domain is None else read_domain(domain)
@@ -59,7 +61,8 @@ def open_table(
     known = table.frame[label].notna().to_numpy()
     frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
     y, classes = _classes(frame[label])
-    people = frame.drop(columns=label)
+    counted = None if weights is None else _weights_of(frame, weights, label, groups)
+    people = frame.drop(columns=[label] if weights is None else [label, weights])
     kept = _checked_keep(_listed(keep), list(people.columns), has_domain=declared is not None)
     ids = [
         str(each)
@@ -115,9 +118,11 @@ def open_table(
             "label": label,
             "drop": dropped,
             "ids": ids,
+            "weights": weights,
             "rows": len(people),
         },
         mines_twins=declared is None,
+        weights=counted,
     )
 
 
@@ -162,6 +167,31 @@ def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
 
 def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+def _weights_of(frame: pd.DataFrame, name: str, label: str, sensitive: list[str]) -> Floats:
+    if name == label or name in sensitive:
+        raise SettingError(
+            f"Column '{name}' cannot hold the sample weights and be the label or sensitive as"
+            " well. Choose another column."
+        )
+    if name not in frame.columns:
+        raise SettingError(
+            f"The table has no column '{name}' for the sample weights."
+            f"{suggest(name, map(str, frame.columns))}"
+        )
+    column = frame[name]
+    if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+        raise DataError(
+            f"The sample weights in column '{name}' must be numbers; it holds {column.dtype}. Name"
+            " another column, or correct it."
+        )
+    if column.isna().any():
+        raise DataError(
+            f"Row {int(column.isna().to_numpy().argmax())} has no sample weight (column '{name}')."
+            " Fill it in, or drop the row."
+        )
+    return column.to_numpy(dtype=np.float64)
 
 
 def _checked_keep(names: list[str], columns: list[str], *, has_domain: bool) -> list[str]:

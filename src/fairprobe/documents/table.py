@@ -34,6 +34,7 @@ class TableOrigin(Document, frozen=True, kw_only=True):
     label: str
     drop: list[str]
     ids: list[str] = msgspec.field(default_factory=list)
+    weights: str | None = None  # the column of the sample weights
     rows: Count
 
 

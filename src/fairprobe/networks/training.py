@@ -107,7 +107,7 @@ def train(
     progress: Callable[[int, int], None] | None = None,
 ) -> TorchModel:
     """Train on the training part of the split by `seed`, and on `more`; keep the weights with the
-    best validation loss.
+    best validation loss. Rows count as much as the data's `weights` say.
     """
     how = training or Training()
     split = data.split(seed)
@@ -122,10 +122,17 @@ def train(
 
     def tensors(rows: Ints, others: Examples | None = None) -> _Part:
         x, y = data.x[rows], data.y[rows]
+        counts = None
+        if data.weights is not None:  # an added example counts as much as the mean person
+            own = data.weights[rows] / max(data.weights[rows].mean(), np.finfo(np.float64).tiny)
+            added = np.ones(0 if others is None else len(others.y))
+            counts = torch.from_numpy(np.concatenate([own, added]).astype(np.float32)).to(device)
         if others is not None:
             x, y = np.concatenate([x, others.x]), np.concatenate([y, others.y])
         codes = torch.from_numpy(x)
-        return _Part(codes.to(device), encoder(codes).to(device), torch.from_numpy(y).to(device))
+        return _Part(
+            codes.to(device), encoder(codes).to(device), torch.from_numpy(y).to(device), counts
+        )
 
     added, kept = (more, None) if how.whole else _divided(more, seed)
     rows = np.concatenate([split.train, split.validation]) if how.whole else split.train
@@ -174,12 +181,16 @@ def is_constant(model: Model, x: Rows) -> bool:
 
 @dataclass(frozen=True)
 class _Part:
+    """Rows to learn from; `counts` is how much each of them counts, None if all count alike."""
+
     x: Tensor
     z: Tensor
     y: Tensor
+    counts: Tensor | None = None
 
     def take(self, rows: Tensor) -> _Part:
-        return _Part(self.x[rows], self.z[rows], self.y[rows])
+        counts = None if self.counts is None else self.counts[rows]
+        return _Part(self.x[rows], self.z[rows], self.y[rows], counts)
 
 
 class _Teacher:
@@ -230,11 +241,19 @@ class _Teacher:
     def _logits_of(self, x: Tensor) -> Tensor:
         return self._logits(self._encoder(x))
 
+    def _cross_entropy(self, logits: Tensor, part: _Part) -> Tensor:
+        """The mean over the rows, each counted as much as it and its class do."""
+        if part.counts is None:
+            return F.cross_entropy(logits, part.y, self._weights)
+        counts = part.counts if self._weights is None else part.counts * self._weights[part.y]
+        each = F.cross_entropy(logits, part.y, reduction="none")
+        return (counts * each).sum() / counts.sum().clamp(min=torch.finfo(counts.dtype).tiny)
+
     def loss(self, part: _Part) -> Tensor:
         if not self.penalties:
-            return F.cross_entropy(self._logits(part.z), part.y, self._weights)
+            return self._cross_entropy(self._logits(part.z), part)
         batch = self.forward(part)
-        loss = F.cross_entropy(batch.logits, batch.y, self._weights)
+        loss = self._cross_entropy(batch.logits, part)
         for penalty in self.penalties:
             loss = loss + penalty(batch)
         return loss

@@ -85,6 +85,11 @@ def _about_the_data(document: TableDocument) -> list[str]:
             " in nearly every row, so they tell rows apart rather than describe people. --keep"
             " keeps a column."
         )
+    if data.origin is not None and data.origin.weights is not None:
+        written.append(
+            f"The sample weights of the column “{data.origin.weights}” count in the training of"
+            " networks. All rates and metrics here are unweighted: they count everybody once."
+        )
     if data.outside.rows:
         by_count = sorted(data.outside.by_attribute.items(), key=lambda item: -item[1])
         worst = ", ".join(f"{name} ({count(rows)})" for name, rows in by_count)

@@ -132,6 +132,7 @@ def _own_table(document: TableDocument) -> str:
         f"sensitive={document.sensitive!r}",
         *([] if data.favourable is None else [f"favourable={data.classes[data.favourable]!r}"]),
         *([f"drop={origin.drop!r}"] if origin.drop else []),
+        *([f"weights={origin.weights!r}"] if origin.weights else []),
         "domain='domain.toml'",
         f"name={document.dataset!r}",
     ]
