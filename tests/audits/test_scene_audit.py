@@ -74,13 +74,13 @@ def test_the_planted_class_is_named_and_a_fair_recognizer_is_not(whole: SceneAud
     assert whole.unfair["fair"] == ()
     assert whole.unfair["unfair"] == ("bicycle",)
     assert "unfair fails bicycle more often than other classes" in whole.document.verdict
-    inserted = next(
+    lost = next(
         one
         for one in whole.analyses
         if (one.detector, one.operator, one.oracle, one.kind)
-        == ("unfair", "insert", "exclusion", "ood")
+        == ("unfair", "all", "exclusion", "ood")
     )
-    assert {one.label: one.is_unfair for one in inserted.classes}["bicycle"]
+    assert {one.label: one.is_unfair for one in lost.classes}["bicycle"]
 
 
 def test_the_tests_are_what_the_recognizer_says_of_the_pictures_on_disk(whole: SceneAudit) -> None:

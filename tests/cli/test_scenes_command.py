@@ -328,9 +328,9 @@ def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width:
         low=None,
         high=None,
         excess=0.1,
-        excess_low=None,
         matched=0.1,
-        matched_low=None,
+        p=0.01,
+        p_adjusted=0.2,
         is_above=True,
         is_unfair=False,
     )
@@ -354,7 +354,8 @@ def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width:
             error_high=1.0,
             fewest=10,
             family=12,
-            resamples=1000,
+            is_primary=False,
+            flips=1000,
             confidence=0.95,
         )
         for name in names

@@ -85,9 +85,9 @@ def class_row(
         "low": share - wide,
         "high": share + wide,
         "excess": 0.0,
-        "excess_low": None,
         "matched": 0.0,
-        "matched_low": None,
+        "p": 0.01,
+        "p_adjusted": 0.02,
         "is_above": above,
         "is_unfair": unfair,
     }
@@ -117,8 +117,9 @@ def result(operator: str, oracle: str, kind: str = "ood", detector: str = "Argus
         "error_low": 0.21,
         "error_high": 0.47,
         "fewest": 10,
+        "is_primary": operator == "all",
         "family": 12,
-        "resamples": 1000,
+        "flips": 1000,
         "confidence": 0.95,
     }
 
@@ -240,7 +241,7 @@ def compared() -> Document:
 def scenes() -> Document:
     results = [result(operator, oracle) for operator in ("all", "delete") for oracle in ORACLES]
     return {
-        "format": 2,
+        "format": 3,
         "kind": "scenes",
         "created": "2026-11-16T11:30:00+00:00",
         "title": "Streets of Bath",

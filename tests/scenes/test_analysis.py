@@ -20,7 +20,8 @@ from scipy import stats
 from fairprobe.documents import to_dict
 from fairprobe.documents.scenes import AnalysisDocument, Kind, Operator, Oracle
 from fairprobe.errors import SettingError
-from fairprobe.scenes.analysis import BOUNDS, analyses, analyze, totals
+from fairprobe.scenes.analysis import analyses, analyze, totals
+from fairprobe.scenes.cells import Cells, rates_of
 from fairprobe.scenes.comparisons import (
     AccuracyPair,
     Original,
@@ -39,10 +40,10 @@ from fairprobe.scenes.comparisons import (
 )
 from fairprobe.scenes.controls import against_control
 from fairprobe.scenes.oracles import ORACLES, Test, errors, reference, reference_counts
-from fairprobe.scenes.resampling import Cells, rates_of, resample, share, spread, statistics
 from fairprobe.statistics.ranks import rank_test
 
 Counts = Mapping[str, int]
+BOUNDS = {"gt": (-1.0, np.inf), "inclusion": (0.0, np.inf), "exclusion": (0.0, 1.0)}
 
 
 def near(value: Any, abs: float | None = None) -> Any:  # noqa: A002
@@ -206,7 +207,7 @@ def test_rates_and_the_plain_rule_by_hand() -> None:
     assert found.error_rate == near(2 / 6)
     assert found.unfair == ()  # one scene is no evidence
     bus = found.classes[0]
-    assert (bus.low, bus.high, bus.excess_low) == (0.0, 1.0, None)
+    assert (bus.low, bus.high) == (0.0, 1.0)
     assert bus.excess == near(2 / 3 - found.mean)
 
 
@@ -266,9 +267,15 @@ def test_every_setting_is_analyzed_and_totals_add_up() -> None:
     )
     found = analyses(tests, fewest=1)
     assert [(one.detector, one.operator, one.oracle) for one in found] == [
-        ("d", operator, oracle) for operator in ("delete", "insert") for oracle in ORACLES
+        ("d", operator, oracle)
+        for operator in ("all", "delete", "insert")
+        for oracle in (("gt", "exclusion", "inclusion") if operator == "all" else ORACLES)
     ]
-    (total,) = totals([one for one in found if one.oracle == "exclusion"], lambda one: one.detector)
+    assert [one.is_primary for one in found] == [True, True] + [False] * 7
+    assert {one.family for one in found[:2]} == {6}  # three classes by two oracles
+    assert {one.family for one in found[2:]} == {21}
+    single = [one for one in found if one.oracle == "exclusion" and one.operator != "all"]
+    (total,) = totals(single, lambda one: one.detector)
     assert to_dict(total) == {
         "name": "d",
         "classes": 6,
@@ -282,11 +289,11 @@ def test_every_setting_is_analyzed_and_totals_add_up() -> None:
     assert analyses(tests, kind="control") == ()
 
 
-def test_mixed_tests_and_too_few_resamples_are_refused_and_no_tests_are_no_error() -> None:
+def test_mixed_tests_and_too_few_flips_are_refused_and_no_tests_are_no_error() -> None:
     with pytest.raises(SettingError, match="one recognizer, operator and kind"):
         analyze([CAT, GONE], "gt")
-    with pytest.raises(SettingError, match="100 resamples"):
-        analyze(SIX, "gt", resamples=10)
+    with pytest.raises(SettingError, match="100 sign flips"):
+        analyze(SIX, "gt", flips=10)
     nothing = analyze([], "gt")
     assert (
         nothing.classes,
@@ -318,7 +325,7 @@ def several_tests(draw: st.DrawFn) -> list[Test]:
 def test_rates_keep_their_bounds_and_the_order_of_tests_does_not_matter(
     tests: list[Test], oracle: Oracle, random: Random
 ) -> None:
-    found = analyze(tests, oracle, fewest=1, resamples=100)
+    found = analyze(tests, oracle, fewest=1, flips=100)
     least, most = BOUNDS[oracle]
     for one in found.classes:
         assert least <= one.rate <= most
@@ -327,11 +334,10 @@ def test_rates_keep_their_bounds_and_the_order_of_tests_does_not_matter(
         assert one.errors == sum(errors(test, oracle)[one.label] for test in tests)
         assert one.objects == sum(reference(test, oracle)[one.label] for test in tests)
     assert 0 <= found.error_low <= found.error_high <= 1
-    assert set(found.unfair) <= set(found.violations)
     assert len(found.violations) < max(len(found.classes), 1) or not found.classes
     shuffled = tests.copy()
     random.shuffle(shuffled)
-    again = analyze(shuffled, oracle, fewest=1, resamples=100)
+    again = analyze(shuffled, oracle, fewest=1, flips=100)
     assert again.classes == found.classes
     assert again.examples == found.examples
     assert msgspec.convert(to_dict(found.document()), AnalysisDocument) == found.document()
@@ -340,65 +346,35 @@ def test_rates_keep_their_bounds_and_the_order_of_tests_does_not_matter(
 # -- the evidence ----------------------------------------------------------------------------------
 
 
-def test_matched_rates_compare_with_other_classes_in_pictures_with_as_many_objects() -> None:
-    """Alone in its picture: a is missed in 2 of 2, b in 1 of 4. With three: only b, 3 of 3 · 2.
-
-    Of a, b's rate alone expects 2 · 1/4, so it is 1.5 / 2 above. Of b, a's rate expects 4 · 1;
-    among three there is nobody to compare with.
+def test_a_class_is_compared_with_all_classes_in_equal_situations() -> None:
+    """One seen before: a is lost in 2 of 2 tests, b in 1 of 4, so 3 of 6 together. Expected of a 1
+    of 2, of b 2 of 4. Three seen before: b alone, and nothing to compare with.
     """
-    tests = [one_test({"a": 1, "b": 3}, {"b": missed}, scene=str(missed)) for missed in (0, 3)]
+    tests = [one_test({"a": 1, "b": 3}, {"b": lost}, scene=str(lost)) for lost in (0, 3)]
     tests += [one_test({"b": 1}, {"b": int(at > 0)}, scene="more", repeat=at) for at in range(4)]
     cells = Cells.of(tests, "exclusion")
-    parts = (
-        cells.by_scene(cells.objects),
-        cells.by_crowd(cells.errors),
-        cells.by_crowd(cells.counted),
-    )
-    rate, matched = statistics(np.ones((1, 3)), *parts)
+    scores = cells.against_equals()
     assert cells.labels == ("a", "b")
-    assert rate[0].tolist() == near([2 / 2, 4 / 10])
-    # a is absent (0 objects, no error) from four pictures, where b never is: nobody to compare with
-    assert matched[0].tolist() == near([(2 - 2 * 1 / 4) / 2, (1 - 4 * 1) / 10])
+    assert scores.sum(axis=0).tolist() == near([2 - 1, 1 - 2])
+    # Each of the first two scenes: a's ½ beyond the mean, less a third of the scene's own ½.
+    third = 1 / 3 * 1 / 2
+    assert scores[:, 0].tolist() == near([1 / 2 - third, 1 / 2 - third, 0 - 1 / 3 * (1 - 4 / 2)])
+    found = {one.label: one for one in analyze(tests, "exclusion", fewest=1).classes}
+    assert (found["a"].matched, found["b"].matched) == (near(1 / 2), near(-1 / 10))
 
 
-def test_resampled_rates_are_those_of_the_repeated_tests() -> None:
-    cells = Cells.of(SIX, "exclusion")
-    parts = (
-        cells.by_scene(cells.objects),
-        cells.by_crowd(cells.errors),
-        cells.by_crowd(cells.counted),
-    )
-    rates, _ = statistics(np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]]), *parts)
-    twice_s = {
-        one.label: one.rate for one in analyze([*SIX[:3], *SIX[:3]], "exclusion", fewest=1).classes
-    }
-    twice_t = {
-        one.label: one.rate for one in analyze([*SIX[3:], *SIX[3:]], "exclusion", fewest=1).classes
-    }
-    bus, car, dog = (cells.labels.index(label) for label in ("bus", "car", "dog"))
-    assert rates[0, [bus, car]].tolist() == near([twice_s["bus"], twice_s["car"]])
-    assert rates[2, [car, dog]].tolist() == near([twice_t["car"], twice_t["dog"]])
-    assert rates[1, car] == near(3 / 14)
-
-
-def test_every_resample_holds_as_many_scenes_and_each_equally_often() -> None:
-    weights = resample(20, 2000, np.random.default_rng(0))
-    assert (weights.sum(axis=1) == 20).all()
-    assert weights.mean(axis=0) == near(np.ones(20), abs=0.1)
-    assert weights.var() == near(1 - 1 / 20, abs=0.02)  # multinomial
-
-
-def test_the_standard_error_is_never_below_that_of_a_class_in_as_many_scenes() -> None:
-    """Residuals from 0.5 · objects: a 1, 1 with objects 2, 2; b 1, −1 with objects 2, 2: φ = 4 /
-    16; of each √(φ · 8) / 4.
-    """
-    found_errors, objects = np.array([[2.0, 2.0], [2.0, 0.0]]), np.full((2, 2), 2.0)
-    steady = np.zeros((100, 2))
-    assert spread(steady, found_errors, objects, 0.5).tolist() == near([np.sqrt(0.25 * 8) / 4] * 2)
-    moving = np.random.default_rng(0).normal(0, 9, size=(100, 2))
-    assert spread(moving, found_errors, objects, 0.5).tolist() == near(
-        (moving.std(axis=0) * np.sqrt(2)).tolist()
-    )
+def test_situations_differ_by_what_is_annotated_there_and_recognized_before() -> None:
+    """The same errors in three different situations: nobody is compared with anybody."""
+    seen = [
+        replace(one_test({"a": 1}, {}, {"a": 1}, scene="s"), annotation=Counter(a=1)),
+        one_test({"b": 1}, {}, {"b": 1}, scene="s"),
+        one_test({"c": 1}, {}, {"c": 2}, scene="s"),
+    ]
+    cells = Cells.of(seen, "exclusion")
+    assert len({int(cells.situation[at, at]) for at in range(3)}) == 3
+    lost = cells.errors.sum(axis=0)
+    assert lost.tolist() == [1, 1, 1]
+    assert np.abs(cells.against_equals()).max() < 1e-12
 
 
 def test_rates_of_nothing_keep_what_is_given() -> None:
@@ -406,16 +382,6 @@ def test_rates_of_nothing_keep_what_is_given() -> None:
         0.5,
         8.0,
     ]
-
-
-def test_a_share_without_any_hit_has_the_exact_interval_of_its_scenes() -> None:
-    weights = resample(4, 200, np.random.default_rng(0))
-    scene = np.array([0, 0, 1, 2, 3, 3])
-    low, high = share(np.zeros(6, dtype=bool), scene, weights, 0.95)
-    assert (low, high) == (0.0, near(1 - 0.025 ** (1 / 4)))
-    low, high = share(np.array([True, True, False, False, False, False]), scene, weights, 0.95)
-    assert low == 0.0
-    assert 0.5 < high <= 1.0
 
 
 CLASSES = ("bicycle", "bird", "bus", "car", "dog", "motorcycle", "person", "traffic light", "truck")
@@ -473,13 +439,21 @@ def test_a_planted_unfair_recognizer_is_named_and_a_fair_one_is_not_over_ten_see
         assert "person" in {test.label for test in exclusion.examples["truck"]}
 
 
-def test_more_analyses_need_stronger_evidence() -> None:
+def test_only_the_primary_analyses_name_classes_and_the_others_say_how_they_fail() -> None:
     tests = shown_to(0, blind_to="truck")
-    alone, among = (analyze(tests, "exclusion", family=family).classes[0] for family in (1, 12))
-    assert alone.rate == among.rate
-    assert alone.excess_low is not None
-    assert among.excess_low is not None
-    assert alone.excess_low > among.excess_low
+    found = analyses([*tests, *(replace(test, operator="rotate") for test in tests)])
+    named = {label for one in found if one.is_primary for label in one.unfair}
+    assert named == {"truck"}
+    assert {(one.operator, one.oracle) for one in found if one.is_primary} == {
+        ("all", "gt"),
+        ("all", "exclusion"),
+    }
+    assert all(set(one.unfair) <= named for one in found)
+    assert all(
+        one.is_unfair == (one.label in named and one.p_adjusted <= 0.05 and one.matched > 0)
+        for several in found
+        for one in several.classes
+    )
 
 
 def test_crowds_do_not_make_a_fair_recognizer_unfair() -> None:
@@ -500,7 +474,8 @@ def test_crowds_do_not_make_a_fair_recognizer_unfair() -> None:
         ]
     found = analyze(tests, "exclusion")
     alone = [one for one in found.classes if one.label.startswith("alone")]
-    assert all(one.excess_low is not None and one.excess_low > 0 for one in alone)
+    apart = [one for one in found.classes if not one.label.startswith("alone")]
+    assert min(one.low or 0 for one in alone) > max(one.high or 1 for one in apart)
     assert found.unfair == ()
 
 

@@ -414,6 +414,17 @@ def test_scores_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         detector.detect(plain())
 
 
+def test_more_objects_than_any_picture_has_are_refused(tmp_path: Path) -> None:
+    """As a YOLOv6 that is read as a YOLOX: an orange in every cell."""
+    answer = yolox_answer(128, 192)
+    answer[0, :, 4:] = 0.9
+    detector = OnnxDetector(
+        network(tmp_path / "v6.onnx", [1, 3, 128, 192], {"out": answer}), boxes="raw"
+    )
+    with pytest.raises(ModelError, match=r"v6\.onnx returned \d+ objects for one picture"):
+        detector.detect(plain(128, 192))
+
+
 def test_a_missing_library_is_named_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

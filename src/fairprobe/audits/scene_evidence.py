@@ -259,6 +259,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
         )
     counts = {detector: evidence.counts(detector) for detector in evidence.originals}
     truth, by_path = evidence.truth(), evidence.pictures()
+    annotations = evidence.annotations()
     for detector, answers in evidence.answers.items():
         for path, found in answers.items():
             task = by_path[path].task
@@ -274,6 +275,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 found=count_labels(found),
                 truth=truth[task.scene],
                 objects=by_path[path].objects,
+                annotation=annotations[task.scene],
             )
 
 

@@ -40,7 +40,7 @@ from fairprobe.documents.scenes import (
 )
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.present.scene_tables import scene_tables
-from fairprobe.scenes.analysis import ALL, Analysis, analyses
+from fairprobe.scenes.analysis import ALL, Analysis, every_analysis
 from fairprobe.scenes.comparisons import compare
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detector
@@ -58,6 +58,10 @@ from fairprobe.storage import write_text
 from fairprobe.versions import versions
 
 MEASURING = "Measuring image quality"
+EVIDENCE = (
+    "Each class is compared with all classes in equal situations, by the ground truth and by the"
+    " objects lost, all mutations together; p is adjusted for all of these (max-T over scenes)."
+)
 NOTHING_SHOWN = (
     "So nothing was shown, neither that classes are treated alike nor that they are not. More"
     " scenes, other mutations, or fewer objects that a class must have may help."
@@ -87,8 +91,8 @@ class SceneAudit(AuditResult[ScenesDocument]):
 
     @property
     def unfair(self) -> dict[str, tuple[str, ...]]:
-        """The classes that each recognizer fails more than others, by any oracle and mutation,
-        where the evidence holds.
+        """The classes that each recognizer fails more than others, by its primary analyses: all
+        mutations together, against the ground truth and by the objects lost.
         """
         return _unfair(self.evidence, self.analyses)
 
@@ -178,7 +182,7 @@ def audit_scenes(
         cutouts=None if cutouts is None else Path(cutouts),
         stages=stages,
     )
-    found = _analyses(evidence)
+    found = every_analysis(evidence.tests, fewest=settings.fewest, seed=settings.seed)
     comparisons = Comparisons()
     if evidence.tests:
         comparisons = compare(evidence, found, _quality(evidence, stages))
@@ -196,20 +200,6 @@ def _open(detector: Any) -> Detector:
     return FunctionDetector(detector)
 
 
-def _analyses(evidence: Evidence) -> tuple[Analysis, ...]:
-    """Every recognizer with every operator and with all together, by every oracle: unusual
-    mutations, controls, usual ones.
-    """
-    settings = evidence.settings
-    found: list[Analysis] = []
-    for kind in ("ood", "control", "id"):
-        tests = [test for test in evidence.tests if test.kind == kind]
-        if len(settings.mutations) > 1 and kind != "id":
-            tests += [replace(test, operator=ALL) for test in tests]
-        found += analyses(tests, kind=kind, fewest=settings.fewest, seed=settings.seed)
-    return tuple(found)
-
-
 def _quality(evidence: Evidence, stages: Stages) -> ImageQuality:
     """An interrupt leaves the measures out and keeps everything else."""
     with stages.keep_partial(lambda: False), stages.stage(MEASURING) as step:
@@ -220,10 +210,10 @@ def _quality(evidence: Evidence, stages: Stages) -> ImageQuality:
 
 
 def _unfair(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, tuple[str, ...]]:
-    """By any analysis: each allows for the number of analyses."""
+    """By the primary analyses of each recognizer."""
     labels: dict[str, set[str]] = {detector.name: set() for detector in evidence.detectors}
     for one in found:
-        if one.kind == "ood":
+        if one.kind == "ood" and one.is_primary:
             labels[one.detector] |= set(one.unfair)
     return {name: tuple(sorted(several)) for name, several in labels.items()}
 
@@ -319,11 +309,11 @@ def _sentences(
         if labels
     ]
     fair = [name for name, labels in judged.items() if not labels]
-    details = [plain_rule] if failing or above else []
+    details = [EVIDENCE, plain_rule] if failing or above else [EVIDENCE]
     if failing:
         verdict = f"{'; '.join(failing)} once scenes become unusual."
         if fair:
-            details.insert(0, f"For {_listed(fair)} the evidence holds for no class.")
+            details.insert(1, f"For {_listed(fair)} the evidence holds for no class.")
     else:
         verdict = (
             "No recognizer is shown to fail a class more often than others once scenes become"

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from fairprobe.documents.base import (
+    ROUNDING,
     Count,
     Document,
     RankTestDocument,
@@ -16,7 +17,7 @@ from fairprobe.documents.base import (
     check_interval,
 )
 
-FORMAT: Final = 2  # raised when the meaning of a field changes
+FORMAT: Final = 3  # raised when the meaning of a field changes
 
 Mutation: TypeAlias = Literal["insert", "delete", "rotate"]
 Operator: TypeAlias = Literal["insert", "delete", "rotate", "all"]
@@ -34,8 +35,10 @@ Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 class ClassRate(Document, frozen=True, kw_only=True):
     """The errors of one class for each of its objects, and the evidence that it fails more often.
 
-    A rate may be negative (the mutation helped) or above 1. `excess` is its distance to the mean of
-    all classes, `matched` to other classes in pictures with as many objects. Null: too few scenes.
+    A rate may be negative (the mutation helped) or above 1; `low` and `high` are null where too few
+    scenes show the class. `excess` is its distance to the mean of all classes, `matched` to what is
+    expected of a class in equal situations. `p` is about `matched`; `p_adjusted` allows for all
+    classes of the analyses judged together.
     """
 
     label: str
@@ -46,9 +49,9 @@ class ClassRate(Document, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     excess: float
-    excess_low: float | None
     matched: float
-    matched_low: float | None
+    p: Share
+    p_adjusted: Share
     is_above: bool
     """By the paper's rule: above the mean."""
     is_unfair: bool
@@ -56,12 +59,16 @@ class ClassRate(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_interval(self.low, self.rate, self.high)
-        check_interval(self.excess_low, self.excess, None)
-        check_interval(self.matched_low, self.matched, None)
+        if self.p_adjusted < self.p - ROUNDING:
+            raise ValueError(f"p {self.p} is above its adjusted value {self.p_adjusted}")
 
 
 class AnalysisDocument(Document, frozen=True, kw_only=True):
-    """One detector, operator, oracle and kind of test; classes with the highest rate come first."""
+    """One detector, operator, oracle and kind of test; classes with the highest rate come first.
+
+    Primary analyses name classes, the others say how these fail. `family` is the number of
+    classes and analyses that `p_adjusted` allows for, `flips` the number of sign flips behind it.
+    """
 
     detector: str
     operator: Operator
@@ -80,8 +87,9 @@ class AnalysisDocument(Document, frozen=True, kw_only=True):
     error_low: Share
     error_high: Share
     fewest: Count
+    is_primary: bool
     family: Count
-    resamples: Count
+    flips: Count
     confidence: Share
 
     def __post_init__(self) -> None:
@@ -314,7 +322,7 @@ class DetectorFailures(Document, frozen=True, kw_only=True):
 class ScenesDocument(Document, frozen=True, kw_only=True):
     """A whole audit of detectors on scenes."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     kind: Literal["scenes"] = "scenes"
     created: str
     command: str = ""

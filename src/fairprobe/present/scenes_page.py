@@ -26,6 +26,7 @@ from fairprobe.present.scene_comparisons import (
     OPERATORS,
     ORACLES,
     comparisons,
+    p_value,
     rate,
     rate_interval,
 )
@@ -112,8 +113,8 @@ def _drawn(document: ScenesDocument, detector: str, oracle: str) -> list[Analysi
 
 
 def _named(document: ScenesDocument, rule: str) -> list[tuple[str, str]]:
-    """Recognizer and class, each once, over all oracles. Evidence may come from any mutation: it
-    allows for their number.
+    """Recognizer and class, each once, over all oracles. The evidence of mutations names nobody
+    whom the primary analyses do not name.
     """
     found = [
         (detector.name, row.label)
@@ -262,9 +263,9 @@ def _found(document: ScenesDocument, name: str) -> str:
     )
     plain = [label for label in above if label not in sure]
     said = (
-        f"Shown to fail more than the mean of all classes: {listed(sure)}."
+        f"Shown to fail more than other classes in equal situations: {listed(sure)}."
         if sure
-        else "No class is shown to fail more than the mean."
+        else "No class is shown to fail more than others in equal situations."
     )
     if plain:
         said += (
@@ -315,8 +316,8 @@ def _bar(row: ClassRate, control: ClassRate | None) -> ClassBar:
 
 
 def _class_table(one: AnalysisDocument, controls: dict[str, ClassRate]) -> Table:
-    head = ("class", "objects", "errors", "rate", "interval", "plain rule", "evidence", "control",
-            "interval of the control")  # fmt: skip
+    head = ("class", "objects", "errors", "rate", "interval", "plain rule", "against equals",
+            "adjusted p", "evidence", "control", "interval of the control")  # fmt: skip
     rows = []
     for row in _ordered(one):
         control = controls.get(row.label)
@@ -328,6 +329,8 @@ def _class_table(one: AnalysisDocument, controls: dict[str, ClassRate]) -> Table
                 rate(row.rate),
                 rate_interval(row),
                 "above the mean" if row.is_above else "no",
+                rate(row.matched),
+                p_value(row.p_adjusted),
                 "fails more" if row.is_unfair else "not shown",
                 UNDEFINED if control is None else rate(control.rate),
                 UNDEFINED if control is None else rate_interval(control),

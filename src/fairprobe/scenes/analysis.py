@@ -19,52 +19,43 @@ Classes with fewer than `FEWEST` objects (the rate's own denominator) are left o
 Beyond the paper: some class always lies above the mean, so the plain rule names classes of every
 recognizer, even of a fair one. A class is called *unfair* (`ClassRate.is_unfair`) only where the
 evidence holds:
-- Scenes are resampled with all their tests (see `resampling`).
-- The lower end of `excess` = rate − mean of all rates must be above 0: one-sided 95 %, Bonferroni
-  over the classes and over all analyses of the same recognizer (`family`: every operator with every
-  oracle), Student's t with one degree of freedom less than the scenes that show the class. So of
-  twenty fair recognizers, one may have any class named at all.
-- So must the lower end of `matched` = rate − the rate of the other classes in pictures with as many
-  objects. The oracles see counts, and in counts two random misses cancel: by chance alone a class
-  with single objects gets a higher rate than one in crowds.
+- It is compared with all classes in equal situations (`Cells.against_equals`): as many objects
+  annotated, as many there, as many recognized in the original. In counts two random misses cancel,
+  so single objects have a higher rate than crowds by chance alone; and what was missed by chance
+  before is found by chance now.
+- Chance is judged by scenes, with all their tests, for all classes at once (`statistics.max_t`).
+- Two analyses are *primary* and judged together: all mutations, by the ground truth and by the
+  objects lost (`PRIMARY`). They alone name classes. Of twenty fair recognizers, one may have any
+  class named at all. Added objects name nobody: where one was missed before, finding it counts as
+  added.
+- The other analyses say by which mutation and oracle a named class fails. They are corrected for
+  each other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Ints
+from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.documents.scenes import AnalysisDocument, ClassRate, Kind, Operator, Oracle, Total
 from fairprobe.errors import SettingError
+from fairprobe.scenes.cells import TINY, Cells, rates_of
+from fairprobe.scenes.intervals import Ratio, finite, rate_interval
 from fairprobe.scenes.oracles import ORACLES, Test
-from fairprobe.scenes.resampling import (
-    TINY,
-    Cells,
-    finite,
-    reach,
-    resample,
-    share,
-    spread,
-    statistics,
-)
+from fairprobe.statistics.max_t import FLIPS, max_t
 from fairprobe.statistics.rates import CONFIDENCE
 
 ALL: Final = "all"  # operators together
+PRIMARY: tuple[Oracle, ...] = ("gt", "exclusion")
 FEWEST = 10  # objects of a class
-RESAMPLES = 1000
-FEWEST_RESAMPLES = 100
+FEWEST_FLIPS = 100
 SHOWN = 6  # tests of a class
-BOUNDS: dict[Oracle, tuple[float, float]] = {
-    "gt": (-1.0, np.inf),
-    "inclusion": (0.0, np.inf),
-    "exclusion": (0.0, 1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -85,10 +76,14 @@ class Analysis:
     error_low: float
     error_high: float
     examples: dict[str, tuple[Test, ...]]
-    """For each class above the mean, its tests with most errors, from many scenes."""
+    """For each class that is above the mean or named, its tests with most errors, from many
+    scenes.
+    """
     fewest: int
+    is_primary: bool
     family: int
-    resamples: int
+    """The classes of all analyses that p is adjusted for."""
+    flips: int
 
     @property
     def violations(self) -> tuple[str, ...]:
@@ -126,8 +121,9 @@ class Analysis:
             error_low=self.error_low,
             error_high=self.error_high,
             fewest=self.fewest,
+            is_primary=self.is_primary,
             family=self.family,
-            resamples=self.resamples,
+            flips=self.flips,
             confidence=CONFIDENCE,
         )
 
@@ -138,51 +134,13 @@ def analyze(
     *,
     labels: Collection[str] | None = None,
     fewest: int = FEWEST,
-    family: int = 1,
-    resamples: int = RESAMPLES,
+    flips: int = FLIPS,
     seed: int = 0,
 ) -> Analysis:
-    """Analyze the tests of one recognizer and operator by one oracle; only `labels` if given.
-
-    `family` is the number of analyses of the recognizer that are looked at together: the more, the
-    stronger the evidence must be.
-    """
-    check_tests(tests, resamples)
-    every = Cells.of(tests, oracle, labels)
-    is_enough = every.objects.sum(axis=0) >= max(fewest, 1)
-    cells = every.only(is_enough)
-    weights = resample(len(cells.scenes), resamples, np.random.default_rng(seed))
-    rates = _class_rates(cells, oracle, weights, family)
-    above = {one.label for one in rates if one.is_above}
-    is_error = np.asarray(
-        (cells.errors[:, [label in above for label in cells.labels]] > 0).any(axis=1)
-    )
-    low, high = share(is_error, cells.scene, weights, CONFIDENCE)
-    first = tests[0] if tests else None
-    return Analysis(
-        detector=first.detector if first else "",
-        operator=first.operator if first else ALL,
-        oracle=oracle,
-        kind=first.kind if first else "ood",
-        tests=len(tests),
-        scenes=len(cells.scenes),
-        classes=rates,
-        left_out=tuple(
-            label for label, enough in zip(every.labels, is_enough, strict=True) if not enough
-        ),
-        mean=float(np.mean([one.rate for one in rates])) if rates else 0.0,
-        inducing=tuple(test for test, error in zip(tests, is_error, strict=True) if error),
-        error_low=low,
-        error_high=high,
-        examples={
-            label: _worst(tests, cells.errors[:, at])
-            for at, label in enumerate(cells.labels)
-            if label in above
-        },
-        fewest=fewest,
-        family=family,
-        resamples=resamples,
-    )
+    """Analyze the tests of one recognizer and operator by one oracle; only `labels` if given."""
+    check_tests(tests)
+    (found,) = _judge([_Measured.of(tests, oracle, labels, fewest)], None, flips, seed)
+    return found
 
 
 def analyses(
@@ -192,30 +150,49 @@ def analyses(
     kind: Kind = "ood",
     labels: Collection[str] | None = None,
     fewest: int = FEWEST,
-    resamples: int = RESAMPLES,
+    flips: int = FLIPS,
     seed: int = 0,
 ) -> tuple[Analysis, ...]:
-    """Analyze every recognizer with every operator, by every oracle."""
+    """Analyze every recognizer with every operator and with all of them together, by every
+    oracle.
+    """
 
-    def setting(test: Test) -> tuple[str, str]:
-        return test.detector, test.operator
+    def name(test: Test) -> str:
+        return test.detector
 
-    chosen = sorted((test for test in tests if test.kind == kind), key=setting)
-    groups = [list(group) for _, group in groupby(chosen, key=setting)]
-    operators = Counter(group[0].detector for group in groups)
+    chosen = sorted((test for test in tests if test.kind == kind), key=name)
+    found: list[Analysis] = []
+    for _, group in groupby(chosen, key=name):
+        measured = [
+            _Measured.of(part, oracle, labels, fewest)
+            for part in _by_operator(list(group))
+            for oracle in oracles
+        ]
+        together = measured[: len(oracles)]
+        primary = [one for one in together if one.oracle in PRIMARY] or together
+        others = [one for one in measured if not any(one is other for other in primary)]
+        first = _judge(primary, None, flips, seed)
+        named = {label for one in first for label in one.unfair}
+        found += (*first, *_judge(others, named, flips, seed))
+    return tuple(found)
+
+
+def every_analysis(tests: Iterable[Test], *, fewest: int, seed: int) -> tuple[Analysis, ...]:
+    """The analyses of an audit: unusual mutations, controls, usual ones."""
+    every = list(tests)
+    kinds: tuple[Kind, ...] = ("ood", "control", "id")
     return tuple(
-        analyze(
-            group,
-            oracle,
-            labels=labels,
-            fewest=fewest,
-            family=operators[group[0].detector] * len(oracles),
-            resamples=resamples,
-            seed=seed,
-        )
-        for group in groups
-        for oracle in oracles
+        one for kind in kinds for one in analyses(every, kind=kind, fewest=fewest, seed=seed)
     )
+
+
+def _by_operator(tests: list[Test]) -> list[list[Test]]:
+    """The tests of each operator, those of all operators first."""
+    operators = sorted({test.operator for test in tests})
+    parts = [[test for test in tests if test.operator == operator] for operator in operators]
+    if len(parts) > 1:
+        parts.insert(0, [replace(test, operator=ALL) for test in tests])
+    return parts
 
 
 def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tuple[Total, ...]:
@@ -243,7 +220,7 @@ def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tupl
     return tuple(found)
 
 
-def check_tests(tests: Sequence[Test], resamples: int) -> None:
+def check_tests(tests: Sequence[Test]) -> None:
     """Refuse input that would give meaningless numbers."""
     settings = {(test.detector, test.operator, test.kind) for test in tests}
     if len(settings) > 1:
@@ -252,58 +229,127 @@ def check_tests(tests: Sequence[Test], resamples: int) -> None:
             f"An analysis takes the tests of one recognizer, operator and kind; got {named}. Give"
             " them one after another."
         )
-    if resamples < FEWEST_RESAMPLES:
-        raise SettingError(
-            f"An interval needs {FEWEST_RESAMPLES} resamples or more; got {resamples}."
-        )
 
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _class_rates(
-    cells: Cells, oracle: Oracle, weights: Floats, family: int
-) -> tuple[ClassRate, ...]:
-    if not cells.labels:
-        return ()
-    errors, objects = cells.by_scene(cells.errors), cells.by_scene(cells.objects)
-    by_crowd = cells.by_crowd(cells.errors), cells.by_crowd(cells.counted)
-    once = np.ones((1, len(cells.scenes)))
-    rates, matched = (part[0] for part in statistics(once, objects, *by_crowd))
-    mean = float(rates.mean())
-    moved, moved_matched = statistics(weights, objects, *by_crowd, (rates, matched))
-    scenes = (objects > 0).sum(axis=0)
-    two_sided = reach(scenes, (1 - CONFIDENCE) / 2)
-    one_sided = reach(scenes, (1 - CONFIDENCE) / (len(cells.labels) * family))
+@dataclass(frozen=True)
+class _Measured:
+    """The tests of one analysis as arrays, without the classes that are too rare."""
 
-    def standard_error(values: Floats) -> Floats:
-        return np.maximum(spread(values, errors, objects, mean), TINY)
+    tests: Sequence[Test]
+    oracle: Oracle
+    cells: Cells
+    left_out: tuple[str, ...]
+    fewest: int
 
-    around = two_sided * standard_error(moved)
-    excess = rates - mean
-    excess_low = excess - one_sided * standard_error(moved - moved.mean(axis=1, keepdims=True))
-    matched_low = matched - one_sided * standard_error(moved_matched)
-    least, most = BOUNDS[oracle]
-    found = [
-        ClassRate(
-            label=label,
-            errors=int(cells.errors[:, at].sum()),
-            objects=int(cells.objects[:, at].sum()),
-            scenes=int(scenes[at]),
-            rate=float(rates[at]),
-            low=finite(max(rates[at] - around[at], least)),
-            high=finite(min(rates[at] + around[at], most)),
-            excess=float(excess[at]),
-            excess_low=finite(excess_low[at]),
-            matched=float(matched[at]),
-            matched_low=finite(matched_low[at]),
-            is_above=bool(excess[at] > TINY),
-            is_unfair=bool(min(excess_low[at], matched_low[at]) > TINY),
+    @classmethod
+    def of(
+        cls, tests: Sequence[Test], oracle: Oracle, labels: Collection[str] | None, fewest: int
+    ) -> _Measured:
+        every = Cells.of(tests, oracle, labels)
+        is_enough = every.objects.sum(axis=0) >= max(fewest, 1)
+        rare = tuple(np.array(every.labels, dtype=object)[~is_enough])
+        return cls(tests, oracle, every.only(is_enough), rare, fewest)
+
+    def analysis(
+        self, scores: Floats, p: Floats, adjusted: Floats, names: Mask, **evidence: int
+    ) -> Analysis:
+        """All numbers; `names` says of which classes the evidence may hold."""
+        cells, first = self.cells, self.tests[0] if self.tests else None
+        errors, objects = cells.by_scene(cells.errors), cells.by_scene(cells.objects)
+        rates, low, high, _ = rate_interval(cells, self.oracle)
+        mean = float(rates.mean()) if len(rates) else 0.0
+        matched = rates_of(scores.sum(axis=0), objects.sum(axis=0))
+        is_above = rates - mean > TINY
+        is_unfair = names & (adjusted <= 1 - CONFIDENCE) & (matched > TINY)
+        classes = [
+            ClassRate(
+                label=label,
+                errors=int(errors[:, at].sum()),
+                objects=int(objects[:, at].sum()),
+                scenes=int((objects[:, at] > 0).sum()),
+                rate=float(rates[at]),
+                low=finite(low[at]),
+                high=finite(high[at]),
+                excess=float(rates[at]) - mean,
+                matched=float(matched[at]),
+                p=float(p[at]),
+                p_adjusted=float(adjusted[at]),
+                is_above=bool(is_above[at]),
+                is_unfair=bool(is_unfair[at]),
+            )
+            for at, label in enumerate(cells.labels)
+        ]
+        is_error = np.asarray((cells.errors[:, is_above] > 0).any(axis=1), dtype=np.float64)
+        hits = np.zeros((len(cells.scenes), 1))
+        pictures = np.zeros_like(hits)
+        np.add.at(hits, cells.scene, is_error[:, None])
+        np.add.at(pictures, cells.scene, 1.0)
+        share = Ratio(hits, pictures, is_share=True)
+        error_low, error_high = share.interval
+        return Analysis(
+            detector=first.detector if first else "",
+            operator=first.operator if first else ALL,
+            oracle=self.oracle,
+            kind=first.kind if first else "ood",
+            tests=len(self.tests),
+            scenes=len(cells.scenes),
+            classes=tuple(sorted(classes, key=lambda one: (-one.rate, one.label))),
+            left_out=self.left_out,
+            mean=mean,
+            inducing=tuple(test for test, error in zip(self.tests, is_error, strict=True) if error),
+            error_low=float(error_low[0]),
+            error_high=float(error_high[0]),
+            examples={
+                cells.labels[at]: _worst(self.tests, cells.errors[:, at])
+                for at in np.flatnonzero(is_above | is_unfair)
+            },
+            fewest=self.fewest,
+            is_primary=bool(evidence["is_primary"]),
+            family=evidence["family"],
+            flips=evidence["flips"],
         )
-        for at, label in enumerate(cells.labels)
+
+
+def _judge(
+    measured: Sequence[_Measured], named: Collection[str] | None, flips: int, seed: int
+) -> list[Analysis]:
+    """Judge analyses together, each class of each being one hypothesis. Only `named` classes can be
+    unfair; None: all can, since these are the primary analyses.
+    """
+    if flips < FEWEST_FLIPS:
+        raise SettingError(f"Evidence needs {FEWEST_FLIPS} sign flips or more; got {flips}.")
+    scenes = sorted({scene for one in measured for scene in one.cells.scenes})
+    place = {scene: at for at, scene in enumerate(scenes)}
+    scores = []
+    for one in measured:
+        rows = np.zeros((len(scenes), len(one.cells.labels)))
+        rows[[place[scene] for scene in one.cells.scenes]] = one.cells.against_equals()
+        scores.append(rows)
+    informing = [(one.cells.by_scene(one.cells.objects) > 0).sum(axis=0) for one in measured]
+    ends: Ints = np.cumsum([0, *(len(one.cells.labels) for one in measured)])
+    rng = np.random.default_rng(seed)
+    p, adjusted = max_t(
+        np.concatenate([np.zeros((len(scenes), 0)), *scores], axis=1),
+        np.concatenate([np.zeros(0, dtype=np.int64), *informing]),
+        flips=flips,
+        rng=rng,
+    )
+    return [
+        one.analysis(
+            score,
+            p[start:end],
+            adjusted[start:end],
+            np.array([named is None or label in named for label in one.cells.labels], dtype=bool),
+            is_primary=named is None,
+            family=int(ends[-1]),
+            flips=flips,
+        )
+        for one, score, start, end in zip(measured, scores, ends[:-1], ends[1:], strict=True)
     ]
-    return tuple(sorted(found, key=lambda one: (-one.rate, one.label)))
 
 
 def _worst(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:

@@ -44,11 +44,11 @@ from fairprobe.documents.scenes import (
     UnmodifiedComparison,
     UsualComparison,
 )
-from fairprobe.scenes.analysis import ALL, RESAMPLES, Analysis, analyses, totals
+from fairprobe.scenes.analysis import ALL, Analysis, analyses, totals
+from fairprobe.scenes.cells import TINY
 from fairprobe.scenes.controls import against_control
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.oracles import Test
-from fairprobe.scenes.resampling import TINY
 from fairprobe.statistics.ranks import RankTest, rank_test
 
 Violation: TypeAlias = tuple[str, str]  # recognizer, class
@@ -167,9 +167,7 @@ def _causes(evidence: Evidence, single: Sequence[Analysis]) -> Iterator[ControlR
             for kind in ("ood", "control")
         )
         if controls:
-            yield from against_control(
-                tests, controls, one.oracle, one.violations, seed=evidence.settings.seed
-            )
+            yield from against_control(tests, controls, one.oracle, one.violations)
 
 
 # -- error rates of pictures -----------------------------------------------------------------------
@@ -213,7 +211,7 @@ def against_inpainting(tests: Sequence[Test]) -> RankTest:
 
 
 def against_usual(
-    tests: Sequence[Test], *, resamples: int = RESAMPLES, seed: int = 0
+    tests: Sequence[Test], *, seed: int = 0
 ) -> tuple[tuple[UsualComparison, ...], RankTest]:
     """OOD against ID insertion of one recognizer, and the error rates of the pictures.
 
@@ -224,7 +222,7 @@ def against_usual(
         {
             total.name: total
             for total in totals(
-                analyses(first, kind=kind, fewest=1, resamples=resamples, seed=seed),
+                analyses(first, kind=kind, fewest=1, seed=seed),
                 lambda one: one.oracle,
             )
         }

@@ -10,10 +10,10 @@ import numpy as np
 
 from fairprobe.documents.scenes import Cause, ControlRate, Oracle
 from fairprobe.errors import SettingError
-from fairprobe.scenes.analysis import RESAMPLES, check_tests
+from fairprobe.scenes.analysis import check_tests
+from fairprobe.scenes.cells import TINY, Cells
+from fairprobe.scenes.intervals import correlation, difference, finite, rate_interval
 from fairprobe.scenes.oracles import Test
-from fairprobe.scenes.resampling import TINY, Cells, finite, rates_of, reach, resample, spread
-from fairprobe.statistics.rates import CONFIDENCE
 
 
 def against_control(
@@ -21,17 +21,14 @@ def against_control(
     controls: Sequence[Test],
     oracle: Oracle,
     labels: Sequence[str],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> tuple[ControlRate, ...]:
     """The tests of one recognizer and operator against its controls, on the scenes that have both.
 
     `labels` are those of an analysis. Intervals are not corrected for the number of classes: they
     qualify what the analysis found, and find nothing themselves.
     """
-    check_tests(tests, resamples)
-    check_tests(controls, resamples)
+    check_tests(tests)
+    check_tests(controls)
     if tests and controls and tests[0].detector != controls[0].detector:
         raise SettingError(
             f"Tests and controls are of two recognizers: {tests[0].detector} and"
@@ -46,38 +43,21 @@ def against_control(
     if not shared:
         return ()
     cells = [one.only(np.isin(one.labels, shared)) for one in every]
-    weights = resample(len(common), resamples, np.random.default_rng(seed))
-    errors = [one.by_scene(one.errors) for one in cells]
-    objects = [one.by_scene(one.objects) for one in cells]
-    rates = [
-        rates_of(error.sum(axis=0), there.sum(axis=0))
-        for error, there in zip(errors, objects, strict=True)
-    ]
-    moved = [
-        rates_of(weights @ error, weights @ there, rate)
-        for error, there, rate in zip(errors, objects, rates, strict=True)
-    ]
-    wide = [
-        spread(moved[0] - moved[1], errors[at], objects[at], float(rates[at].mean()))
-        for at in (0, 1)
-    ]
-    scenes = ((objects[0] > 0) & (objects[1] > 0)).sum(axis=0)
-    around = reach(scenes, (1 - CONFIDENCE) / 2) * np.maximum(np.maximum(*wide), TINY)
-    difference = rates[0] - rates[1]
+    rates = [rate_interval(one, oracle) for one in cells]
+    low, high = difference(rates[0][:3], rates[1][:3], correlation(rates[0][3], rates[1][3]))
+    (rate, *_), (control, *_) = rates
     return tuple(
         ControlRate(
             detector=tests[0].detector,
             operator=tests[0].operator,
             oracle=oracle,
             label=label,
-            rate=float(rates[0][at]),
-            control=float(rates[1][at]),
-            difference=float(difference[at]),
-            low=finite(difference[at] - around[at]),
-            high=finite(difference[at] + around[at]),
-            cause=_cause(
-                float(rates[0][at]), float(rates[1][at]), float(difference[at] - around[at])
-            ),
+            rate=float(rate[at]),
+            control=float(control[at]),
+            difference=float(rate[at] - control[at]),
+            low=finite(low[at]),
+            high=finite(high[at]),
+            cause=_cause(float(rate[at]), float(control[at]), float(low[at])),
         )
         for at, label in enumerate(cells[0].labels)
     )

@@ -65,7 +65,7 @@ def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Te
         (row, one)
         for one in own
         for row in one.classes
-        if row.is_above
+        if (row.is_above or row.is_unfair)
         and one.examples.get(row.label)
         and (row.is_unfair or one.operator == ALL or not several)
     ]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +56,8 @@ class Test:
     truth: Counter[str]
     objects: int = 0
     """How many were inserted, deleted or rotated."""
+    annotation: Counter[str] = field(default_factory=Counter)
+    """What was annotated in the original, a part of `truth`."""
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:

@@ -24,6 +24,7 @@ from fairprobe.scenes.detectors.layouts import (
 from fairprobe.scenes.scene import Picture
 
 KIND = "ONNX file"
+MOST_OBJECTS = 300  # of one picture
 SHOWN = 4  # inputs or outputs in a message
 Boxes: TypeAlias = Literal["raw", "decoded"]
 
@@ -70,9 +71,16 @@ class OnnxDetector(Detector):
         likely = np.flatnonzero(best >= self.threshold)
         best, classes = best[likely].astype(np.float64), scores[likely].argmax(axis=1)
         boxes = np.clip(boxes[likely], 0, (width, height, width, height))
+        kept = suppress(boxes, best, classes, self.overlap)
+        if len(kept) > MOST_OBJECTS:
+            raise ModelError(
+                f"{self.path.name} returned {len(kept):,} objects for one picture; at most"
+                f" {MOST_OBJECTS} are plausible. Its outputs are probably not those of"
+                f" {self.layout.title}: wrap it in a Python function, or raise the score threshold."
+            )
         return tuple(
             Detection(NAMES[classes[at]], min(float(best[at]), 1.0), tuple(boxes[at].tolist()))
-            for at in suppress(boxes, best, classes, self.overlap)
+            for at in kept
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""Several hypotheses tested at once on the same independent units: max-T by sign flips.
+
+Westfall and Young, "Resampling-based multiple testing", 1993 (algorithm 4.1, step-down).
+
+Under the null hypothesis, the sum of a hypothesis's scores over independent units (here: scenes) is
+zero but for chance. The statistic is the sum divided by the root of the sum of squares. Chance is
+imitated by flipping the signs of whole units, the same for all hypotheses, so that correlated
+hypotheses stay correlated; the largest statistic of each flip is what the observed one must exceed.
+Bonferroni assumes the worst instead, and misses what is there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints
+
+FLIPS = 2000
+ROUNDING = 1e-9
+
+
+def max_t(
+    scores: Floats, units: Ints, *, flips: int = FLIPS, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """p values of "the sum of these scores is above zero": each alone, and adjusted for all.
+
+    `scores` is (units, hypotheses). `units` says how many of them inform each hypothesis: the
+    fewer, the more the scores' own mean hides of their spread, so a statistic is multiplied by
+    1 − 1/units. Without any score, p is 1.
+    """
+    if not scores.size:
+        return np.ones(scores.shape[1]), np.ones(scores.shape[1])
+    size = np.sqrt((scores**2).sum(axis=0))
+    standard = np.divide(scores, size, out=np.zeros_like(scores), where=size > 0)
+    found = standard.sum(axis=0) * (1 - 1 / np.maximum(units, 1)) - ROUNDING
+    signs = rng.integers(2, size=(flips, len(scores))) * 2.0 - 1.0
+    chance = signs @ standard
+    order = np.argsort(-found, kind="stable")
+    # The k-th hypothesis must exceed the largest of those that are not above it.
+    largest = np.maximum.accumulate(chance[:, order[::-1]], axis=1)[:, ::-1]
+    adjusted = np.empty(len(found))
+    adjusted[order] = np.maximum.accumulate(_share(largest >= found[order]))
+    return np.where(size > 0, _share(chance >= found), 1.0), np.where(size > 0, adjusted, 1.0)
+
+
+def _share(is_reached: np.typing.NDArray[np.bool_]) -> Floats:
+    """The observed signs are one of the flips, so p is never 0."""
+    return np.asarray((is_reached.sum(axis=0) + 1) / (len(is_reached) + 1))
