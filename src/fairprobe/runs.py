@@ -14,7 +14,7 @@ from fairprobe.models import Decision, Model, TorchModel, load_model
 
 # The files of a run folder, besides its document.
 FINDINGS, REPORT, DOMAIN, MODEL = "findings.parquet", "report.html", "domain.toml", "model"
-REFUSED = "refused-model"  # a network whose repair was refused, where nobody takes it by mistake
+REFUSED = "refused-model"  # a network whose repair was not accepted; nobody takes it by mistake
 
 # Arguments that a loader may have been given; a run does not record them, but its attributes show
 # which ones they were.
@@ -87,8 +87,8 @@ def trained_before(folder: Path, data: Dataset) -> TorchModel:
     """Load the network of an earlier run on the same data set."""
     if (folder / REFUSED).exists() and not (folder / MODEL).exists():
         raise ModelError(
-            f"The repair in {folder} was refused, so its network is not to be used. If you want it"
-            " all the same, repair again with --accept-anyway."
+            f"The repair in {folder} was refused or undecided, so its network is not to be used. If"
+            " you want it all the same, repair again with --accept-anyway."
         )
     if (folder / AUDIT).exists() and not (folder / MODEL).exists():
         raise ModelError(

@@ -31,7 +31,7 @@ from tests.helpers import read_document
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 
-QUICK = ["--no-curve", "--samples", "500"]
+QUICK = ["--no-curve", "--samples", "500", "--max-seeds", "4"]
 LENIENT = ["--max-accuracy-drop", "100", "--max-harm", "1000"]
 DEADLY = [
     "--with",
@@ -65,7 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def accepted(trained: Path) -> tuple[Path, Answer]:
     folder = trained.with_name("accepted")
-    return folder, ask("repair", trained, *QUICK, *LENIENT, "--out", folder)
+    return folder, ask("repair", trained, *QUICK, *LENIENT, "--max-seeds", "12", "--out", folder)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +156,7 @@ def test_a_repaired_run_can_be_shown_audited_and_repaired_again(
         "audited",
         "--overwrite",
         "--quiet",
+        "--accept-anyway",
     )
     assert (answer.code, answer.out, answer.err.strip()) == (0, "", "")
     again = read_document("audited")
@@ -195,7 +196,7 @@ def test_nobody_takes_a_refused_network_by_mistake(refused: tuple[Path, Answer])
     ):
         answer = ask(*words)
         assert answer.code == 2
-        assert "was refused, so its network is not to be used" in answer.said
+        assert "was refused or undecided, so its network is not to be used" in answer.said
         assert "--accept-anyway" in answer.said
         assert not Path("run").exists()
 

@@ -195,6 +195,69 @@ def point(setting: float, accuracy: float, alike: float | None, **marks: bool) -
     } | marks
 
 
+def seed_shares(accuracy: float, affected: float) -> Document:
+    return {
+        "accuracy": accuracy,
+        "people": affected,
+        "plausible": affected,
+        "possible": affected,
+        "ties": 0.0,
+        "is_constant": False,
+    }
+
+
+def over_seeds(what: str, by: str, control: float, repaired: float) -> Document:
+    return {
+        "what": what,
+        "by": by,
+        "control": {"mean": control, "least": control, "most": control},
+        "repaired": {"mean": repaired, "least": repaired, "most": repaired},
+        "low": control - repaired - 0.01,
+        "high": control - repaired + 0.01,
+        "is_judged": what != "possible people",
+    }
+
+
+def repair_verdict(outcome: str = "accepted", doubts: tuple[str, ...] = ()) -> Document:
+    return {
+        "outcome": outcome,
+        "doubts": list(doubts),
+        "confidence": 0.975,
+        "min_help": 0.1,
+        "most_ties": 0.01,
+        "seeds": [
+            {
+                "seed": seed,
+                "control": seed_shares(0.84, 0.044),
+                "repaired": seed_shares(0.837, 0.003),
+            }
+            for seed in (0, 17, 42, 4)
+        ],
+        "delivered": 17,
+        "comparisons": [
+            over_seeds("accuracy", "", 0.84, 0.837),
+            over_seeds("people held out", "gender", 0.044, 0.003),
+            over_seeds("plausible people", "gender", 0.05, 0.004),
+            over_seeds("possible people", "gender", 0.06, 0.005),
+            over_seeds("plausible people", "race", 0.11, 0.12),
+        ],
+        "subgroups": [
+            {
+                "name": "relationship Wife",
+                "share": "refused",
+                "people": 310,
+                "given": 0.44,
+                "control": 0.45,
+                "repaired": 0.47,
+                "rest": 0.8,
+                "p": 0.8,
+                "is_harm": False,
+            }
+        ],
+        "subgroups_compared": 322,
+    }
+
+
 def repair() -> Document:
     """A repair that was accepted, with its controls and four settings of its dial."""
     return {
@@ -205,6 +268,7 @@ def repair() -> Document:
         "accepted": True,
         "forced": False,
         "reasons": [],
+        "verdict": repair_verdict(),
         "limits": {"max_accuracy_drop": 0.015, "max_harm": 1.3},
         "before": measured(0.8403, 0.0452, 0.9086, 0.375),
         "after": measured(0.8371, 0.0031, 0.9871, 0.9712),
@@ -695,6 +759,7 @@ def refused() -> Document:
     told |= {
         "accepted": False,
         "reasons": ["The accuracy falls by 7.9 points; at most 1.5 are allowed."],
+        "verdict": repair_verdict("refused"),
         "controls": {},
         "curve": [],
     }
@@ -713,6 +778,7 @@ def collapsed() -> Document:
     told |= {
         "forced": True,
         "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."],
+        "verdict": repair_verdict("refused"),
     }
     for each in (told["before"], *told["controls"].values()):
         each["others"] = []

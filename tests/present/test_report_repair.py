@@ -25,6 +25,7 @@ from fairprobe.documents import (
     from_dict,
     to_dict,
 )
+from fairprobe.errors import StorageError
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import dm_rs, fairness, individual_fairness
 from fairprobe.metrics.people import affected_rate
@@ -35,8 +36,10 @@ from fairprobe.present.table import Table
 from fairprobe.present.terminal import summary
 from fairprobe.present.tradeoff import tradeoff
 from fairprobe.repairs import Counterfactual
+from fairprobe.repairs.curve import Point
+from fairprobe.repairs.proof import Measured, OtherAttribute, Proof
 from fairprobe.repairs.retrain import Retrain
-from fairprobe.repairs.verdict import Measured, OtherAttribute, Point, Proof
+from fairprobe.repairs.verdict import Answers, Decision, Limits, Trial
 from fairprobe.search import Budget
 from tests.helpers import merit, planted, tiny_domain, typed
 from tests.present.test_report import parsed, read
@@ -47,6 +50,7 @@ from tests.present.test_report_documents import (
     point,
     refused,
     repair,
+    repair_verdict,
     repaired,
 )
 
@@ -116,6 +120,8 @@ def proof() -> Proof:
         is_best=True,
         is_chosen=True,
     )
+    labels = DATA.y[DATA.split(0).test]
+    answers = Answers(labels, labels > 1)
     return Proof(
         repair=Counterfactual(strength=2.0, start="fine-tune"),
         model=network(0),
@@ -123,10 +129,13 @@ def proof() -> Proof:
         after=after,
         controls={"blind": after, "retrained": before},
         curve=(chosen,),
-        reasons=(),
+        trials=(Trial(0, answers, answers),),
+        truth=labels,
+        delivered=0,
+        decision=Decision((), (), ()),
+        groups=(),
         forced=False,
-        max_accuracy_drop=0.02,
-        max_harm=1.3,
+        limits=Limits(),
     )
 
 
@@ -191,8 +200,13 @@ def test_an_accepted_repair_says_what_changed_with_intervals() -> None:
         " 4.5 % and is 0.31 %, 93.1 % less.",
         "Accuracy goes from 84.0 % to 83.7 % (−0.3 points), IFRb"
         " from 90.9 % to 98.7 %, IFRp from 37.5 % to 97.1 %.",
-        "the same network trained again without a repair: 4.4 % of the people in the data (3.9 %"
-        " to 4.9 %), accuracy 84.0 %.",
+        "The verdict rests on 4 seeds: on average the repaired networks discriminate against 0.30 %"
+        " of people held out instead of 4.4 % and 0.40 % of plausible people instead of 5.0 % with"
+        " the same network trained again without a repair.",
+        "Over 4 seeds",
+        "Delivered is the network of seed 17",
+        "322 comparisons of groups",
+        "relationship Wife",
     ):  # fmt: skip
         assert words in text, words
 
@@ -228,8 +242,27 @@ REASONS = {
 @pytest.mark.parametrize("words", REASONS)
 def test_the_headline_is_a_sentence(words: str) -> None:
     accepted, reasons = REASONS[words]
-    headed = from_dict(repair() | {"accepted": accepted, "reasons": reasons}, RepairDocument)
-    assert repair_sentences.headline(headed) == words
+    verdict = repair_verdict("refused" if reasons else "accepted")
+    told = {"accepted": accepted, "forced": accepted, "reasons": reasons, "verdict": verdict}
+    assert repair_sentences.headline(from_dict(repair() | told, RepairDocument)) == words
+
+
+def test_an_undecided_repair_says_so_with_its_doubts() -> None:
+    body = repaired()
+    verdict = repair_verdict("undecided", ("After 4 seeds it is open.",))
+    body["repair"] |= {"accepted": False, "verdict": verdict}
+    text = read(body).text
+    assert "Repair undecided: 4 seeds did not settle whether it helps" in text
+    assert "After 4 seeds it is open." in text
+    body["repair"] |= {"accepted": True, "forced": True}
+    assert "Accepted although 4 seeds did not settle whether it helps" in read(body).text
+
+
+def test_a_document_that_contradicts_its_verdict_is_refused() -> None:
+    with pytest.raises(StorageError, match="accepted against its verdict"):
+        from_dict(repair() | {"verdict": repair_verdict("refused")}, RepairDocument)
+    with pytest.raises(StorageError, match="was not trained"):
+        from_dict(repair() | {"verdict": repair_verdict() | {"delivered": 3}}, RepairDocument)
 
 
 # -- before and after ------------------------------------------------------------------------------

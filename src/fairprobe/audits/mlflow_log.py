@@ -144,11 +144,12 @@ def _params(document: TableDocument) -> dict[str, Any]:
 
 def _tags(document: TableDocument) -> dict[str, Any]:
     repair = document.repair
+    outcome = "" if repair is None else repair.verdict.outcome
     return {
         "verdict": document.verdict,
         "status": status(document),
         "created": document.created,
-        "repair": "" if repair is None else "accepted" if repair.accepted else "refused",
+        "repair": "accepted" if repair is not None and repair.accepted else outcome,
     }
 
 

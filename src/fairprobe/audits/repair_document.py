@@ -19,11 +19,21 @@ from fairprobe.documents import (
     RepairChange,
     RepairDocument,
     RepairLimits,
+    RepairVerdict,
+    Seed,
+    SeedComparison,
+    SeedShares,
+    SeedSpread,
+    SubgroupComparison,
     TradeoffPoint,
 )
 from fairprobe.repairs.base import Repair
-from fairprobe.repairs.verdict import Measured as MeasuredNetwork
-from fairprobe.repairs.verdict import Point, Proof
+from fairprobe.repairs.curve import Point
+from fairprobe.repairs.proof import Measured as MeasuredNetwork
+from fairprobe.repairs.proof import Proof
+from fairprobe.repairs.verdict import MIN_HELP, MOST_TIES, Answers, Spread
+
+SUBGROUPS = 10  # the clearest changes
 
 
 def repair_document(proof: Proof) -> RepairDocument:
@@ -42,7 +52,10 @@ def repair_document(proof: Proof) -> RepairDocument:
         accepted=proof.accepted,
         forced=proof.forced,
         reasons=list(proof.reasons),
-        limits=RepairLimits(max_accuracy_drop=proof.max_accuracy_drop, max_harm=proof.max_harm),
+        verdict=_verdict(proof),
+        limits=RepairLimits(
+            max_accuracy_drop=proof.limits.max_accuracy_drop, max_harm=proof.limits.max_harm
+        ),
         before=_measured(proof.before),
         after=_measured(proof.after),
         controls={name: _measured(control) for name, control in proof.controls.items()},
@@ -52,6 +65,69 @@ def repair_document(proof: Proof) -> RepairDocument:
         ),
         curve=[_point(point) for point in proof.curve],
     )
+
+
+def _verdict(proof: Proof) -> RepairVerdict:
+    decision = proof.decision
+    return RepairVerdict(
+        outcome=decision.outcome,
+        doubts=list(decision.doubts),
+        confidence=decision.confidence,
+        min_help=MIN_HELP,
+        most_ties=MOST_TIES,
+        seeds=[
+            Seed(
+                seed=trial.seed,
+                control=_shares(trial.control, proof),
+                repaired=_shares(trial.repaired, proof),
+            )
+            for trial in proof.trials
+        ],
+        delivered=proof.delivered,
+        comparisons=[
+            SeedComparison(
+                what=each.what,
+                by=each.by,
+                control=_spread(each.control),
+                repaired=_spread(each.repaired),
+                low=each.low,
+                high=each.high,
+                is_judged=each.is_judged,
+            )
+            for each in decision.comparisons
+        ],
+        subgroups=[
+            SubgroupComparison(
+                name=group.name,
+                share=group.share,
+                people=group.people,
+                given=group.given,
+                control=group.control,
+                repaired=group.repaired,
+                rest=group.rest,
+                p=group.p,
+                is_harm=group.is_harm(1 - decision.confidence),
+            )
+            for group in proof.groups[:SUBGROUPS]
+        ],
+        subgroups_compared=len(proof.groups),
+    )
+
+
+def _shares(answers: Answers, proof: Proof) -> SeedShares:
+    plausible = answers.plausible
+    return SeedShares(
+        accuracy=float((answers.labels == proof.truth).mean()),
+        people=float(answers.affected.mean()) if len(answers.affected) else None,
+        plausible=None if plausible is None or not len(plausible) else float(plausible.mean()),
+        possible=answers.possible,
+        ties=answers.ties,
+        is_constant=answers.is_constant,
+    )
+
+
+def _spread(spread: Spread) -> SeedSpread:
+    return SeedSpread(mean=spread.mean, least=spread.least, most=spread.most)
 
 
 def _plain_settings(settings: Repair | Any) -> dict[str, Any]:

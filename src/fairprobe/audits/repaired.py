@@ -15,6 +15,7 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import Repair, prove, repair_named
 from fairprobe.repairs.base import network_of
+from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget
@@ -42,6 +43,7 @@ def repair(
     variant: str | None = None,
     budget: Budget | None = None,
     samples: int = 50_000,
+    max_seeds: int = LOOKS[-1],
     seed: int | None = None,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
@@ -83,6 +85,7 @@ def repair(
         method=method,
         variant=variant,
         samples=samples,
+        max_seeds=max_seeds,
         progress=progress,
     )
     done = audit(

@@ -45,7 +45,7 @@ from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.present.markdown import audit_table, model_card
-from fairprobe.repairs.verdict import Proof
+from fairprobe.repairs.proof import Proof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind, check_counterparts

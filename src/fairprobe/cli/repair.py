@@ -10,6 +10,7 @@ import typer
 from fairprobe.catalogue import REPAIRS
 from fairprobe.cli.common import (
     INTERRUPTED,
+    NOTHING_JUDGED,
     OVER,
     AsJson,
     Quiet,
@@ -105,6 +106,9 @@ def repair(
     samples: Annotated[
         int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
     ] = 50_000,
+    max_seeds: Annotated[
+        int, typer.Option(help="Train at most this many pairs of networks to decide.")
+    ] = 12,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -112,9 +116,10 @@ def repair(
     network.
 
     The network is measured before and after on the same people, beside controls: a blind network,
-    a network trained again without repair, and one trained again with random people. A repair that
-    costs too much accuracy, helps nobody, or does harm by another attribute is refused, with exit
-    code 1.
+    a network trained again without repair, and one trained again with random people. The repair and
+    the network trained again are compared over several seeds. A repair that costs too much
+    accuracy, helps too few, or does harm by another attribute or to a group is refused, with exit
+    code 1. If the seeds do not settle it, it is undecided, with exit code 3.
 
     Examples:
 
@@ -158,6 +163,7 @@ def repair(
                 curve=not no_curve,
                 choose=strength is None,
                 samples=samples,
+                max_seeds=max_seeds,
                 progress=on_stage,
                 findings_to=staged.findings,
             )
@@ -170,11 +176,11 @@ def repair(
                 f" {folder}.",
             )
         if document.repair is not None and not document.repair.accepted:
-            end(
-                OVER,
-                f"Refused: {' '.join(document.repair.reasons)} The evidence is in {folder}, its"
-                " network in refused-model.",
-            )
+            where = f"The evidence is in {folder}, its network in refused-model."
+            if document.repair.verdict.outcome == "undecided":
+                doubts = " ".join(document.repair.verdict.doubts)
+                end(NOTHING_JUDGED, f"Undecided: {doubts} {where}")
+            end(OVER, f"Refused: {' '.join(document.repair.reasons)} {where}")
 
 
 def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:

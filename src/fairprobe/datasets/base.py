@@ -68,6 +68,7 @@ class Dataset:
     user's own table: its "path", "sha256", "label", "drop", "ids" and "rows". `mines_twins`: the
     domain was inferred, and so is what changes together with a sensitive attribute. `weights` (N,)
     say how much each row counts in training; metrics count everybody once.
+    `parts`: one split, whatever the seed, so that a seed decides on the training alone.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Dataset:
     origin: Mapping[str, Any] | None = field(default=None, compare=False)
     mines_twins: bool = field(default=False, compare=False)
     weights: Floats | None = field(default=None, compare=False)
+    parts: Split | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
@@ -138,6 +140,8 @@ class Dataset:
         """70 / 10 / 20, shuffled by the seed; if there is an official test set, it is the last part
         and the rest is split 7 to 1.
         """
+        if self.parts is not None:
+            return self.parts
         order = np.random.default_rng(seed).permutation(len(self)).astype(np.int64)
         if self.held_out is not None:
             order = order[~np.isin(order, self.held_out)]

@@ -69,6 +69,14 @@ from fairprobe.documents.table import (
     TableOrigin,
     TradeoffPoint,
 )
+from fairprobe.documents.verdict import (
+    RepairVerdict,
+    Seed,
+    SeedComparison,
+    SeedShares,
+    SeedSpread,
+    SubgroupComparison,
+)
 
 __all__ = [
     "AUDIT",
@@ -114,17 +122,23 @@ __all__ = [
     "RepairChange",
     "RepairDocument",
     "RepairLimits",
+    "RepairVerdict",
     "ResemblanceDocument",
     "RuleRate",
     "RunDocument",
     "Score",
     "Search",
     "Seconds",
+    "Seed",
+    "SeedComparison",
+    "SeedShares",
+    "SeedSpread",
     "SelectionRow",
     "SelectionTable",
     "Settings",
     "SeverityDocument",
     "Share",
+    "SubgroupComparison",
     "TableDocument",
     "TableMeasurements",
     "TableOrigin",

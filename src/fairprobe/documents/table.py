@@ -19,6 +19,7 @@ from fairprobe.documents.base import (
 )
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.people import Counterparts, People, PlausibleDocument
+from fairprobe.documents.verdict import RepairVerdict
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 5  # raised when the meaning of a field changes
@@ -418,7 +419,9 @@ class RepairChange(Document, frozen=True, kw_only=True):
 
 
 class RepairDocument(Document, frozen=True, kw_only=True):
-    """A repair's proof: what was done, and the same measurements before, after and for controls."""
+    """A repair's proof: what was done, what the seeds say, and the same measurements before, after
+    (of the delivered network) and for controls.
+    """
 
     name: str
     start: str
@@ -427,6 +430,7 @@ class RepairDocument(Document, frozen=True, kw_only=True):
     accepted: bool
     forced: bool
     reasons: list[str]
+    verdict: RepairVerdict
     limits: RepairLimits
     before: Measured
     after: Measured
@@ -438,6 +442,8 @@ class RepairDocument(Document, frozen=True, kw_only=True):
         for each in (self.after, *self.controls.values()):
             if len(each.eo) != len(self.before.eo) or each.other_names != self.before.other_names:
                 raise ValueError("the networks before and after were not measured alike")
+        if self.accepted != (self.forced or self.verdict.outcome == "accepted"):
+            raise ValueError("the repair is accepted against its verdict")
 
 
 class TableMeasurements(Document, frozen=True, kw_only=True):

@@ -137,13 +137,13 @@ def _rate(affected: Mask, within: Mask) -> Rate:
 
 def _groups(attribute: Attribute, codes: Rows, affected: Mask) -> list[Group]:
     found = []
-    for text, within in _parts(attribute, codes):
+    for text, within in parts_of(attribute, codes):
         if within.sum() >= SMALLEST_GROUP:
             found.append(Group(attribute.name, text, _rate(affected, within)))
     return found
 
 
-def _parts(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
+def parts_of(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
     """The people with each value, or in each quarter of many values."""
     values = np.unique(codes)
     if attribute.kind == "categorical" or len(values) <= VALUES_EACH:

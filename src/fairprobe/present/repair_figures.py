@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fairprobe.documents import Measured, RepairDocument, TradeoffPoint
+from fairprobe.documents import Measured, RepairDocument, SeedSpread, TradeoffPoint
 from fairprobe.present.blocks import Figure
 from fairprobe.present.formats import count, decimal, interval, percent, plural
 from fairprobe.present.repair_sentences import WithInterval, lie_apart, networks, share
@@ -94,6 +94,60 @@ def compared(
 def _plausible(measured: Measured) -> WithInterval:
     assert measured.plausible is not None
     return measured.plausible
+
+
+def over_seeds(repair: RepairDocument) -> Table:
+    """Repaired networks beside their controls, over the seeds."""
+    return Table(
+        ("", "trained again", "repaired", "lower by", "judged"),
+        [
+            (
+                f"{each.what}, by {each.by}" if each.by else each.what,
+                _spread(each.control),
+                _spread(each.repaired),
+                f"{100 * each.low:.1f} to {100 * each.high:.1f} points",
+                "yes" if each.is_judged else "no",
+            )
+            for each in repair.verdict.comparisons
+        ],
+    )
+
+
+def _spread(spread: SeedSpread) -> Cell:
+    return Cell(percent(spread.mean), f"{percent(spread.least)} to {percent(spread.most)}")
+
+
+def subgroups(repair: RepairDocument) -> Table | None:
+    """The groups whose share rose most clearly."""
+    if not repair.verdict.subgroups:
+        return None
+    return Table(
+        (
+            "group",
+            "share",
+            "people",
+            "given network",
+            "trained again",
+            "repaired",
+            "all others",
+            "p",
+            "remark",
+        ),
+        [
+            (
+                each.name,
+                each.share,
+                count(each.people),
+                percent(each.given),
+                percent(each.control),
+                percent(each.repaired),
+                percent(each.rest),
+                decimal(each.p),
+                "harm" if each.is_harm else "",
+            )
+            for each in repair.verdict.subgroups
+        ],
+    )
 
 
 def other_attributes(repair: RepairDocument) -> Table | None:

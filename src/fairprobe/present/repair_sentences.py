@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fairprobe.documents import EstimateDocument, GroupIfr, Measured, RateDocument, RepairDocument
 from fairprobe.present.formats import change, interval, level, listed, percent, plural
 
-Outcome = Literal["accepted", "refused", "forced"]
+Outcome = Literal["accepted", "refused", "undecided", "forced"]
 WithInterval = RateDocument | EstimateDocument | GroupIfr
 
 CONTROLS = {
@@ -27,17 +27,20 @@ CONTROLS = {
 
 
 def outcome(repair: RepairDocument) -> Outcome:
-    """The three ways a repair can end."""
-    if not repair.reasons:
+    """The four ways a repair can end."""
+    if repair.verdict.outcome == "accepted":
         return "accepted"
-    return "forced" if repair.accepted else "refused"
+    return "forced" if repair.accepted else repair.verdict.outcome
 
 
 def headline(repair: RepairDocument) -> str:
-    """Accepted, refused, or accepted although; with the reason, or how many there are."""
+    """Accepted, refused, undecided, or accepted although; with the reason or their number."""
     kind, reasons = outcome(repair), repair.reasons
     if kind == "accepted":
         return "Repair accepted"
+    if repair.verdict.outcome == "undecided":
+        said = f"{plural(len(repair.verdict.seeds), 'seed')} did not settle whether it helps"
+        return f"Repair undecided: {said}" if kind == "undecided" else f"Accepted although {said}"
     if len(reasons) == 1:
         text = reasons[0].rstrip(".")
         if text[1:2].islower() or text[1:2] == " ":  # a sentence as a part of another one
@@ -52,7 +55,9 @@ def headline(repair: RepairDocument) -> str:
 
 
 def reasons(repair: RepairDocument) -> list[str]:
-    """The reasons that the headline has no room for."""
+    """The reasons and doubts that the headline has no room for."""
+    if repair.verdict.outcome == "undecided":
+        return repair.verdict.doubts
     return repair.reasons if len(repair.reasons) > 1 else []
 
 
@@ -76,18 +81,29 @@ def changed(repair: RepairDocument, sensitive: str) -> list[str]:
             f" {share(before.ifr_p)} to {share(after.ifr_p)}."
         ),
     ]
-    if again := repair.controls.get("retrained"):
-        written.append(
-            "For comparison, the same network trained again without a repair:"
-            f" {percent(again.people.estimate)} of the people in the data"
-            f" ({interval(again.people)}), accuracy {percent(again.accuracy.estimate)}."
-        )
+    written += [over_seeds(repair, sensitive)]
     if after.is_constant:
         written.append(
             "The repaired network gives everybody the same answer: it treats all alike because it"
             " decides nothing."
         )
     return written
+
+
+def over_seeds(repair: RepairDocument, sensitive: str) -> str:
+    """What the verdict rests on: repaired networks beside networks trained again."""
+    seeds = plural(len(repair.verdict.seeds), "seed")
+    shares = [
+        f"{percent(each.repaired.mean)} of {each.what} instead of {percent(each.control.mean)}"
+        for each in repair.verdict.comparisons
+        if each.by == sensitive and each.is_judged
+    ]
+    if not shares:
+        return f"The verdict rests on {seeds}."
+    return (
+        f"The verdict rests on {seeds}: on average the repaired networks discriminate against"
+        f" {listed(shares)} with the same network trained again without a repair."
+    )
 
 
 def _plausible(repair: RepairDocument) -> str:
@@ -133,10 +149,40 @@ def how(repair: RepairDocument) -> str:
     dial, limits = repair.dial, repair.limits
     strength = f", with {dial.name} {dial.value:g} ({dial.means})" if dial.value is not None else ""
     return (
-        f"The repair “{repair.name}”, {start}{strength}. It is refused if the network then decides"
-        f" nothing, loses more than {change(limits.max_accuracy_drop).lstrip('+')} of accuracy,"
-        f" helps nobody, or makes another attribute decide for more than {limits.max_harm:g} times"
-        " as many people as before, beyond what chance explains."
+        f"The repair “{repair.name}”, {start}{strength}. It was trained with"
+        f" {plural(len(repair.verdict.seeds), 'seed')}, each beside a control: the same network"
+        " trained again without a repair, from the same initial weights. It is accepted if at least"
+        f" {percent(repair.verdict.min_help)} fewer people are discriminated against than with the"
+        " control, beyond the noise of seeds and people. It is refused if it helps fewer, if the"
+        " network then decides nothing or by ties, loses more than"
+        f" {change(limits.max_accuracy_drop).lstrip('+')} of accuracy, makes another attribute"
+        f" decide for more than {limits.max_harm:g} times as many people, or harms a group."
+        " Otherwise it is undecided."
+    )
+
+
+def delivered(repair: RepairDocument) -> str:
+    """Which of the networks is kept."""
+    return (
+        f"Delivered is the network of seed {repair.verdict.delivered}, chosen on validation people"
+        " only: of the half that discriminates against the fewest of them, the most accurate."
+        " “After” and the controls are networks of this seed."
+    )
+
+
+def groups_compared(repair: RepairDocument) -> str:
+    """Whether groups are harmed, and how many were looked at."""
+    verdict = repair.verdict
+    harmed = sum(each.is_harm for each in verdict.subgroups)
+    found = (
+        f"{plural(harmed, 'of them shows', 'of them show')} harm" if harmed else "None shows harm"
+    )
+    return (
+        f"{plural(verdict.subgroups_compared, 'comparison')} of groups of at least 30 people held"
+        " out: every value of every attribute, alone and within each sensitive value. Harm is a"
+        " share that is more than 10 points higher than with the control and the given network,"
+        " beyond noise, corrected for all comparisons (Holm), and more than 10 points higher than"
+        f" among all others. {found}."
     )
 
 

@@ -28,8 +28,8 @@ from fairprobe.repairs.estimators import (
     RetrainClassifier,
 )
 from fairprobe.repairs.iifr import IIFR
+from fairprobe.repairs.proof import Measured, Proof, prove
 from fairprobe.repairs.retrain import Retrain
-from fairprobe.repairs.verdict import Measured, Proof, prove
 
 __all__ = [
     "ALFR",

@@ -1,470 +1,360 @@
-"""The proof of a repair: measured before and after on the same held-out people, with the same
-search, beside controls.
+"""The rule by which a repair is accepted, refused or left undecided.
 
-The controls without which a repair means nothing:
+For each seed the network is trained twice from the same initial weights: with the repair, and again
+without it (the control). Both answer the same people. What differs between the two is compared with
+its noise, over seeds and over people (`statistics.paired`):
 
-    blind           the sensitive columns taken away: what perfect individual fairness costs
-    retrained       the same network trained again without any repair: what a new training alone
-                    changes
-    random points   trained again with as many possible people, labelled by the network: what more
-                    data alone changes
+    helps       at least `MIN_HELP` fewer people are discriminated against than with the control,
+                of those held out and of plausible people; both must be shown
+    costs       accuracy on the people held out: at most what is allowed, on average
+    harms       more plausible people are discriminated against by another attribute, or a group of
+                people fares worse (`subgroups`)
 
-A repair is refused when it leaves a network that decides nothing, costs too much accuracy, helps
-nobody, or harms by another attribute.
+A harm or a cost counts if it is beyond noise *and* larger than its limit. The rule is applied after
+each of `LOOKS` seeds; look k has the confidence 1 − 5 %/(k(k+1)), so that all looks together are
+wrong in at most 5 % (`confidence_at_look`). When the seeds end and help is neither shown nor ruled
+out, the answer is "undecided". A network that gives everybody the same answer helps nobody, and one
+whose decisions are ties (`judgement.TIE`) for more than `MOST_TIES` of the people proves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
-from torch import nn
 
-from fairprobe.arrays import Ints, Rows
-from fairprobe.datasets.base import Dataset
-from fairprobe.errors import DataError, SettingError
-from fairprobe.interpret import NeuronBias, neuron_bias
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
-from fairprobe.metrics.people import affected_rate
-from fairprobe.models import Model, TorchModel, one_thread
-from fairprobe.networks import Examples, is_constant
-from fairprobe.people.plausible import PlausiblePeople
-from fairprobe.repairs.base import ATTEMPTS, OnEpoch, Repair, alive, learn, network_of
-from fairprobe.repairs.blind import Blind
-from fairprobe.repairs.points import random_points
-from fairprobe.search import Budget, choose_seeds, search
-from fairprobe.search.catalogue import method_named
+from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.repairs.subgroups import SubgroupChange
+from fairprobe.statistics.paired import Difference, paired_difference
+from fairprobe.statistics.rates import CONFIDENCE, confidence_at_look
 
-OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note
-BUDGET = Budget(seeds=200, local_iterations=200)
-SAMPLES = 50_000  # possible people for each rate
-POINT_SAMPLES = 10_000  # for a point of the trade-off curve
-PLAUSIBLE = 5_000  # plausible people for each rate
-AUTO = "auto"
+LOOKS = (4, 6, 8, 12)  # seeds
+MIN_HELP = 0.1  # of the people whom the control discriminates against
+MOST_TIES = 0.01
 ROUNDING = 1e-9  # 0.75 - 0.73 is a little more than 0.02
-BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
+FEWEST = 2  # seeds, without which nothing is known about seeds
+HELD_OUT, PLAUSIBLE, POSSIBLE, ACCURACY = (
+    "people held out",
+    "plausible people",
+    "possible people",
+    "accuracy",
+)
+DEAD = "The repaired network gives everybody the same answer; it decides nothing."
+
+Outcome = Literal["accepted", "refused", "undecided"]
 
 
 @dataclass(frozen=True)
-class OtherAttribute:
-    """How a network treats people who differ in an attribute that was not repaired."""
-
-    name: str
-    dm_rs: Rate
-    ifr_b: IFR
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One network: on the people held out, on everybody in the data (`people`), on plausible and on
-    possible people (`plausible`, `dm_rs`), by a fresh search (`idis` of `tried`), and inside
-    (`auc`).
-
-    `selected`: the share that gets the favorable answer. `eo`: ΔEO for each true class in turn.
+class Limits:
+    """What a repair may cost: a share of accuracy, and the factor by which discrimination by
+    another attribute may grow.
     """
 
-    accuracy: Rate
-    f1: Estimate
-    mcc: Estimate
-    selected: Rate
-    ifr_b: IFR
-    ifr_p: IFR
-    dp: Estimate
-    eo: tuple[Estimate, ...]
-    people: Rate
-    plausible: Rate | None
-    dm_rs: Rate
-    idis: int
-    tried: int
-    auc: float
-    auc_scale_free: float
-    others: tuple[OtherAttribute, ...]
-    is_constant: bool
+    max_accuracy_drop: float = 0.02
+    max_harm: float = 1.3
 
 
 @dataclass(frozen=True)
-class Point:
-    """A setting of the repair's dial, measured on the validation people. Settings may be chosen by
-    these, not by the test people.
+class Answers:
+    """What one network says. `labels` (N,): the classes of the people held out; `affected`,
+    `plausible`, `others`: who is discriminated against, of those who have a counterpart.
     """
 
-    setting: float
-    accuracy: Rate
-    ifr_b: IFR
-    ifr_p: IFR
-    dm_rs: Rate
-    dp: Estimate
-    is_constant: bool
-    is_best: bool  # no other point is as good in both accuracy and IFR_p and better in one
-    is_chosen: bool
+    labels: Ints
+    affected: Mask
+    plausible: Mask | None = None
+    possible: float = 0.0  # DM-RS
+    others: dict[str, Mask] = field(default_factory=dict)
+    ties: float = 0.0  # the share of people, held out or plausible
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What a repair did. `controls` by name: "blind", "retrained", "random points". `reasons`: what
-    speaks against it, in sentences.
+class Trial:
+    """One seed: the network trained again without a repair, and the repaired one."""
+
+    seed: int
+    control: Answers
+    repaired: Answers
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A share's mean over the seeds, and its smallest and largest value."""
+
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The repair beside its control. `by` is the attribute whose change is answered differently
+    ("" for accuracy). `low` to `high`: two one-sided bounds of how much lower the repaired share is
+    than the control's. `is_judged`: whether the verdict depends on it.
     """
 
-    repair: Repair
-    model: TorchModel
-    before: Measured
-    after: Measured
-    controls: dict[str, Measured]
-    curve: tuple[Point, ...]
+    what: str
+    by: str
+    control: Spread
+    repaired: Spread
+    low: float
+    high: float
+    is_judged: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`reasons` refuse a repair, `doubts` leave it undecided; with neither it is accepted.
+    `confidence` is that of its last look.
+    """
+
     reasons: tuple[str, ...]
-    forced: bool
-    max_accuracy_drop: float
-    max_harm: float
+    doubts: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+    confidence: float = CONFIDENCE
 
     @property
-    def accepted(self) -> bool:
-        return self.forced or not self.reasons
+    def outcome(self) -> Outcome:
+        return "refused" if self.reasons else "undecided" if self.doubts else "accepted"
 
 
-def prove(
-    model: Model,
-    data: Dataset,
-    repair: Repair,
+def looks(max_seeds: int) -> tuple[int, ...]:
+    """After how many seeds the rule is applied."""
+    return (*(n for n in LOOKS if n < max_seeds), max_seeds)
+
+
+def decide(
+    trials: Sequence[Trial],
+    truth: Ints,
+    sensitive: Sequence[str],
+    limits: Limits,
     *,
-    seed: int = 0,
-    max_accuracy_drop: float = 0.02,
-    max_harm: float = 1.3,
-    force: bool = False,
-    curve: bool = True,
-    choose: bool = True,
-    people: Literal["plausible", "possible"] = "plausible",
-    method: str = AUTO,
-    variant: str | None = None,
-    budget: Budget = BUDGET,
-    samples: int = SAMPLES,
-    progress: OnStage | None = None,
-) -> Proof:
-    """Repair the network and measure what that did. `seed` is that of the split the network was
-    trained with.
-
-    `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
-    by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
-    also trains it with other settings of its dial; `choose` then takes the one that is best for
-    the validation people within the accuracy allowed, instead of the repair's own. The search looks
-    among `people`; its method is linked crossover among plausible and NeuronFair among possible
-    people, unless another one is named.
+    look: int = 1,
+    groups: Sequence[SubgroupChange] = (),
+) -> Decision:
+    """The decision after this look; `truth` (N,) are the true classes of the people held out,
+    `groups` what happened to subgroups of them. Pairs whose control gives everybody the same answer
+    say nothing and are left out.
     """
-    if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
-        raise SettingError(
-            "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"
-            f" {max_accuracy_drop} and {max_harm}."
+    able = [trial for trial in trials if not trial.control.is_constant]
+    names, confidence = " and ".join(sensitive), confidence_at_look(CONFIDENCE, look)
+    if all(trial.repaired.is_constant for trial in trials):
+        return Decision((DEAD,), (), (), confidence)
+    reasons, doubts, table = [], [], []
+    ties = float(np.mean([trial.repaired.ties for trial in trials]))
+    if ties > MOST_TIES:
+        reasons.append(tied(ties))
+    if len(able) < FEWEST:
+        doubts.append(
+            f"Of {len(trials)} networks trained again without a repair,"
+            f" {len(trials) - len(able)} give everybody the same answer; there is nothing to"
+            " compare the repair with."
         )
-    if not 0 <= seed < 2**63 - ATTEMPTS:
-        raise SettingError(
-            f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}."
+        return Decision(tuple(reasons), tuple(doubts), (), confidence)
+    cost = Pairs(ACCURACY, "", able, lambda answers: answers.labels == truth)
+    table.append(cost.comparison(confidence))
+    drop = cost.lower(0.0)
+    if drop.mean > limits.max_accuracy_drop + ROUNDING:
+        said = (
+            f"{100 * drop.mean:.1f} points of accuracy;"
+            f" {100 * limits.max_accuracy_drop:.1f} are allowed"
         )
-    if samples < 1:
-        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    report = progress or (lambda *_: None)
-    maker = _maker(data, seed, report) if people == "plausible" else None
-    if method == AUTO:
-        method = "neuronfair" if maker is None else "crossover"
-    workshop = _Workshop(
-        network_of(model),
-        data,
-        repair,
-        seed,
-        maker,
-        method,
-        variant,
-        budget,
-        samples,
-        report,
-    )
-    before = workshop.measured("before", workshop.given)
-    points, repair, repaired = (
-        workshop.curve(max_accuracy_drop if choose else None)
-        if curve
-        else ((), repair, workshop.repaired(repair))
-    )
-    after = workshop.measured("after", repaired)
-    controls = {
-        name: workshop.measured(name, workshop.control(name)) for name in (BLIND, RETRAINED, RANDOM)
-    }
-    return Proof(
-        repair=repair,
-        model=repaired,
-        before=before,
-        after=after,
-        controls=controls,
-        curve=points,
-        reasons=objections(
-            before,
-            after,
-            data.domain.sensitive,
-            max_accuracy_drop=max_accuracy_drop,
-            max_harm=max_harm,
-        ),
-        forced=force,
-        max_accuracy_drop=max_accuracy_drop,
-        max_harm=max_harm,
-    )
+        if drop.low(confidence) > 0:
+            reasons.append(f"The repair costs {said}.")
+        else:
+            doubts.append(f"The repair costs about {said}. It may be chance.")
+    judged = populations(able, names)
+    if not judged:
+        doubts.append(f"Nobody held out has a counterpart by {names}, so nobody can be helped.")
+    for population in judged:
+        table.append(population.comparison(confidence))
+        objection, doubt = population.help(limits.max_harm, confidence)
+        reasons += objection
+        doubts += doubt
+    table.append(_possible(able, names))
+    others = tuple(able[0].control.others)
+    crowd = POSSIBLE if able[0].control.plausible is None else PLAUSIBLE
+    for name in others:
+        pairs = Pairs(crowd, name, able, lambda answers, name=name: answers.others[name])  # type: ignore[misc]
+        sure = 1 - (1 - confidence) / len(others)
+        table.append(pairs.comparison(sure))
+        if pairs.is_worse(limits.max_harm, sure):
+            reasons.append(
+                f"The repair makes discrimination by {name} worse: {pairs.shares}, more than"
+                f" {limits.max_harm:g} times as many."
+            )
+    reasons += harms(groups, 1 - confidence)
+    return Decision(tuple(reasons), tuple(doubts), tuple(table), confidence)
 
 
-def _maker(data: Dataset, seed: int, report: OnStage) -> PlausiblePeople | None:
-    """What plausible people are made with; None where the data does not allow it."""
-    report("Learning what people are like", 0, 1, "")
-    try:
-        maker = PlausiblePeople.fit(data, seed=seed)
-        maker.draw(1, rng=np.random.default_rng(seed))
-    except DataError:
-        return None
-    return maker
-
-
-def objections(
-    before: Measured,
-    after: Measured,
-    sensitive: tuple[str, ...],
+def delivered_objections(
+    given: Answers,
+    delivered: Answers,
+    truth: Ints,
+    sensitive: Sequence[str],
+    limits: Limits,
     *,
-    max_accuracy_drop: float,
-    max_harm: float,
+    look: int = 1,
+    groups: Sequence[SubgroupChange] = (),
 ) -> tuple[str, ...]:
-    """What speaks against a repair, in sentences; nothing if it is accepted."""
-    said = []
-    names = " and ".join(sensitive)
-    if after.is_constant and not before.is_constant:
-        said.append("The repaired network gives everybody the same answer; it decides nothing.")
-    drop = before.accuracy.estimate - after.accuracy.estimate
-    if drop > max_accuracy_drop + ROUNDING:
-        said.append(
-            f"The repair costs {100 * drop:.1f} points of accuracy; {100 * max_accuracy_drop:.1f}"
-            " are allowed."
-        )
-    if is_harmed(before.dm_rs, after.dm_rs, max_harm):
-        said.append(
-            f"The repair makes discrimination by {names} worse:"
-            f" {_from_to(before.dm_rs, after.dm_rs)}."
-        )
-    elif after.dm_rs.estimate >= before.dm_rs.estimate > 0 and not _better(
-        before.ifr_b, after.ifr_b
-    ):
-        said.append(
-            f"The repair helps nobody: changing {names} changes as many decisions as before."
-        )
-    for was, now in zip(before.others, after.others, strict=True):
-        if is_harmed(was.dm_rs, now.dm_rs, max_harm):
-            change = f"{_from_to(was.dm_rs, now.dm_rs)}, more than {max_harm:g} times as many"
-            said.append(f"The repair makes discrimination by {now.name} worse: {change}.")
-    return tuple(said)
-
-
-def is_harmed(was: Rate, now: Rate, max_harm: float) -> bool:
-    """Whether a rate has grown beyond what chance explains (the intervals do not overlap) and by
-    more than the factor allowed.
+    """What speaks against the one network that is delivered, compared with the given one. The noise
+    is that of the people.
     """
-    return now.low > was.high and now.estimate > max_harm * was.estimate
-
-
-def _from_to(was: Rate, now: Rate) -> str:
-    return f"from {100 * was.estimate:.2g} % to {100 * now.estimate:.2g} % of possible people"
-
-
-def _better(was: IFR, now: IFR) -> bool:
-    return was.estimate is not None and now.estimate is not None and now.estimate > was.estimate
-
-
-@dataclass(frozen=True)
-class _Workshop:
-    """What all measurements of a proof share: the same held-out people, possible people and seeds
-    of the search.
-    """
-
-    given: TorchModel
-    data: Dataset
-    repair: Repair
-    seed: int
-    maker: PlausiblePeople | None
-    method: str
-    variant: str | None
-    budget: Budget
-    samples: int
-    report: OnStage
-
-    def repaired(self, repair: Repair, stage: str = "Repairing") -> TorchModel:
-        return repair(self.given, self.data, seed=self.seed, progress=self._epochs(stage))
-
-    def _epochs(self, stage: str) -> OnEpoch:
-        return lambda done, total: self.report(stage, done, total, f"epoch {done}")
-
-    # -- controls ----------------------------------------------------------------------------------
-
-    def control(self, name: str) -> TorchModel:
-        """A network that was trained with the settings of the repair, but not repaired by it."""
-        stage = f"Control: {name}"
-        if name == BLIND:
-            return self.repaired(
-                Blind(start=self.repair.start, training=self.repair.training), stage
-            )
-        more = self._random_points() if name == RANDOM else None
-
-        def teach(network: nn.Module) -> TorchModel:
-            return learn(
-                self.repair,
-                network,
-                self.given,
-                self.data,
-                seed=self.seed,
-                progress=self._epochs(stage),
-                more=more,
-            )
-
-        return alive(self.given, self.repair.start, self.data, self.seed, teach)
-
-    def _random_points(self) -> Examples:
-        """Possible people who are not discriminated against, about as many as in the training data,
-        labeled by the network.
-        """
-        rows = len(self.data.split(self.seed).train)
-        return random_points(self.data.domain, self.given, rows, rng=self._rng(3))
-
-    # -- measuring ---------------------------------------------------------------------------------
-
-    def _rng(self, purpose: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, purpose])
-
-    def measured(self, name: str, network: TorchModel) -> Measured:
-        data, domain, test = self.data, self.data.domain, self.data.split(self.seed).test
-        stage = f"Measuring: {name}"
-        self.report(stage, 0, 4, "the people held out")
-        with one_thread():
-            people = fairness(data, network, test)
-            self.report(stage, 1, 4, "everybody in the data, plausible and possible people")
-            everybody = data.x[domain.comparable(data.x)]
-            common = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
-            others = tuple(self._other(network, name, test) for name in self._other_names())
-            self.report(stage, 2, 4, "the neurons")
-            bias = neuron_bias(domain, network, data.x[domain.comparable(data.x)])
-            self.report(stage, 3, 4, "the same search")
-            idis, tried = self._searched(network, bias)
-        return Measured(
-            accuracy=people.accuracy,
-            f1=people.scores["f1"],
-            mcc=people.scores["mcc"],
-            selected=people.selected or Rate(0, 0),
-            ifr_b=people.individual.b,
-            ifr_p=people.individual.p,
-            dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
-            eo=people.groups[-1].eo if people.groups else (),
-            people=affected_rate(domain, network, everybody),
-            plausible=(
-                None if self.maker is None else affected_rate(domain, network, self.plausible)
-            ),
-            dm_rs=common,
-            idis=idis,
-            tried=tried,
-            auc=bias.auc,
-            auc_scale_free=max(layer.auc_scale_free for layer in bias.layers),
-            others=others,
-            is_constant=is_constant(network, data.x[test]),
+    names, confidence = " and ".join(sensitive), confidence_at_look(CONFIDENCE, look)
+    if delivered.is_constant and not given.is_constant:
+        return (DEAD,)
+    reasons = [tied(delivered.ties)] if delivered.ties > MOST_TIES else []
+    pair = [Trial(0, given, delivered)]
+    drop = Pairs(ACCURACY, "", pair, lambda answers: answers.labels == truth).lower(0.0)
+    if drop.low(confidence) > 0 and drop.mean > limits.max_accuracy_drop + ROUNDING:
+        reasons.append(
+            f"The delivered network is {100 * drop.mean:.1f} points less accurate than the given"
+            f" one; {100 * limits.max_accuracy_drop:.1f} are allowed."
         )
-
-    @cached_property
-    def plausible(self) -> Rows:
-        """The same plausible people for every network."""
-        assert self.maker is not None
-        return self.maker.draw(min(self.samples, PLAUSIBLE), rng=self._rng(4))
-
-    def _other_names(self) -> list[str]:
-        """The other protected attributes, without those in which nobody differs."""
-        data = self.data
-        others = [name for name in data.protected if name not in data.domain.sensitive]
-        return [name for name in others if len(np.unique(data.x[:, data.domain.index(name)])) > 1]
-
-    def _other(self, network: TorchModel, name: str, test: Ints) -> OtherAttribute:
-        domain = self.data.domain.with_sensitive(name)
-        rate = dm_rs(domain, network, rng=self._rng(0), samples=self.samples)
-        return OtherAttribute(name, rate, individual_fairness(domain, network, self.data.x[test]).b)
-
-    def _searched(self, network: TorchModel, bias: NeuronBias) -> tuple[int, int]:
-        domain = self.data.domain
-        seeds = choose_seeds(domain, self.data.x, self.budget.seeds, rng=self._rng(1))
-        how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.data.x))
-        found = search(
-            domain, network, how, seeds, self.budget, rng=self._rng(2), people=self.maker
-        )
-        if found.generation.stopped == "interrupted":  # half a search is not the same search
-            raise KeyboardInterrupt
-        return len(found), found.generation.tried
-
-    # -- the trade-off -----------------------------------------------------------------------------
-
-    def curve(
-        self, max_accuracy_drop: float | None
-    ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
-        """Every setting of the dial, measured on the validation people; the repair that is chosen
-        by them, and its network.
-        """
-        dial = self.repair.dial
-        networks = {
-            each: self.repaired(self.repair.at(each), f"Repairing, {dial} {each:.3g}")
-            for each in self.repair.dial_grid()
-        }
-        points = [self._point(setting, network) for setting, network in sorted(networks.items())]
-        chosen = self.repair.dial_at
-        if max_accuracy_drop is not None:
-            rows = self.data.split(self.seed).validation
-            known = float((self.given.labels(self.data.x[rows]) == self.data.y[rows]).mean())
-            chosen = best_setting(points, known - max_accuracy_drop, own=chosen)
-        return _marked(points, chosen), self.repair.at(chosen), networks[chosen]
-
-    def _point(self, setting: float, network: TorchModel) -> Point:
-        data, rows = self.data, self.data.split(self.seed).validation
-        with one_thread():
-            people = fairness(data, network, rows)
-            common = dm_rs(data.domain, network, rng=self._rng(0), samples=POINT_SAMPLES)
-        return Point(
-            setting=setting,
-            accuracy=people.accuracy,
-            ifr_b=people.individual.b,
-            ifr_p=people.individual.p,
-            dm_rs=common,
-            dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
-            is_constant=is_constant(network, data.x[rows]),
-            is_best=False,
-            is_chosen=False,
-        )
-
-
-def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
-    """The setting with the highest IFR_p among those that are accurate enough, 0 (no repair) left
-    out; the repair's own if there is none.
-    """
-    least = least_accuracy - ROUNDING
-    able = [
-        point
-        for point in points
-        if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least
+    reasons += [
+        f"The delivered network discriminates more by {names} than the given one:"
+        f" {population.shares}."
+        for population in populations(pair, names, than="the given one")
+        if population.is_worse(limits.max_harm, confidence) and not given.is_constant
     ]
+    return (*reasons, *harms(groups, 1 - confidence))
+
+
+def tied(share: float) -> str:
+    """The sentence about decisions that hang by a thread."""
     return (
-        max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting
-        if able
-        else own
+        f"The repaired network decides by a lead of at most 0.001 % for {_percent(share)} of the"
+        f" people (more than {_percent(MOST_TIES)}): such ties are no evidence of fairness."
     )
 
 
-def _marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
-    """The points with the chosen one and the best trade-offs marked. A network that gives everybody
-    the same answer is never one of them.
+def harms(groups: Sequence[SubgroupChange], alpha: float) -> list[str]:
+    """One sentence about the groups that fare worse, the worst of them named."""
+    harmed = [group for group in groups if group.is_harm(alpha)]
+    if not harmed:
+        return []
+    worst = max(harmed, key=lambda group: group.rise)
+    more = f" {len(harmed) - 1} more comparisons show harm." if len(harmed) > 1 else ""
+    return [
+        f"The repair harms people with {worst.name}: {_percent(worst.repaired)} of"
+        f" {worst.people:,} people held out are {worst.share}; with the network trained again it is"
+        f" {_percent(worst.control)}, with the given one {_percent(worst.given)}.{more}"
+    ]
+
+
+class Pairs:
+    """One share, of the control and of the repaired network, for every seed: (K, N) each."""
+
+    def __init__(
+        self,
+        what: str,
+        by: str,
+        trials: Sequence[Trial],
+        read: Callable[[Answers], Mask],
+        than: str = "the network trained again",
+    ) -> None:
+        self.what, self.by, self.than = what, by, than
+        self.control = np.array([read(trial.control) for trial in trials], dtype=float)
+        self.repaired = np.array([read(trial.repaired) for trial in trials], dtype=float)
+
+    def lower(self, margin: float) -> Difference:
+        """How much lower the repaired share is than the control's less a margin."""
+        return paired_difference((1 - margin) * self.control - self.repaired)
+
+    def is_worse(self, factor: float, confidence: float) -> bool:
+        """Whether more people are affected than with the control, beyond noise and by more than
+        the factor.
+        """
+        return (
+            self.repaired.mean() > factor * self.control.mean()
+            and self.lower(0.0).high(confidence) < 0
+        )
+
+    def help(self, factor: float, confidence: float) -> tuple[list[str], list[str]]:
+        """What refuses the repair, and what is left undecided."""
+        who = f"{self.what} are discriminated against by {self.by}"
+        change = self.lower(MIN_HELP)
+        if self.is_worse(factor, confidence):
+            return [f"The repair makes discrimination by {self.by} worse: {self.shares}."], []
+        if not self.control.any():
+            return [f"There is nobody to help: no {who} when the network is trained again."], []
+        if change.high(confidence) <= 0:
+            return [
+                f"The repair helps too few: {self.shares}. It must be at least"
+                f" {_percent(MIN_HELP)} fewer."
+            ], []
+        if change.low(confidence) <= 0:
+            return [], [
+                f"After {len(self.control)} seeds it is open whether at least"
+                f" {_percent(MIN_HELP)} fewer {who}: {self.shares}."
+            ]
+        return [], []
+
+    @property
+    def shares(self) -> str:
+        return (
+            f"{_percent(self.repaired.mean())} of {self.what}, instead of"
+            f" {_percent(self.control.mean())} with {self.than}"
+        )
+
+    def comparison(self, confidence: float) -> Comparison:
+        lower = self.lower(0.0)
+        return Comparison(
+            what=self.what,
+            by=self.by,
+            control=_spread(self.control.mean(axis=1)),
+            repaired=_spread(self.repaired.mean(axis=1)),
+            low=max(-1.0, lower.low(confidence)),
+            high=min(1.0, lower.high(confidence)),
+            is_judged=True,
+        )
+
+
+def populations(
+    trials: Sequence[Trial], names: str, than: str = "the network trained again"
+) -> list[Pairs]:
+    """Who is to be helped: people held out, and plausible people where there are any. A network
+    that gives everybody the same answer helps nobody: it counts like its control.
     """
-    living = [point for point in points if not point.is_constant]
-    best = {point.setting for point in living if not any(_beats(other, point) for other in living)}
-    return tuple(
-        replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
-        for point in points
+    living = [
+        trial if not trial.repaired.is_constant else replace(trial, repaired=trial.control)
+        for trial in trials
+    ]
+    found = [Pairs(HELD_OUT, names, living, lambda answers: answers.affected, than)]
+    if all(each.control.plausible is not None for each in living):
+        found.append(Pairs(PLAUSIBLE, names, living, _plausible, than))
+    return [each for each in found if each.control.size]
+
+
+def _plausible(answers: Answers) -> Mask:
+    assert answers.plausible is not None
+    return answers.plausible
+
+
+def _possible(trials: Sequence[Trial], names: str) -> Comparison:
+    """DM-RS, which is shown and not judged."""
+    control, repaired = (
+        np.array([getattr(trial, side).possible for trial in trials])
+        for side in ("control", "repaired")
+    )
+    lower = paired_difference((control - repaired)[:, None])
+    return Comparison(
+        what=POSSIBLE,
+        by=names,
+        control=_spread(control),
+        repaired=_spread(repaired),
+        low=max(-1.0, lower.low(CONFIDENCE)),
+        high=min(1.0, lower.high(CONFIDENCE)),
+        is_judged=False,
     )
 
 
-def _beats(one: Point, other: Point) -> bool:
-    ours, theirs = (
-        (point.accuracy.estimate, point.ifr_p.estimate or 0.0) for point in (one, other)
-    )
-    return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]
+def _spread(shares: Floats) -> Spread:
+    return Spread(float(shares.mean()), float(shares.min()), float(shares.max()))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

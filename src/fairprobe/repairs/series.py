@@ -1,0 +1,266 @@
+"""The seeds of a proof: each trains a repaired network and its control from the same initial
+weights, and both answer the same people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Mask, Rows
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import DataError
+from fairprobe.judgement import judge
+from fairprobe.metrics import dm_rs
+from fairprobe.models import TorchModel, one_thread
+from fairprobe.networks import Examples, is_constant
+from fairprobe.people.plausible import PlausiblePeople
+from fairprobe.repairs.base import OnEpoch, Repair, alive, learn
+from fairprobe.repairs.blind import Blind
+from fairprobe.repairs.points import random_points
+from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
+from fairprobe.repairs.verdict import (
+    ROUNDING,
+    Answers,
+    Decision,
+    Limits,
+    Trial,
+    decide,
+    delivered_objections,
+    looks,
+)
+from fairprobe.schema.domain import Domain
+
+OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note
+PEOPLE = 5_000  # plausible or possible people for each rate
+FEWEST_PEOPLE = 100  # plausible people; with fewer there are none
+BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains networks in the place of the given one, all on one split: that of `seed`."""
+
+    given: TorchModel
+    data: Dataset
+    seed: int
+    report: OnStage = lambda *_: None
+
+    @cached_property
+    def pinned(self) -> Dataset:
+        return replace(self.data, parts=self.data.split(self.seed))
+
+    def repaired(self, repair: Repair, seed: int, stage: str = "Repairing") -> TorchModel:
+        """A network repaired with this seed."""
+        network = repair(self.given, self.pinned, seed=seed, progress=self._epochs(stage))
+        return self._on_split(network)
+
+    def control(self, repair: Repair, name: str, seed: int, stage: str = "") -> TorchModel:
+        """A network that was trained with the settings of the repair, but not repaired by it."""
+        stage = stage or f"Control: {name}"
+        if name == BLIND:
+            return self.repaired(Blind(start=repair.start, training=repair.training), seed, stage)
+        more = self.random_points() if name == RANDOM else None
+
+        def teach(network: nn.Module) -> TorchModel:
+            return learn(
+                repair,
+                network,
+                self.given,
+                self.pinned,
+                seed=seed,
+                progress=self._epochs(stage),
+                more=more,
+            )
+
+        return self._on_split(alive(self.given, repair.start, self.pinned, seed, teach))
+
+    def random_points(self) -> Examples:
+        """Possible people who are not discriminated against, about as many as in the training data,
+        labeled by the network.
+        """
+        rows, rng = len(self.pinned.split().train), np.random.default_rng([self.seed, 3])
+        return random_points(self.data.domain, self.given, rows, rng=rng)
+
+    def _epochs(self, stage: str) -> OnEpoch:
+        return lambda done, total: self.report(stage, done, total, f"epoch {done}")
+
+    def _on_split(self, network: TorchModel) -> TorchModel:
+        network.trained_on = (self.data.name, self.seed)
+        return network
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The people whom every network answers: those held out, and plausible people or, without a
+    `maker`, possible ones.
+    """
+
+    data: Dataset
+    seed: int
+    maker: PlausiblePeople | None
+    people: int = PEOPLE
+
+    @cached_property
+    def crowd(self) -> Rows:
+        rng = np.random.default_rng([self.seed, 4])
+        if self.maker is None:
+            return self.data.domain.sample(self.people, rng=rng)
+        return drawn(self.maker, self.people, rng)
+
+    @cached_property
+    def others(self) -> tuple[str, ...]:
+        """The other protected attributes, without those in which nobody differs."""
+        data, domain = self.data, self.data.domain
+        others = [name for name in data.protected if name not in domain.sensitive]
+        return tuple(name for name in others if len(np.unique(data.x[:, domain.index(name)])) > 1)
+
+    def answers(self, network: TorchModel) -> Answers:
+        domain, x = self.data.domain, self.data.x[self.data.split(self.seed).test]
+        with one_thread():
+            affected, ties = _judged(domain, network, x[domain.comparable(x)])
+            crowd, crowd_ties = _judged(domain, network, self.crowd)
+            possible = dm_rs(
+                domain, network, rng=np.random.default_rng([self.seed, 0]), samples=self.people
+            )
+            return Answers(
+                labels=network.labels(x),
+                affected=affected,
+                plausible=None if self.maker is None else crowd,
+                possible=possible.estimate,
+                others={
+                    name: _judged(domain.with_sensitive(name), network, self.crowd)[0]
+                    for name in self.others
+                },
+                ties=max(ties, crowd_ties),
+                is_constant=is_constant(network, x),
+            )
+
+
+def drawn(maker: PlausiblePeople, people: int, rng: np.random.Generator) -> Rows:
+    """So many plausible people, or as many as a small table allows; raise DataError for none."""
+    try:
+        return maker.draw(people, rng=rng)
+    except DataError:
+        if people <= FEWEST_PEOPLE:
+            raise
+        return drawn(maker, max(FEWEST_PEOPLE, people // 3), rng)
+
+
+def _judged(domain: Domain, network: TorchModel, x: Rows) -> tuple[Mask, float]:
+    """Who of those with a counterpart is discriminated against, and the share of ties."""
+    verdict = judge(domain, network, x)
+    ties = float(verdict.is_tie.mean()) if len(x) else 0.0
+    return verdict.is_discriminatory[verdict.has_counterpart], ties
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The two networks of a seed."""
+
+    seed: int
+    control: TorchModel
+    repaired: TorchModel
+
+
+@dataclass
+class Series:
+    """Trains pairs until the decision is clear or the seeds end. `first` is the repaired network of
+    the first seed, if it was trained before. A seed whose control gives everybody the same answer
+    is `skipped`, at most `max_seeds` times.
+    """
+
+    trainer: Trainer
+    repair: Repair
+    panel: Panel
+    limits: Limits
+    first: TorchModel | None = None
+    networks: list[Networks] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    skipped: int = 0
+
+    def run(self, max_seeds: int) -> tuple[Decision, tuple[SubgroupChange, ...], Networks]:
+        """The decision, what happened to groups of people (the clearest harm first), and the
+        networks of the seed that is delivered.
+        """
+        data, rows = self.trainer.data, self.trainer.pinned.split().test
+        truth, sensitive = data.y[rows], data.domain.sensitive
+        groups, given = subgroups(data, rows), self.panel.answers(self.trainer.given)
+
+        def changed(only: Trial | None = None) -> tuple[SubgroupChange, ...]:
+            return changes(
+                data,
+                rows,
+                groups,
+                given=given.labels,
+                control=np.array([trial.control.labels for trial in self.trials]),
+                repaired=np.array(
+                    [each.repaired.labels for each in ([only] if only else self.trials)]
+                ),
+                worst_control=only is not None,
+            )
+
+        for look, seeds in enumerate(looks(max_seeds), start=1):
+            while len(self.trials) < seeds:
+                self._train(seeds, max_seeds)
+            harm = changed()
+            decision = decide(self.trials, truth, sensitive, self.limits, look=look, groups=harm)
+            if decision.outcome != "undecided":
+                break
+        chosen = self._delivered()
+        if decision.outcome != "refused":
+            trial = self.trials[chosen]
+            reasons = delivered_objections(
+                given,
+                trial.repaired,
+                truth,
+                sensitive,
+                self.limits,
+                look=look,
+                groups=changed(trial),
+            )
+            decision = replace(decision, reasons=reasons)
+        return decision, harm, self.networks[chosen]
+
+    def _train(self, of: int, max_seeds: int) -> None:
+        trainer, number = self.trainer, len(self.trials) + self.skipped
+        seed = seed_of(trainer.seed, number)
+        stage = f"seed {len(self.trials) + 1} of {of}"
+        again = trainer.control(self.repair, RETRAINED, seed, f"Training again, {stage}")
+        control = self.panel.answers(again)
+        if control.is_constant and self.skipped < max_seeds:
+            self.skipped += 1
+            return
+        repaired = self.first if number == 0 else None
+        repaired = repaired or trainer.repaired(self.repair, seed, f"Repairing, {stage}")
+        self.networks.append(Networks(seed, again, repaired))
+        self.trials.append(Trial(seed, control, self.panel.answers(repaired)))
+
+    def _delivered(self) -> int:
+        """Which network is delivered, by validation people only: of those accurate enough, the half
+        that discriminates against the fewest; of these, the most accurate.
+        """
+        data, rows = self.trainer.data, self.trainer.pinned.split().validation
+        x, y = data.x[rows], data.y[rows]
+        able = x[data.domain.comparable(x)]
+        least = float((self.trainer.given.labels(x) == y).mean()) - self.limits.max_accuracy_drop
+        found = []
+        with one_thread():
+            for number, pair in enumerate(self.networks):
+                affected, _ = _judged(data.domain, pair.repaired, able)
+                accuracy = float((pair.repaired.labels(x) == y).mean())
+                is_able = accuracy >= least - ROUNDING and not is_constant(pair.repaired, x)
+                found.append((not is_able, int(affected.sum()), -accuracy, number))
+        best = [each for each in sorted(found) if each[0] == min(found)[0]]
+        half = best[(len(best) - 1) // 2]
+        return min(best, key=lambda each: (each[1] > half[1], each[2], each[3]))[3]
+
+
+def seed_of(seed: int, number: int) -> int:
+    """The seeds of a proof: the first is its own."""
+    return seed if number == 0 else int(np.random.default_rng([seed, 5, number]).integers(2**31))
