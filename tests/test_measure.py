@@ -40,7 +40,7 @@ def test_every_measure_describes_itself_and_reads_a_whole_document(name: str) ->
     for reading in readings:
         assert reading.estimate is not None
         assert not reading.missing
-        assert "gender" in reading.what or name in ("accuracy", "f1", "mcc")
+        assert "gender" in reading.what or name in ("accuracy", "ties", "f1", "mcc")
 
 
 def test_what_a_document_does_not_hold_is_missing_with_a_reason() -> None:
@@ -64,7 +64,7 @@ def test_a_model_that_decides_nothing_is_not_praised() -> None:
     body["model"]["constant"] = True
     for name in MEASURES.own:
         notes = {reading.note for reading in MEASURES[name].readings(typed(body))}
-        assert (notes == {CONSTANT}) == (name not in ("auc", "accuracy", "f1", "mcc"))
+        assert (notes == {CONSTANT}) == (name not in ("auc", "ties", "accuracy", "f1", "mcc"))
 
 
 def test_a_number_that_is_not_finite_is_missing() -> None:
@@ -85,7 +85,7 @@ def test_a_reader_that_fails_is_one_sentence() -> None:
 def test_a_score_is_read_from_the_document_by_its_name() -> None:
     described = measure(name="f1", read=None, score=lambda _: None)
     (reading,) = described.readings(typed(document()))
-    assert (reading.estimate, reading.measured_on) == (0.6321, "9,769 people held out")
+    assert (reading.estimate, reading.measured_on) == (0.6321, "9,769 people measured")
     (unknown,) = replace(described, name="new").readings(typed(document()))
     assert unknown.estimate is None
     assert unknown.missing == "this run did not measure it. Run the audit again"

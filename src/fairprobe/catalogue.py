@@ -145,6 +145,7 @@ MEASURES: Catalogue[Any] = Catalogue(
     own={
         "people": "fairprobe.metrics.people:PEOPLE",
         "plausible_people": "fairprobe.metrics.plausible:PLAUSIBLE_PEOPLE",
+        "ties": "fairprobe.metrics.people:TIES",
         "dm_rs": "fairprobe.metrics.generation:DM_RS",
         "ifr_b": "fairprobe.metrics.individual:IFR_B",
         "ifr_p": "fairprobe.metrics.individual:IFR_P",

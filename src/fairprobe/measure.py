@@ -22,6 +22,11 @@ Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
 Unit: TypeAlias = Literal["share", "number", "count"]
 
+FRAGILE = 0.01  # of the people: more ties, and that nothing was found proves nothing
+TIES = (
+    "More than {} of the decisions about people in the data are ties, equal up to rounding, which"
+    " are never counted as discrimination; so a good number is no evidence."
+)
 CONSTANT = (
     "The model gives everybody the same answer, which is even and worth nothing; limit accuracy as"
     " well."
@@ -104,7 +109,7 @@ class Measure:
         return found
 
     def _read_score(self, document: TableMeasurements) -> list[Reading]:
-        what = f"{self.title} on the people held out"
+        what = f"{self.title} on the people measured"
         entry = required(document.fairness).quality.scores.get(self.name)
         if entry is None:
             missing = "this run did not measure it. Run the audit again"
@@ -163,7 +168,7 @@ class WithInterval(Protocol):
 
 
 def reading_of(
-    what: str, entry: WithInterval, *, missing: str, of: str = "people held out", **more: Any
+    what: str, entry: WithInterval, *, missing: str, of: str = "people measured", **more: Any
 ) -> Reading:
     """A number whose interval decides; without the interval there is nothing to decide by. `of`
     names the samples.
@@ -214,7 +219,9 @@ def reading_of_counterparts(
         if set(changing) <= set(document.model.blind_to)
         else ""
     )
-    return reading_of(what, entry, missing=missing, note=note, **more)
+    ties = None if document.people is None else document.people.ties
+    cut_short = TIES.format("1 %") if ties is not None and ties.estimate > FRAGILE else ""
+    return reading_of(what, entry, missing=missing, note=note, cut_short=cut_short, **more)
 
 
 def readings_of_groups(
@@ -228,6 +235,6 @@ def readings_of_groups(
     missing = (
         NO_GROUPS
         if groups is None
-        else "every group is empty or small. Hold out more people, or merge groups"
+        else "every group is empty or small. Measure more people, or merge groups"
     )
     return [*found, Reading(what=f"{what} by {by(document)}", missing=missing)]

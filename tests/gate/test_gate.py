@@ -86,6 +86,7 @@ def entries(name: str, body: Document) -> list[Document]:
     places: dict[str, Callable[[], list[Document]]] = {
         "dm_rs": lambda: [body["dm_rs"]],
         "people": lambda: [body["people"]],
+        "ties": lambda: [body["people"]["ties"]],
         "plausible_people": lambda: [body["plausible"]["affected"]],
         "ifr_b": lambda: [fairness["individual"]["b"]],
         "ifr_p": lambda: [fairness["individual"]["p"]],

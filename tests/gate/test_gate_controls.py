@@ -99,7 +99,7 @@ def grades(*, has_favourable: bool) -> Dataset:
 
 def grade(x: Rows) -> Rows:
     score = x[:, 2] + 3 * x[:, 0] - x[:, 1]
-    logits = np.stack([8 - score, np.full(len(x), 1.0), score - 12], axis=1)
+    logits = np.stack([8.3 - score, np.full(len(x), 1.0), score - 12.4], axis=1)
     p: Rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     return p
 
@@ -501,7 +501,7 @@ def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() 
     assert [note.split(",")[0] for note in small] == [
         f"Small groups by {part}" for part in ("age", " and ".join(by))
     ]
-    assert re.search(r"held out: (“\w+, \d+–\d+, (yes|no)”(, | and )){6}\d+ more;", small[-1])
+    assert re.search(r"(held out|measured): (“\w+, \d+–\d+, (yes|no)”(, | and )){6}\d+ more;", small[-1])
     assert (
         "by gender, age and foreign-worker"
         in check(body, Policy(limits={"dm_rs": 0.0})).rulings[0].what

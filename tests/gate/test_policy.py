@@ -19,6 +19,7 @@ most_samples = 1_000_000
 [limits]
 people = 0.05
 plausible_people = 0.05
+ties = 0.01
 dm_rs = 0.01
 ifr_b = 0.95
 ifr_p = 0.9

@@ -298,7 +298,7 @@ def test_every_measure_stands_with_its_interval_and_the_seed() -> None:
     assert rows["Cases found by the search (IDIs)"] == ["414,449", "–", "474,380 tried"]
     assert rows["Success rate of the search (GSR), no population rate"][0] == "87.4 %"
     assert rows["Reaction of the most biased layer (AUC)"][2] == "48,842 pairs, layer “hidden2”"
-    assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 people held out"]
+    assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 people measured"]
     assert (
         "All with seed 7. Nearly the same means a Jensen–Shannon divergence of at most 0.001 nats."
         in read_card.text

@@ -446,6 +446,7 @@ def document() -> Document:
                 {"value": "Female", "share": 0.1406},
             ],
             "no_counterpart": 0,
+            "ties": rate(0, 48842, 0.0, 0.0000755),
             "groups_compared": 87,
             "rules": [
                 rule("relationship Husband or Wife and age 40–59", 1482, 3935, 0.3559, 0.3977),
@@ -505,6 +506,7 @@ def nothing_found() -> Document:
         "absent": [],
         "advantages": [],
         "no_counterpart": 0,
+        "ties": rate(0, 48842, 0.0, 0.0000755),
         "groups_compared": 87,
         "rules": [],
         "severity": {

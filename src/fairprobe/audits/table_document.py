@@ -313,6 +313,7 @@ def people_document(found: AffectedPeople) -> People:
         absent=list(found.absent),
         advantages=[Advantage(value=each.value, share=each.share) for each in found.advantages],
         no_counterpart=found.no_counterpart,
+        ties=rate_document(found.ties),
         groups_compared=found.groups_compared,
         rules=[RuleRate(rule=str(rule), **rule.rate.to_dict()) for rule in found.rules],
         severity=severity_document(found.severity),

@@ -55,7 +55,8 @@ class SeverityDocument(Document, frozen=True, kw_only=True):
 
 class People(RateDocument, frozen=True, kw_only=True):
     """The people in the data who are affected, by sensitive value and by group; all of those who
-    have a counterpart. `no_counterpart` people have none that could exist. `groups` are the most
+    have a counterpart. `no_counterpart` people have none that could exist. `ties`
+    are decisions that are equal up to rounding. `groups` are the most
     affected of `groups_compared`, `rules` divide everybody; the intervals of either hold together,
     so each has a higher confidence.
     """
@@ -65,6 +66,7 @@ class People(RateDocument, frozen=True, kw_only=True):
     absent: list[str] = msgspec.field(default_factory=list)
     advantages: list[Advantage] = msgspec.field(default_factory=list)
     no_counterpart: Count = 0
+    ties: RateDocument | None = None
     groups_compared: Count = 0
     rules: list[RuleRate] = msgspec.field(default_factory=list)
     severity: SeverityDocument | None = None

@@ -376,7 +376,7 @@ def _difference(
     return reading_of(
         what,
         entry,
-        missing=f"fewer than two groups have people {who}. Hold out more people, or merge groups",
+        missing=f"fewer than two groups have people {who}. Measure more people, or merge groups",
         group=table.attribute,
         note=f"Every group counts alike, also the {small:,} with very few people." if small else "",
     )
@@ -386,7 +386,9 @@ def _reader_of_parity(
     what: str, entry: Callable[[SelectionTableDocument], EstimateDocument]
 ) -> Callable[[TableMeasurements], list[Reading]]:
     def read(table: SelectionTableDocument) -> list[Reading]:
-        return [_difference(table, f"{what} by {table.attribute}", entry(table), "held out")]
+        return [
+            _difference(table, f"{what} by {table.attribute}", entry(table), "who were measured")
+        ]
 
     return lambda document: readings_of_groups(document, what, read)
 
@@ -400,7 +402,7 @@ def _reader_of_odds(
                 table,
                 f"{what} by {table.attribute} given {each.given}",
                 each,
-                f"held out with {each.given}",
+                f"who were measured, with {each.given}",
             )
             for each in entries(table)
         ]

@@ -389,7 +389,7 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
 
 def _reading(document: TableMeasurements, rate: Ifr, which: str, alike: str) -> list[Reading]:
     what = f"share of pairs differing only in {by(document)} that get {alike} ({which})"
-    missing = f"nobody held out has a counterpart by {by(document)}. Check the column and the rules"
+    missing = f"nobody measured has a counterpart by {by(document)}. Check the column and the rules"
     on = f"{rate.pairs:,} pairs"
     return [reading_of_counterparts(document, what, rate, missing=missing, measured_on=on)]
 
@@ -407,7 +407,7 @@ def _read_ifr_p(document: TableMeasurements) -> list[Reading]:
 IFR_B = Measure(
     name="ifr_b",
     title="Pairs with the same answer (IFR_b)",
-    about="Of the pairs of counterparts held out, the share that gets the same answer.",
+    about="Of the pairs of a person and a counterpart, the share that gets the same answer.",
     unit="share",
     direction="at least",
     read=_read_ifr_b,
@@ -415,7 +415,9 @@ IFR_B = Measure(
 IFR_P = Measure(
     name="ifr_p",
     title="Pairs with nearly the same probabilities (IFR_p)",
-    about="As ifr_b, where the probabilities must be nearly the same too.",
+    about="As ifr_b, where the probabilities must be nearly the same too: at 90 % for one, the"
+    " other must lie between about 87 and 92.5 %. A model whose decisions are stable but whose"
+    " confidence depends on the attribute has a high ifr_b and a low ifr_p.",
     unit="share",
     direction="at least",
     read=_read_ifr_p,

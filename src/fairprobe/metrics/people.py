@@ -11,7 +11,7 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
 from fairprobe.judgement import Verdict, answers, judge
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
+from fairprobe.measure import Measure, Reading, by, reading_of, reading_of_counterparts, required
 from fairprobe.metrics.rules import Rule, find_rules
 from fairprobe.metrics.severity import Severity, count_decisions, severity
 from fairprobe.models import Model, one_thread
@@ -47,7 +47,8 @@ class People:
     help the affected ones.
 
     All rates are of the people who have a counterpart; `no_counterpart` people have none that the
-    constraints allow, and are neither affected nor fair. `absent` are the sensitive values (or
+    constraints allow, and are neither affected nor fair. `ties` are decisions that are equal up to
+    rounding. `absent` are the sensitive values (or
     combinations) that nobody in the data has. The intervals of `groups` are those of all
     `groups_compared` together; `rules` divide everybody, and their intervals hold together too.
     """
@@ -58,6 +59,7 @@ class People:
     advantages: tuple[Advantage, ...]
     absent: tuple[str, ...]
     no_counterpart: int
+    ties: Rate
     groups_compared: int
     severity: Severity
     rules: tuple[Rule, ...]
@@ -123,6 +125,7 @@ def people(
         _advantages(domain, shares),
         tuple(absent),
         len(everybody) - len(rows),
+        Rate(int(verdict.is_tie[verdict.has_counterpart].sum()), len(rows)),
         len(groups),
         severity(
             verdict.gap[verdict.is_discriminatory], decisions, unaffected=int((~affected).sum())
@@ -185,6 +188,38 @@ def _read(document: TableMeasurements) -> list[Reading]:
     return [reading_of_counterparts(document, what, entry, missing=missing, of="people")]
 
 
+def tie_rate(domain: Domain, model: Model, x: Rows) -> Rate:
+    """How many of these rows, of those that have a counterpart, get a decision that is a tie: such
+    a decision is no evidence of discrimination, and none of fairness.
+    """
+    with one_thread():
+        verdict = judge(domain, model, x)
+    ties = verdict.is_tie & verdict.has_counterpart
+    return Rate(int(ties.sum()), int(verdict.has_counterpart.sum()))
+
+
+def _read_ties(document: TableMeasurements) -> list[Reading]:
+    what = "share of decisions about people in the data that are ties"
+    entry = required(document.people).ties
+    if entry is None:
+        return [Reading(what=what, missing="this run did not count them. Run the audit again")]
+    missing = f"nobody in the data has a known {by(document)}. Check the column"
+    return [reading_of(what, entry, missing=missing, of="people")]
+
+
+TIES = Measure(
+    name="ties",
+    title="Decisions that are ties",
+    about=(
+        "Of the people in the data, the share whose two leading answers are equal up to rounding"
+        " (a lead of at most 0.00001). Ties are never counted as discrimination, so a model full of"
+        " them looks fair without being it."
+    ),
+    unit="share",
+    direction="at most",
+    read=_read_ties,
+    favors_constant=False,
+)
 PEOPLE = Measure(
     name="people",
     title="People in the data affected",

@@ -119,15 +119,16 @@ def _matthews(tables: Floats) -> Floats:
 
 
 def _read_accuracy(document: TableMeasurements) -> list[Reading]:
-    missing = "nobody was held out. Add rows"
+    missing = "nobody was measured. Add rows"
     entry = required(document.fairness).quality.accuracy
-    return [reading_of("accuracy on the people held out", entry, missing=missing)]
+    return [reading_of("accuracy on the people measured", entry, missing=missing)]
 
 
 ACCURACY = Measure(
     name="accuracy",
     title="Accuracy",
-    about="The share of right answers among the people held out.",
+    about="The share of right answers among the people measured: those held out of the training, if"
+    " the model was trained here.",
     unit="share",
     direction="at least",
     read=_read_accuracy,

@@ -11,7 +11,7 @@ from fairprobe.present.figures import BARS
 from fairprobe.present.formats import SPACE, count, decimal, interval, level, percent, ratio
 from fairprobe.present.group_sentences import FOUR_FIFTHS, remark, who_is_missing
 from fairprobe.present.plots import bars, measure_bar
-from fairprobe.present.sentences import sensitive
+from fairprobe.present.sentences import measured, sensitive
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 
 
@@ -20,21 +20,23 @@ def rate_figures(document: TableDocument) -> list[Figure]:
     rates, name = document.fairness.individual, sensitive(document)
     if rates.b.estimate is None:
         return []
+    who = measured(document)
     same = "Each bar is the share of pairs with the same decision"
     nearly = f"and a Jensen–Shannon divergence of at most {rates.tau:g}{SPACE}{rates.base}"
     return [
-        _rate_figure("ifr-b", rates.b, name, "Same decision (IFR_b)", same),
+        _rate_figure("ifr-b", rates.b, name, "Same decision (IFR_b)", same, who),
         _rate_figure(
             "ifr-p",
             rates.p,
             name,
             "Same decision, same probabilities (IFR_p)",
             f"{same} {nearly}",
+            who,
         ),
     ]
 
 
-def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str) -> Figure:
+def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str, who: str) -> Figure:
     groups = [group for group in rate.groups if group.estimate is not None]
     shown, only = groups, ""
     if len(groups) > BARS:
@@ -50,7 +52,7 @@ def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str) -> Fig
         bars(
             key,
             [measure_bar(group.name, group) for group in shown],
-            reference=(f"everybody held out: {percent(everybody)}", everybody),
+            reference=(f"everybody {who}: {percent(everybody)}", everybody),
             whole=True,
             says=f"Bars: {heading}, for each {name}.",
         ),
@@ -101,7 +103,7 @@ def divisions(document: TableDocument) -> list[Division]:
             table.attribute,
             None if alone <= place < together else _ratio_figure(table, place),
             selection_table(table),
-            who_is_missing(table),
+            who_is_missing(table, measured(document)),
             alone <= place < together,
         )
         for place, table in enumerate(tables)

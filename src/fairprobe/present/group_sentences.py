@@ -7,6 +7,7 @@ from itertools import combinations
 from fairprobe.documents import SelectionRow, SelectionTable, TableDocument
 from fairprobe.present.counterparts import changing
 from fairprobe.present.formats import count, interval, level, percent, plural, quoted
+from fairprobe.present.sentences import measured
 
 FOUR_FIFTHS = 0.8
 
@@ -16,12 +17,12 @@ def individual(document: TableDocument) -> str:
     rates, name = document.fairness.individual, changing(document)
     if rates.b.estimate is None or rates.p.estimate is None:
         return (
-            f"No person held out has a counterpart that differs only in {name}, so there is no"
-            " rate."
+            f"No person {measured(document)} has a counterpart that differs only in {name}, so"
+            " there is no rate."
         )
     return (
-        f"Of {plural(rates.b.pairs, 'pair')} of a person held out and a counterpart who differs"
-        f" only in {name}, {percent(rates.b.estimate)} get the same decision"
+        f"Of {plural(rates.b.pairs, 'pair')} of a person {measured(document)} and a counterpart"
+        f" who differs only in {name}, {percent(rates.b.estimate)} get the same decision"
         f" ({level(rates.b.confidence)} interval {interval(rates.b)}), and"
         f" {percent(rates.p.estimate)} get the same decision with nearly the same probabilities"
         f" (interval {interval(rates.p)})."
@@ -38,7 +39,7 @@ def without_rate(document: TableDocument) -> str:
         )
     if nobody := [group.name for group in rates.b.groups if group.estimate is None]:
         written.append(
-            "Groups without anybody among the people held out, and so without a rate:"
+            f"Groups without anybody among the people {measured(document)}, and so without a rate:"
             f" {quoted(nobody)}."
         )
     return " ".join(written)
@@ -46,22 +47,22 @@ def without_rate(document: TableDocument) -> str:
 
 def selection(document: TableDocument) -> str:
     """How many people are selected, and what that means here."""
-    measured, data = document.fairness, document.data
-    if measured.group is None or measured.positive is None:
+    held, data = document.fairness, document.data
+    if held.group is None or held.positive is None:
         return (
             f"The decision has {len(data.classes)} answers, and none was declared the favourable"
             " one. So nobody counts as selected, and groups were not compared."
         )
-    selected = measured.group.selected
+    selected = held.group.selected
     assumed = (
         " No answer was declared the favourable one, so the second of the two counts as it."
-        if measured.positive_assumed
+        if held.positive_assumed
         else ""
     )
     return (
-        f"{count(selected.hits)} of the {count(selected.samples)} people held out"
-        f" ({percent(selected.estimate)}) are given the answer"
-        f" “{data.classes[measured.positive]}”: they count as selected.{assumed}"
+        f"{count(selected.hits)} of the {count(selected.samples)} people"
+        f" {measured(document)} ({percent(selected.estimate)}) are given the answer"
+        f" “{data.classes[held.positive]}”: they count as selected.{assumed}"
     )
 
 
@@ -80,8 +81,10 @@ def remark(row: SelectionRow, table: SelectionTable) -> str:
     return f"below {FOUR_FIFTHS:g}{', but the interval reaches it' if reaches else ''}"
 
 
-def who_is_missing(table: SelectionTable) -> list[str]:
-    """Small groups, empty ones, and people of no known group."""
+def who_is_missing(table: SelectionTable, who: str) -> list[str]:
+    """Small groups, empty ones among the people held out or measured (`who`), and people whose
+    group is not known.
+    """
     written = []
     if small := [row.name for row in table.rows if row.is_small]:
         written.append(
@@ -90,7 +93,7 @@ def who_is_missing(table: SelectionTable) -> list[str]:
             " compared with them."
         )
     if empty := [row.name for row in table.rows if row.is_empty]:
-        written.append(f"Groups without anybody among the people held out: {quoted(empty)}.")
+        written.append(f"Groups without anybody among the people {who}: {quoted(empty)}.")
     if table.unknown:
         written.append(
             f"Of {plural(table.unknown, 'person', 'people')} the group is unknown: they are in no"
@@ -104,9 +107,9 @@ def pairs_left_out(document: TableDocument) -> str:
     group, names = document.fairness.group, document.sensitive
     if group is None or len(names) < 3:
         return ""
-    measured = {table.attribute for table in group.tables}
+    tables = {table.attribute for table in group.tables}
     pairs = [f"{one} and {other}" for one, other in combinations(names, 2)]
-    missing = [pair for pair in pairs if pair not in measured]
+    missing = [pair for pair in pairs if pair not in tables]
     if not missing:
         return ""
     return (

@@ -40,6 +40,7 @@ from fairprobe.present.group_sentences import (
     who_is_missing,
 )
 from fairprobe.present.markdown_text import bullets, escaped, fenced, joined, named
+from fairprobe.present.sentences import measured
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 
 SHOWN = 5  # groups of each kind among the most affected ones
@@ -97,7 +98,7 @@ def audit_table(document: TableDocument) -> str:
         f" In brackets: {level(group.selected.confidence)} intervals."
     )
     for table in group.tables:
-        blocks += _division(table)
+        blocks += _division(table, measured(document))
     blocks += [escaped(sentence) for sentence in [pairs_left_out(document)] if sentence]
     blocks += [
         "### About this table",
@@ -346,10 +347,10 @@ def _gap(measure: EstimateDocument) -> Cell | str:
     return "not defined" if measure.estimate is None else measure_cell(measure, decimal)
 
 
-def _division(table: SelectionTable) -> list[str]:
+def _division(table: SelectionTable, who: str) -> list[str]:
     """The table of one attribute or intersection, and after it who is not in it or says little."""
     shown = selection_table(table)
-    missing = [escaped(sentence) for sentence in who_is_missing(table)]
+    missing = [escaped(sentence) for sentence in who_is_missing(table, who)]
     if not table.unknown:
         missing.append("There is nobody whose group is unknown.")
     if all(row.impact_ratio.estimate is None for row in table.rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairprobe.documents import TableDocument
 from fairprobe.present import decision_sentences
 from fairprobe.present.formats import count, listed, percent, plain, quoted
-from fairprobe.present.sentences import BLACK_BOX, noun, scores
+from fairprobe.present.sentences import BLACK_BOX, measured, noun, scores
 
 EARLY = {
     "interrupted": "was interrupted",
@@ -110,13 +110,13 @@ def _about_groups(document: TableDocument) -> list[str]:
     """Which answer was taken for the favourable one, and whose numbers are missing or say
     little.
     """
-    measured, written = document.fairness, []
-    if measured.positive_assumed and measured.positive is not None:
+    held, written = document.fairness, []
+    if held.positive_assumed and held.positive is not None:
         written.append(
             "The data does not say which answer is favourable; selection rates count"
-            f" “{document.data.classes[measured.positive]}”."
+            f" “{document.data.classes[held.positive]}”."
         )
-    if measured.group is None:
+    if held.group is None:
         return [
             *written,
             (
@@ -124,17 +124,17 @@ def _about_groups(document: TableDocument) -> list[str]:
                 " groups were not measured."
             ),
         ]
-    tables, alone = measured.group.tables, len(document.sensitive)
+    tables, alone = held.group.tables, len(document.sensitive)
     # Each attribute, and all together; pairs, of which there can be many, add little.
     written += [
-        f"Small groups by {table.attribute}, less than {percent(table.smallest)} of the people held"
-        f" out: {quoted(small)}; their rates say little."
+        f"Small groups by {table.attribute}, less than {percent(table.smallest)} of the people"
+        f" {measured(document)}: {quoted(small)}; their rates say little."
         for table in (*tables[:alone], *tables[alone:][-1:])
         if (small := [row.name for row in table.rows if row.is_small])
     ]
     return written + [
-        f"{count(table.unknown)} of the people held out have {table.attribute} outside the domain;"
-        " they are in no group."
+        f"{count(table.unknown)} of the people {measured(document)} have {table.attribute} outside"
+        " the domain; they are in no group."
         for table in tables[:alone]
         if table.unknown
     ]
@@ -168,10 +168,5 @@ def _about_accuracy(document: TableDocument) -> list[str]:
             f" the data's, which is “{classes[0]}”, then “{classes[1]}”; then all that is said here"
             " about who gets which answer is the wrong way round. Say the order when the model is"
             " loaded (--classes)."
-        )
-    elif model.accuracy <= model.majority and not model.constant:
-        written.append(
-            f"The {noun(document)} is no better than always giving the commonest answer. A fairness"
-            f" measurement of such a {noun(document)} means little."
         )
     return written

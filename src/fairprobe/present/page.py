@@ -62,9 +62,9 @@ def added_measures(document: TableDocument) -> list[tuple[str, str]]:
     the scores of the answers, and measures of other packages.
     """
     scores = document.fairness.quality.scores
+    on = f"On the people {sentences.measured(document)}"
     added = [
-        (each.title, f"{each.about} {_sentence('On the people held out', each, each.unit)}")
-        for each in scores.values()
+        (each.title, f"{each.about} {_sentence(on, each, each.unit)}") for each in scores.values()
     ]
     for name in MEASURES:
         measure = None if name in MEASURES.own or name in scores else MEASURES.get(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fairprobe.documents import PairDocument, ResemblanceDocument, Search, TableDocument
+from fairprobe.measure import FRAGILE
 from fairprobe.present import counterparts
 from fairprobe.present.formats import (
     count,
@@ -47,6 +48,11 @@ def noun(document: TableDocument) -> str:
     return "model" if document.interpretation is None else "network"
 
 
+def measured(document: TableDocument) -> str:
+    """Of people: whether they were held out, where that is known."""
+    return "held out" if document.model.trained_here else "measured"
+
+
 def sensitive(document: TableDocument) -> str:
     """Gender, or gender and age."""
     return listed(document.sensitive)
@@ -72,9 +78,25 @@ def is_blind(document: TableDocument) -> bool:
     return {*document.sensitive, *document.coupled} <= set(document.model.blind_to)
 
 
+def is_no_better(document: TableDocument) -> bool:
+    """Whether the answers are no better than always giving the commonest one."""
+    model = document.model
+    return model.accuracy <= model.majority and not model.constant and model.accuracy_rows > 0
+
+
+def is_fragile(document: TableDocument) -> bool:
+    """Whether more than a few decisions are ties, which are never counted as discrimination."""
+    ties = document.people.ties
+    return ties is not None and ties.estimate > FRAGILE and not document.model.constant
+
+
 def headline(document: TableDocument) -> str:
     """The status in a few words, above the verdict."""
     name = sensitive(document)
+    if is_no_better(document):
+        return f"The {noun(document)} is no better than the commonest answer"
+    if is_fragile(document):
+        return f"Decisions of the {noun(document)} hang on rounding"
     if status(document) == "none" and is_blind(document):
         return f"The {noun(document)} is not given {name}"
     return {
@@ -85,7 +107,28 @@ def headline(document: TableDocument) -> str:
 
 
 def verdict(document: TableDocument) -> str:
-    """The result in a sentence or two, with its interval."""
+    """The result in a sentence or two, with its interval, after what to know before it is read."""
+    return " ".join([*_warnings(document), _verdict(document)])
+
+
+def _warnings(document: TableDocument) -> list[str]:
+    model, ties, written = document.model, document.people.ties, []
+    if is_no_better(document):
+        written.append(
+            f"Read this first: the {noun(document)} is right for {percent(model.accuracy)}, no"
+            f" better than always giving the commonest answer ({percent(model.majority)}). Whether"
+            " such answers are given fairly means little."
+        )
+    if is_fragile(document) and ties is not None:
+        written.append(
+            f"Read this first: for {percent(ties.estimate)} of the people in the data the two"
+            " leading answers are equal up to rounding. Such ties are never counted as"
+            " discrimination, so what was not found here is no evidence of fairness."
+        )
+    return written
+
+
+def _verdict(document: TableDocument) -> str:
     name, common, people = sensitive(document), document.dm_rs, document.people
     if status(document) == "constant":
         return (
