@@ -368,6 +368,7 @@ def document() -> Document:
             "accuracy_high": 0.8475,
             "accuracy_rows": 9769,
             "trained_here": True,
+            "decision": None,
             "majority": 0.7586,
             "constant": False,
             "kind": "",
