@@ -464,6 +464,7 @@ def document() -> Document:
             },
         },
         "fairness": fairness(),
+        "weighted": [],
         "pairs": [pair(), pair()],
         "repair": None,
         "verdict": (

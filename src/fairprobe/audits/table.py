@@ -40,6 +40,7 @@ from fairprobe.metrics import (
 )
 from fairprobe.metrics import people as people_in_data
 from fairprobe.metrics.plausible import Plausible, plausible
+from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
@@ -94,6 +95,7 @@ class Audit(AuditResult[TableDocument]):
     fairness: Fairness
     # Findings that the user's own program did not confirm; None if the search used it itself.
     refuted: int | None = None
+    weighted: tuple[Weighted, ...] = ()
     repair: Proof | None = None
 
     @property
@@ -235,6 +237,7 @@ def audit(
         )
         twins = replace(twins, suggested=coupled.suggested_twins())
         held_out = fairness(data, model, test)
+        counted = weighted(data, model, test, verdict, domain.comparable(data.x))
         usual = data.x if among is None else data.x[among.is_plausible(data.x)]
         seeds = choose_seeds(domain, usual, budget.seeds, rng=rngs["seeds"])
 
@@ -279,6 +282,7 @@ def audit(
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
         versions=versions("torch", "numpy"),
         fairness=held_out,
+        weighted=counted,
         refuted=refuted,
     )
 

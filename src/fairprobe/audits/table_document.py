@@ -54,6 +54,7 @@ from fairprobe.documents import (
     SeverityDocument,
     TableDocument,
     TableOrigin,
+    WeightedNumber,
 )
 from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
@@ -100,6 +101,12 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         plausible=None if audit.plausible is None else plausible_document(audit.plausible),
         no_plausible=audit.no_plausible,
         fairness=fairness_document(audit.fairness, data.classes),
+        weighted=[
+            WeightedNumber(
+                what=each.what, group=each.group, unit=each.unit, **estimate_fields(each.value)
+            )
+            for each in audit.weighted
+        ],
         pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
         verdict="",

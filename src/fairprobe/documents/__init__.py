@@ -68,6 +68,7 @@ from fairprobe.documents.table import (
     TableMeasurements,
     TableOrigin,
     TradeoffPoint,
+    WeightedNumber,
 )
 from fairprobe.documents.verdict import (
     RepairVerdict,
@@ -143,6 +144,7 @@ __all__ = [
     "TableMeasurements",
     "TableOrigin",
     "TradeoffPoint",
+    "WeightedNumber",
     "check_interval",
     "decode",
     "encode",

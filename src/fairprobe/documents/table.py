@@ -326,6 +326,14 @@ class Fairness(Document, frozen=True, kw_only=True):
             raise ValueError("groups are compared if and only if one class counts as selected")
 
 
+class WeightedNumber(EstimateDocument, frozen=True, kw_only=True):
+    """A number in which people count as their sample weights say, of everybody or of a group."""
+
+    what: str
+    group: str
+    unit: Literal["share", "number"]
+
+
 class PairDocument(Document, frozen=True, kw_only=True):
     """Two people who get different answers. They differ in `sensitive`: the sensitive attributes,
     then those that change along with them. `plausibility` is the share of people in the data who
@@ -488,6 +496,7 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     plausible: PlausibleDocument | None = None
     no_plausible: str = ""
     fairness: Fairness
+    weighted: list[WeightedNumber] = msgspec.field(default_factory=list)
     pairs: list[PairDocument]
     repair: RepairDocument | None
     verdict: str

@@ -170,6 +170,25 @@ def _ratio_figure(table: SelectionTable, place: int) -> Figure | None:
     )
 
 
+def weighted(document: TableDocument) -> Table | None:
+    """The main numbers with people counting as their sample weights say."""
+    if not document.weighted:
+        return None
+    return Table(
+        ("weighted by sample weights", "of", "estimate and interval", "people"),
+        [
+            (
+                each.what,
+                each.group or "everybody",
+                measure_cell(each) if each.unit == "share" else measure_cell(each, decimal),
+                count(each.samples),
+            )
+            for each in document.weighted
+        ],
+        words=(0, 1),
+    )
+
+
 def differences(document: TableDocument) -> Table | None:
     """ΔDP and ΔEO beside what they must be read with."""
     group = document.fairness.group

@@ -88,7 +88,8 @@ def _about_the_data(document: TableDocument) -> list[str]:
     if data.origin is not None and data.origin.weights is not None:
         written.append(
             f"The sample weights of the column “{data.origin.weights}” count in the training of"
-            " networks. All rates and metrics here are unweighted: they count everybody once."
+            " networks and in the table of weighted numbers. All other numbers count everybody"
+            " once."
         )
     if data.outside.rows:
         by_count = sorted(data.outside.by_attribute.items(), key=lambda item: -item[1])

@@ -96,6 +96,7 @@ def numbers(document: TableDocument) -> Table:
             " no population rate"
         ),
         **_severity(document),
+        **_weighted(document),
         **_scores(document),
         **_inside(document),
         "Same decision as a counterpart": f"IFR_b {_of_pairs(document.fairness.individual.b)}",
@@ -190,6 +191,15 @@ def _of_pairs(rate: Ifr) -> str:
     if rate.estimate is None:
         return "is not defined: there are no pairs"
     return f"= {with_interval(rate)}, {count(rate.pairs)} pairs"
+
+
+def _weighted(document: TableDocument) -> dict[str, str]:
+    """The numbers of everybody with sample weights; those of groups are in the report."""
+    return {
+        f"Weighted: {each.what}": with_interval(each)
+        for each in document.weighted
+        if not each.group and each.unit == "share" and each.estimate is not None
+    }
 
 
 def _selected(group: GroupFairness | None) -> dict[str, str]:

@@ -30,6 +30,7 @@ from fairprobe.statistics.rates import CONFIDENCE
 
 STEPS = 200  # spreads that are tried
 DRAWS = 1000
+Counts: TypeAlias = Ints | Floats  # not whole where people are weighted
 Apart: TypeAlias = tuple[float, float, float]  # the estimate and the ends of its interval
 
 
@@ -44,14 +45,14 @@ class _Ends:
     high: Floats
 
     @classmethod
-    def of(cls, hits: Ints, people: Ints, outside: float) -> _Ends:
+    def of(cls, hits: Counts, people: Counts, outside: float) -> _Ends:
         with np.errstate(invalid="ignore"):
             low = np.where(hits > 0, beta.ppf(outside, hits, people - hits + 1), 0.0)
             high = np.where(hits < people, beta.ppf(1 - outside, hits + 1, people - hits), 1.0)
         return cls(hits / people, low, high)
 
 
-def difference(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> Apart:
+def difference(hits: Counts, people: Counts, *, confidence: float = CONFIDENCE) -> Apart:
     """The highest minus the lowest rate of two or more groups, none empty."""
     outside = (1 - confidence) / 2
     groups = len(hits)
@@ -71,7 +72,7 @@ def difference(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> A
 
 
 def ratios(
-    hits: Ints, people: Ints, is_reference: Mask, *, confidence: float = CONFIDENCE
+    hits: Counts, people: Counts, is_reference: Mask, *, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats, Floats]:
     """Every group's rate over the highest one of the reference groups, and the ends of the
     intervals, which all hold together. No group is empty, and a reference group has a hit. A group
