@@ -211,7 +211,7 @@ def test_a_policy_limits_the_measures(ask: Ask, document: dict[str, Any], folder
         "fails",
     ]
     assert "Possible people affected for each person in the data is" in beyond["why"]
-    assert "Wrong answers on the people held out is" in errors["why"]
+    assert "Wrong answers on the people measured is" in errors["why"]
     assert "It is missing: this run did not measure it." in fails["why"]
 
 

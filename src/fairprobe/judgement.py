@@ -43,6 +43,7 @@ class Verdict:
 
     `is_tie`: the row's own label is a tie. With three or more sensitive values it can be
       discriminatory all the same, by two others.
+    `hangs_on_tie`: answers differ, and that is not counted only because some of them are ties.
     `has_counterpart`: the row and a counterpart other than itself obey the constraints, so there is
       a pair to judge.
     """
@@ -56,6 +57,7 @@ class Verdict:
     gap: Rows
     is_tie: Mask
     has_counterpart: Mask
+    hangs_on_tie: Mask
 
     def __len__(self) -> int:
         return len(self.is_discriminatory)
@@ -76,6 +78,7 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
             nobody,
             nobody,
             nobody,
+            np.empty(0, dtype=bool),
             np.empty(0, dtype=bool),
             np.empty(0, dtype=bool),
         )
@@ -128,6 +131,11 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         found &= two_labels(labels.reshape(n, v), evidence.reshape(n, v))
         if domain.constraints:
             found &= allowed[own]
+    hangs_on_tie = np.zeros(n, dtype=bool)
+    if not (lead > TIE).all():
+        may_be = allowed if domain.constraints else np.ones(n * v, dtype=bool)
+        differ = two_labels(labels.reshape(n, v), may_be.reshape(n, v))
+        hangs_on_tie = differ & ~found & has_counterpart
     return Verdict(
         is_discriminatory=found,
         x_other=every[other],
@@ -138,6 +146,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         gap=change.ravel()[other],
         is_tie=~(lead > TIE)[own],
         has_counterpart=has_counterpart,
+        hangs_on_tie=hangs_on_tie,
     )
 
 

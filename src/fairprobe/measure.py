@@ -24,8 +24,8 @@ Unit: TypeAlias = Literal["share", "number", "count"]
 
 FRAGILE = 0.01  # of the people: more ties, and that nothing was found proves nothing
 TIES = (
-    "More than {} of the decisions about people in the data are ties, equal up to rounding, which"
-    " are never counted as discrimination; so a good number is no evidence."
+    "For more than {} of the people in the data the answer changes within rounding; such ties are"
+    " never counted as discrimination, so a good number is no evidence."
 )
 CONSTANT = (
     "The model gives everybody the same answer, which is even and worth nothing; limit accuracy as"

@@ -419,7 +419,7 @@ def test_a_network_that_does_not_look_is_cleared_calmly() -> None:
     assert body["interpretation"]["auc"] == 0
     assert all(layer["biased"] == 0 for layer in body["interpretation"]["layers"])
     assert not body["model"]["constant"]
-    assert body["verdict"].startswith("No discrimination by gender was found")
+    assert "No discrimination by gender was found" in body["verdict"]
     assert "95 % confidence" in body["verdict"]
     assert body["pairs"] == []
     assert body["generation"]["spread"] is None

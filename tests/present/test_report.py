@@ -109,7 +109,7 @@ def parsed(make: Callable[[], Document]) -> Page:
 def with_texts(body: Any, change: Callable[[str], str], key: str = "") -> Any:
     """The document with all its texts changed, but for those that are words of a fixed list."""
     if isinstance(body, str):
-        is_fixed = key in {"stopped", "phase", "unit"} or (key, body) in {
+        is_fixed = key in {"stopped", "phase", "unit", "outcome", "share"} or (key, body) in {
             ("kind", "table"),
             ("kind", "twins"),
             ("kind", "bare"),

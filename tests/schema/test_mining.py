@@ -228,7 +228,7 @@ def test_few_rows_constants_and_many_categories_suggest_nothing(tmp_path: Path) 
     x = np.stack(columns, axis=1).astype(np.float32)
     assert with_mined(wide, x).couplings == ()
     assert mine_implications(wide, x) == ()
-    frame = pd.DataFrame({"word": words, "sex": "f", "y": [0, 1] * 5000})
+    frame = pd.DataFrame({"word": words.repeat(2), "sex": "f", "y": [0, 1] * 10_000})
     with pytest.raises(DataError, match="'word' has 10,000 different words; at most 1,000"):
         open_table(frame, label="y")
 

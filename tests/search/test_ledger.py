@@ -86,6 +86,7 @@ def draw(domain: Domain, sizes: list[int], *, seed: int, people: int = 40) -> li
             gap=rng.random(size, dtype=np.float32),
             is_tie=np.zeros(size, dtype=bool),
             has_counterpart=np.ones(size, dtype=bool),
+            hangs_on_tie=np.zeros(size, dtype=bool),
         )
         steps.append(
             Step(x, verdict, rng.integers(0, 1000, size), GLOBAL if number == 0 else LOCAL)
@@ -106,6 +107,7 @@ def guilty_of(x: Rows) -> Verdict:
         number,
         np.zeros(len(x), dtype=bool),
         np.ones(len(x), dtype=bool),
+        np.zeros(len(x), dtype=bool),
     )
 
 

@@ -55,8 +55,8 @@ class SeverityDocument(Document, frozen=True, kw_only=True):
 
 class People(RateDocument, frozen=True, kw_only=True):
     """The people in the data who are affected, by sensitive value and by group; all of those who
-    have a counterpart. `no_counterpart` people have none that could exist. `ties`
-    are decisions that are equal up to rounding. `groups` are the most
+    have a counterpart. `no_counterpart` people have none that could exist. Of `ties`
+    the answer changes within rounding only, which is not counted. `groups` are the most
     affected of `groups_compared`, `rules` divide everybody; the intervals of either hold together,
     so each has a higher confidence.
     """

@@ -47,8 +47,8 @@ class People:
     help the affected ones.
 
     All rates are of the people who have a counterpart; `no_counterpart` people have none that the
-    constraints allow, and are neither affected nor fair. `ties` are decisions that are equal up to
-    rounding. `absent` are the sensitive values (or
+    constraints allow, and are neither affected nor fair. Of `ties` people the answer changes too,
+    but within rounding, so that it is not counted. `absent` are the sensitive values (or
     combinations) that nobody in the data has. The intervals of `groups` are those of all
     `groups_compared` together; `rules` divide everybody, and their intervals hold together too.
     """
@@ -125,7 +125,7 @@ def people(
         _advantages(domain, shares),
         tuple(absent),
         len(everybody) - len(rows),
-        Rate(int(verdict.is_tie[verdict.has_counterpart].sum()), len(rows)),
+        Rate(int(verdict.hangs_on_tie.sum()), len(rows)),
         len(groups),
         severity(
             verdict.gap[verdict.is_discriminatory], decisions, unaffected=int((~affected).sum())
@@ -189,17 +189,16 @@ def _read(document: TableMeasurements) -> list[Reading]:
 
 
 def tie_rate(domain: Domain, model: Model, x: Rows) -> Rate:
-    """How many of these rows, of those that have a counterpart, get a decision that is a tie: such
-    a decision is no evidence of discrimination, and none of fairness.
+    """Of how many of these rows, of those that have a counterpart, the answer changes only within
+    rounding: that is no evidence of discrimination, and none of fairness.
     """
     with one_thread():
         verdict = judge(domain, model, x)
-    ties = verdict.is_tie & verdict.has_counterpart
-    return Rate(int(ties.sum()), int(verdict.has_counterpart.sum()))
+    return Rate(int(verdict.hangs_on_tie.sum()), int(verdict.has_counterpart.sum()))
 
 
 def _read_ties(document: TableMeasurements) -> list[Reading]:
-    what = "share of decisions about people in the data that are ties"
+    what = f"share of people in the data whose answer changes with {by(document)} within rounding"
     entry = required(document.people).ties
     if entry is None:
         return [Reading(what=what, missing="this run did not count them. Run the audit again")]
@@ -209,11 +208,11 @@ def _read_ties(document: TableMeasurements) -> list[Reading]:
 
 TIES = Measure(
     name="ties",
-    title="Decisions that are ties",
+    title="Differences within rounding",
     about=(
-        "Of the people in the data, the share whose two leading answers are equal up to rounding"
-        " (a lead of at most 0.00001). Ties are never counted as discrimination, so a model full of"
-        " them looks fair without being it."
+        "Of the people in the data, the share whose answer changes with the attribute, but by a"
+        " lead of at most 0.00001. Such ties are never counted as discrimination, so a model full"
+        " of them looks fair without being it."
     ),
     unit="share",
     direction="at most",

@@ -85,7 +85,7 @@ def is_no_better(document: TableDocument) -> bool:
 
 
 def is_fragile(document: TableDocument) -> bool:
-    """Whether more than a few decisions are ties, which are never counted as discrimination."""
+    """Whether more than a few answers change within rounding, which is never counted."""
     ties = document.people.ties
     return ties is not None and ties.estimate > FRAGILE and not document.model.constant
 
@@ -121,9 +121,10 @@ def _warnings(document: TableDocument) -> list[str]:
         )
     if is_fragile(document) and ties is not None:
         written.append(
-            f"Read this first: for {percent(ties.estimate)} of the people in the data the two"
-            " leading answers are equal up to rounding. Such ties are never counted as"
-            " discrimination, so what was not found here is no evidence of fairness."
+            f"Read this first: for {percent(ties.estimate)} of the people in the data the answer"
+            f" changes with {sensitive(document)}, but the leading answers are equal up to"
+            " rounding. Such ties are never counted as discrimination, so what was not found here"
+            " is no evidence of fairness."
         )
     return written
 
