@@ -157,6 +157,7 @@ WORLDS = ("camvid", "street", "crowd")
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--scenes", type=int, default=25)
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
     asked = parser.parse_args()
@@ -164,7 +165,8 @@ def main() -> None:
     print("| :-- | :-- | --: | --: | --: |")
     for title, detector in DETECTORS.items():
         for world in asked.worlds:
-            every = [named(detector, world, asked.scenes, seed) for seed in range(asked.runs)]
+            seeds = range(asked.first_seed, asked.first_seed + asked.runs)
+            every = [named(detector, world, asked.scenes, seed) for seed in seeds]
             counts = (
                 sum("person" in one for one in every),
                 sum(bool(one - {"person"}) for one in every),

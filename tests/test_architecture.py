@@ -147,6 +147,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         fairprobe.audti  # noqa: B018
 
 
+@pytest.mark.slow
 def test_the_readme_example_runs(tmp_path: Path) -> None:
     (example,) = re.findall(
         r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL

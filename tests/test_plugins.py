@@ -147,6 +147,7 @@ def document(ask: Ask, folder: Path) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.slow
 def test_what_a_package_adds_is_listed_for_the_terminal_and_for_the_documentation(
     ask: Ask,
 ) -> None:

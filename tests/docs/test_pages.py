@@ -14,9 +14,18 @@ from tests.docs.pages import ROOT, blocks, names, read, run_page, runnable
 from tests.docs.test_pages_networks import NETWORKS
 from tests.docs.test_pages_pictures import PICTURES
 
+LONG = ("how-to/repair", "tutorial")  # networks are trained over several seeds
+
 
 @pytest.mark.filterwarnings("ignore")  # readers see warnings and go on
-@pytest.mark.parametrize("page", [page for page in runnable() if page not in NETWORKS + PICTURES])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page in LONG else [])
+        for page in runnable()
+        if page not in NETWORKS + PICTURES
+    ],
+)
 def test_every_block_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,7 @@ def test_a_wrong_column_is_refused(frame: pd.DataFrame, column: str, said: str) 
 
 
 @pytest.mark.usefixtures("empty_figures")
-def test_a_run_says_that_its_metrics_are_unweighted(
+def test_a_run_says_its_main_numbers_weighted_and_the_others_unweighted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -121,7 +121,9 @@ def test_a_run_says_that_its_metrics_are_unweighted(
     result = CliRunner().invoke(app, [*words, *small])
     assert result.exit_code == 0, result.output
     document = read_table_run(Path("run"))
-    assert any("unweighted" in note for note in document.notes)
+    assert any("All other numbers count everybody once" in note for note in document.notes)
+    assert "accuracy" in [each.what for each in document.weighted]
+    assert "Weighted: accuracy" in " ".join(result.output.split())
     from fairprobe.runs import data_of as reopened
 
     again = reopened(document, Path("run"))
