@@ -21,12 +21,12 @@ def group_document(group: Group) -> GroupRate:
 
 
 def estimate_document(estimate: Estimate) -> EstimateDocument:
-    """A number with its bootstrap interval."""
+    """A number with its interval."""
     return EstimateDocument(**estimate_fields(estimate))
 
 
 def estimate_fields(estimate: Estimate) -> dict[str, Any]:
-    """The fields of a number with its bootstrap interval."""
+    """The fields of a number with its interval."""
     return asdict(estimate) | {"left_out": list(estimate.left_out)}
 
 

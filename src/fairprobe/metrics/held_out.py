@@ -1,5 +1,5 @@
-"""The fairness metrics of the people held out: by counterparts, by groups, and the quality of the
-answers.
+"""The fairness metrics of the people measured, who are held out where the model was trained here:
+by counterparts, by groups, and the quality of the answers.
 """
 
 from __future__ import annotations
