@@ -40,8 +40,8 @@ BATCH = 262_144
 @dataclass(frozen=True, kw_only=True)
 class Generation:
     """How findings were generated. `tried`: different instances; `judged`: with repetitions;
-    `stopped`: what ended the search, "complete", "seconds", "wanted", "interrupted" or "failed";
-    `scores`: what the method measured itself.
+    `stopped`: what ended the search, "complete", "seconds", "cpu_seconds", "rows", "wanted",
+    "interrupted" or "failed"; `scores`: what the method measured itself.
     """
 
     method: str

@@ -8,17 +8,20 @@ from fairprobe.search import loop
 
 
 class TickingClock:
-    """One second passes with every look at it."""
-
-    cpu = 0.5
+    """One second passes with every look at it, on the clock and of computing."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.looks = self.computed = 0
 
     @property
     def wall(self) -> float:
         self.looks += 1
         return float(self.looks)
+
+    @property
+    def cpu(self) -> float:
+        self.computed += 1
+        return float(self.computed)
 
 
 @pytest.fixture

@@ -856,6 +856,10 @@ def test_no_seed_at_all_gives_no_findings() -> None:
         ("local_iterations", -1),
         ("seconds", -0.1),
         ("seconds", float("nan")),
+        ("cpu_seconds", -1),
+        ("cpu_seconds", float("nan")),
+        ("rows", 0),
+        ("rows", 2.5),
         ("wanted", 0),
         ("wanted", -5),
     ],
@@ -1014,6 +1018,27 @@ def test_a_search_ends_with_the_batch_in_which_its_time_runs_out_and_keeps_what_
     assert found.generation.stopped == "seconds"
     assert len(spy.batches) == 151  # after 150 batches it is 150 seconds, not more
     assert found.count("local") > 0
+
+
+@pytest.mark.usefixtures("ticking")
+def test_a_search_ends_with_the_batch_in_which_its_computing_time_runs_out(
+    ready: Ready, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "judge", spy := Spy())
+    found = ready(Budget(cpu_seconds=150, local_iterations=10**9))
+    assert found.generation.stopped == "cpu_seconds"
+    assert len(spy.batches) == 151
+
+
+@pytest.mark.parametrize("rows", [1, 40, 41, 500])
+def test_a_search_ends_with_the_batch_in_which_its_rows_are_judged(
+    ready: Ready, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "judge", spy := Spy())
+    found = ready(Budget(rows=rows, local_iterations=10**9))
+    assert found.generation.stopped == "rows"
+    assert found.generation.judged == len(spy.rows) >= rows
+    assert len(spy.rows) - len(spy.batches[-1]) < rows  # the last batch was needed
 
 
 def test_no_time_at_all_still_judges_the_seeds(ready: Ready) -> None:

@@ -124,6 +124,8 @@ def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
         global_iterations=found.global_iterations or None,
         local_iterations=found.local_iterations,
         seconds=found.wall_seconds if found.stopped == "seconds" else None,
+        cpu_seconds=found.cpu_seconds if found.stopped == "cpu_seconds" else None,
+        rows=max(1, found.judged) if found.stopped == "rows" else None,
         wanted=max(1, found.idis) if found.stopped == "wanted" else None,
     )
     return repair(

@@ -147,6 +147,14 @@ def audit(
     seconds: Annotated[
         float | None, typer.Option(help="Stop the search after this many seconds.")
     ] = None,
+    cpu_seconds: Annotated[
+        float | None,
+        typer.Option(help="Stop the search after this many seconds of computing (CPU time)."),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Stop the search after this many people judged, repetitions included."),
+    ] = None,
     wanted: Annotated[
         int | None, typer.Option(help="Stop the search after this many different findings.")
     ] = None,

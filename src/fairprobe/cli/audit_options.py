@@ -30,6 +30,8 @@ class AuditOptions:
     global_iterations: int | None = None
     local_iterations: int | None = None
     seconds: float | None = None
+    cpu_seconds: float | None = None
+    rows: int | None = None
     wanted: int | None = None
     counterparts: str = "twins"
     outside: str = "clip"
@@ -59,6 +61,8 @@ def make_run(
         global_iterations=options.global_iterations,
         local_iterations=options.local_iterations,
         seconds=options.seconds,
+        cpu_seconds=options.cpu_seconds,
+        rows=options.rows,
         wanted=options.wanted,
     )
     method = _method(options.method, options.variant, options.error)

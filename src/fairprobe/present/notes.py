@@ -10,6 +10,8 @@ from fairprobe.present.sentences import BLACK_BOX, measured, noun, scores
 EARLY = {
     "interrupted": "was interrupted",
     "seconds": "ended when its time was over",
+    "cpu_seconds": "ended when its computing time was used up",
+    "rows": "ended when it had judged as many rows as it was given",
     "wanted": "ended when it had as many as were wanted",
 }
 

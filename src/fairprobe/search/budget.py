@@ -14,16 +14,19 @@ from fairprobe.errors import SettingError
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What ends a search: its seeds are used up, `seconds` have passed, or it has found `wanted`
-    unique IDIs.
+    """What ends a search: its seeds are used up, or one of its limits is reached: `seconds` on the
+    clock, `cpu_seconds` of computing, `rows` judged (with repetitions), `wanted` different IDIs.
 
-    Iterations that are not given are the method's own.
+    A search looks at its limits after every batch, so it may exceed them by one batch. Iterations
+    that are not given are the method's own.
     """
 
     seeds: int = 1000
     global_iterations: int | None = None
     local_iterations: int | None = None
     seconds: float | None = None
+    cpu_seconds: float | None = None
+    rows: int | None = None
     wanted: int | None = None
 
     def __post_init__(self) -> None:
@@ -32,12 +35,14 @@ class Budget:
             ("global_iterations", 1),
             ("local_iterations", 0),
             ("seconds", 0),
+            ("cpu_seconds", 0),
+            ("rows", 1),
             ("wanted", 1),
         ):
             value: Any = getattr(self, name)
-            kinds = (
-                int | np.integer | float | np.floating if name == "seconds" else int | np.integer
-            )
+            kinds = int | np.integer
+            if name.endswith("seconds"):
+                kinds |= float | np.floating
             is_number = isinstance(value, kinds)
             if value is not None and not (is_number and value >= least):
                 raise SettingError(f"The budget's {name} must be at least {least}; got {value}.")

@@ -39,7 +39,7 @@ OnJudged: TypeAlias = Callable[[Rows, Verdict], None]
 
 
 class _Spent(Exception):  # noqa: N818  (a signal, not a failure)
-    """The budget's seconds have passed, or its wanted IDIs were found."""
+    """A limit of the budget was reached; its name."""
 
 
 def search(
@@ -83,6 +83,7 @@ def search(
         raise SettingError(
             f"A method is a TwoPhase or an Explorer with iterations of 0 or more; got {method!r}."
         )
+    budget = budget or Budget()
     check_names(domain)
     seeds = domain.require_inside(seeds, what="seeds")
     if not domain.satisfies(seeds).all():
@@ -91,9 +92,9 @@ def search(
             " them out."
         )
     run = _Run(
-        world_of(domain, model, method, people),
+        replace(world_of(domain, model, method, people), budget=budget),
         method,
-        budget or Budget(),
+        budget,
         len(seeds),
         progress,
         on_judged,
@@ -145,10 +146,13 @@ class _Run:
         self.local_iterations = (
             method.local_iterations if budget.local_iterations is None else budget.local_iterations
         )
-        self.seconds = method.seconds if budget.seconds is None else budget.seconds
+        # A method's own time is for budgets that give none.
+        has_time = (budget.seconds, budget.cpu_seconds) != (None, None)
+        self.seconds = budget.seconds if has_time else method.seconds
         self.ledger = Ledger(world.domain)
         self.newcomers = None if world.people is None else Newcomers(world.people)
         self.clock = Clock()
+        self.judged = 0
         self._chunk = slice(0, 0)  # the seeds being worked on
         self._count_again_at = budget.wanted or 0
 
@@ -182,8 +186,7 @@ class _Run:
                 proposal = plan.send(verdict)
                 self.end_if_spent()
                 if self.progress is not None:
-                    passed = self.clock.wall / self.seconds if self.seconds else 0.0
-                    done = int(PARTS * min(max(last.done, passed), 1.0))
+                    done = int(PARTS * min(max(last.done, self.spent()), 1.0))
                     idis = self.ledger.idis_with_repetitions
                     self.progress(Progress(last.phase, done, PARTS, idis))
         except StopIteration:
@@ -249,6 +252,7 @@ class _Run:
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         proposed = x
+        self.judged += len(x)
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
         self.record(x, verdict, origin, phase, known=self.method.needs_people and x is proposed)
         if self.on_judged is not None:
@@ -271,9 +275,13 @@ class _Run:
         self.ledger.add(x, verdict, origin=origin, phase=phase)
 
     def end_if_spent(self) -> None:
-        """End the search when its seconds have passed or as many IDIs as wanted were found."""
+        """End the search when a limit of its budget is reached."""
         if self.seconds is not None and self.clock.wall > self.seconds:
             raise _Spent("seconds")
+        if self.budget.cpu_seconds is not None and self.clock.cpu > self.budget.cpu_seconds:
+            raise _Spent("cpu_seconds")
+        if self.budget.rows is not None and self.judged >= self.budget.rows:
+            raise _Spent("rows")
         if (
             self.budget.wanted is not None
             and self.ledger.idis_with_repetitions >= self._count_again_at
@@ -282,6 +290,15 @@ class _Run:
             if missing <= 0:
                 raise _Spent("wanted")
             self._count_again_at = self.ledger.idis_with_repetitions + missing
+
+    def spent(self) -> float:
+        """How much of its time or rows the search has spent: 1 when the first of them is gone."""
+        limits = (
+            (self.clock.wall, self.seconds),
+            (self.clock.cpu, self.budget.cpu_seconds),
+            (self.judged, self.budget.rows),
+        )
+        return max((used / limit for used, limit in limits if limit), default=0.0)
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""
@@ -316,7 +333,7 @@ class _Run:
             global_iterations=self.global_iterations,
             local_iterations=self.local_iterations,
             tried=tried,
-            judged=self.ledger.tried_with_repetitions,
+            judged=self.judged,
             stopped=stopped,
             wall_seconds=self.clock.wall,
             cpu_seconds=self.clock.cpu,

@@ -22,6 +22,7 @@ from fairprobe.judgement import Verdict
 from fairprobe.models import Model
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
+from fairprobe.search.budget import Budget
 from fairprobe.search.moves import Moves
 
 Miss = Literal["go on", "back to last", "back to start", "walk"]
@@ -36,7 +37,8 @@ FROM_SEEDS = (
 @dataclass(frozen=True)
 class World:
     """What a search works on. `people`, where given, are those that it stays among. `memory` is
-    what the method remembers across all seeds.
+    what the method remembers across all seeds. The `budget` is for methods that plan with it; the
+    loop ends the search.
     """
 
     domain: Domain
@@ -44,6 +46,7 @@ class World:
     moves: Moves
     people: PlausiblePeople | None = None
     memory: dict[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         """People drawn at random: plausible ones, or uniformly from the domain."""
