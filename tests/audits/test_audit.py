@@ -160,6 +160,7 @@ FIELDS: dict[str, Any] = {
         "local_idis": int,
         "gsr": float,
         "spread": float,
+        "cells": float,
         "wall_seconds": float,
         "cpu_seconds": float,
         "cpu_ms_per_1000_idis": float,
@@ -202,6 +203,7 @@ def test_the_counts_of_the_document_agree_with_each_other(document: dict[str, An
         "complete",
     )
     assert 0 < found["spread"] < 1
+    assert 0 < found["cells"] <= 1
     rate = document["dm_rs"]
     assert rate["samples"] == 2000
     assert rate["estimate"] == rate["hits"] / rate["samples"]
@@ -422,7 +424,7 @@ def test_a_network_that_does_not_look_is_cleared_calmly() -> None:
     assert "No discrimination by gender was found" in body["verdict"]
     assert "95 % confidence" in body["verdict"]
     assert body["pairs"] == []
-    assert body["generation"]["spread"] is None
+    assert body["generation"]["spread"] is body["generation"]["cells"] is None
     assert body["generation"]["cpu_ms_per_1000_idis"] is None
     ablated = body["interpretation"]["ablation"]
     assert ablated["before"] == ablated["biased_zeroed"] == ablated["random_zeroed"] == 0

@@ -125,7 +125,7 @@ def test_everything_is_in_the_active_run_which_stays_open(done: Audit, tmp_path:
     for name, rate in rates.items():
         ends = [seen.metrics.get(f"fairprobe/{name}{end}") for end in ("", "_low", "_high")]
         assert ends == [rate["estimate"], rate["low"], rate["high"]], name
-    for name in ("idis", "tried", "gsr", "spread"):
+    for name in ("idis", "tried", "gsr", "spread", "cells"):
         assert seen.metrics[f"fairprobe/{name}"] == body["generation"][name]
     assert seen.metrics["fairprobe/auc"] == body["interpretation"]["auc"]
     assert seen.metrics["fairprobe/idis"] == len(done.findings) > 0

@@ -475,6 +475,23 @@ def test_searches_with_different_budgets_are_not_compared() -> None:
     assert "budgets" in ruling.why
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("method", "random", "it was made by the search 'random' among possible people"),
+        ("people", "plausible", "it was made by the search 'neuronfair' among plausible people"),
+    ],
+)
+def test_a_baseline_made_by_another_search_is_refused_where_findings_are_counted(
+    key: str, value: str, named: str
+) -> None:
+    before = document()
+    before["generation"][key] = value
+    with pytest.raises(SettingError, match=named):
+        check(document(), Policy(baseline={"idis": 10**9}), baseline=before)
+    assert check(document(), Policy(baseline={"dm_rs": 0.1}), baseline=before).passed
+
+
 def test_a_group_that_was_small_in_the_baseline_is_compared_all_the_same() -> None:
     before = document()
     for row in before["fairness"]["group"]["tables"][0]["rows"]:

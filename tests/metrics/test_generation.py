@@ -21,6 +21,7 @@ from fairprobe.errors import DataError
 from fairprobe.findings import Findings, Generation
 from fairprobe.metrics import (
     Rate,
+    cells,
     coverage_rate,
     dm_rs,
     generation,
@@ -235,6 +236,58 @@ def test_the_spread_by_hand() -> None:
     assert spread(findings_of(domain, x[[0, 0, 0]])) == 0
     assert spread(findings_of(domain, x[:1])) is None
     assert spread(findings_of(domain, x[:0])) is None
+
+
+def test_the_cells_by_hand() -> None:
+    domain = Domain(
+        (
+            Attribute(name="a", high=7),  # quarters: 0–1, 2–3, 4–5, 6–7
+            Attribute(name="b", low=1, high=3),  # three values, three parts
+            Attribute(name="s", high=1),
+        ),
+        ("s",),
+    )
+    x = np.array(
+        [[0, 1, 0], [1, 1, 1], [2, 1, 0], [3, 1, 0], [2, 2, 1], [7, 3, 0], [6, 3, 1], [6, 2, 1]],
+        dtype=np.float32,
+    )
+    # Cells: (0, 0) twice, (1, 0) twice, (1, 1), (3, 2) twice, (3, 1).
+    assert cells(findings_of(domain, x)) == 5 / 8
+    assert cells(findings_of(domain, x[:2])) == 1 / 2  # a sensitive value makes no other cell
+    assert cells(findings_of(domain, x[:1])) == 1
+    assert cells(findings_of(domain, x[:0])) is None
+
+
+def test_a_real_attribute_is_cut_into_quarters_of_its_range() -> None:
+    domain = Domain(
+        (Attribute(name="share", kind="real", low=-1, high=1), Attribute(name="s", high=1)), ("s",)
+    )
+    share = np.array([-1, -0.51, -0.5, -0.01, 0, 0.49, 0.5, 1], dtype=np.float32)
+    x = np.stack([share, np.zeros_like(share)], axis=1)
+    assert cells(findings_of(domain, x)) == 4 / 8
+
+
+def test_cells_are_counted_among_findings_drawn_at_random() -> None:
+    domain = tiny_domain("gender")
+    found = findings_of(domain, domain.sample(60, rng=np.random.default_rng(1)))
+    shares = {cells(found, drawn=10, seed=seed) for seed in range(20)}
+    assert cells(found, drawn=10, seed=3) == cells(found, drawn=10, seed=3)
+    assert len(shares) > 1
+    assert all(share is not None and 1 <= share * 10 <= 10 for share in shares)
+    assert cells(found, drawn=60) == cells(found)
+
+
+def test_cells_show_a_concentration_that_the_spread_misses() -> None:
+    domain = Domain(
+        (*(Attribute(name=f"a{i}", high=15) for i in range(8)), Attribute(name="s", high=1)), ("s",)
+    )
+    rng = np.random.default_rng(5)
+    crowds = domain.sample(100, rng=rng)[rng.integers(0, 100, 2000)]
+    crowds[:, 0] = rng.integers(0, 16, 2000)
+    everywhere, crowded = (findings_of(domain, x) for x in (domain.sample(2000, rng=rng), crowds))
+    assert spread(crowded) == pytest.approx(spread(everywhere), rel=0.05)
+    assert (cells(everywhere) or 0) > 0.95
+    assert (cells(crowded) or 1) < 0.25
 
 
 # -- coverage and diversity ------------------------------------------------------------------------

@@ -167,6 +167,7 @@ NOTHING: dict[str, Document] = {
         tried=10,
         gsr=0,
         spread=None,
+        cells=None,
         cpu_seconds=1,
         wall_seconds=1,
         cpu_seconds_per_1000=None,

@@ -410,6 +410,7 @@ def document() -> Document:
             "local_idis": 413846,
             "gsr": 0.87366,
             "spread": 0.26699,
+            "cells": 0.8523,
             "stopped": "complete",
             "refuted": None,
             "wall_seconds": 3.1358,
@@ -523,6 +524,7 @@ def nothing_found() -> Document:
         "local_idis": 0,
         "gsr": 0.0,
         "spread": None,
+        "cells": None,
         "wall_ms_per_1000_idis": None,
         "cpu_ms_per_1000_idis": None,
     }

@@ -169,6 +169,7 @@ def _metrics(document: TableDocument) -> dict[str, float]:
         "tried": found.tried,
         "gsr": found.gsr,
         "spread": found.spread,
+        "cells": found.cells,
     }
     for measured, measure in MEASURES.all().items():
         for each in added_readings(measure, document):

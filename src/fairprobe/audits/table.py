@@ -32,6 +32,7 @@ from fairprobe.metrics import (
     People,
     Rate,
     Twins,
+    cells,
     compare_counterparts,
     dm_rs,
     fairness,
@@ -90,6 +91,7 @@ class Audit(AuditResult[TableDocument]):
     searched_people: Literal["plausible", "possible"]
     findings: Findings
     spread: float | None
+    cells: float | None
     pairs: list[Pair]
     versions: dict[str, str]
     fairness: Fairness
@@ -279,6 +281,7 @@ def audit(
         searched_people="possible" if among is None else "plausible",
         findings=findings,
         spread=spread(findings),
+        cells=cells(findings, seed=seed),
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
         versions=versions("torch", "numpy"),
         fairness=held_out,

@@ -237,6 +237,7 @@ def _generation(audit: Audit) -> Search:
         local_idis=idis - first,
         gsr=gsr(idis, how.tried),
         spread=audit.spread,
+        cells=audit.cells,
         stopped=how.stopped,
         refuted=audit.refuted,
         wall_seconds=how.wall_seconds,

@@ -215,6 +215,7 @@ class Search(Document, frozen=True, kw_only=True):
     local_idis: Count
     gsr: Share
     spread: Number | None
+    cells: Share | None = None  # different cells of a coarse grid for each finding
     stopped: str
     refuted: Count | None
     wall_seconds: Seconds

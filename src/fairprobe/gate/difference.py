@@ -6,6 +6,8 @@ then it is wider than it must be, not narrower.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fairprobe.documents import Search, TableDocument, TableMeasurements
 from fairprobe.errors import SettingError
 from fairprobe.measure import Reading
@@ -22,7 +24,7 @@ def changes(name: str, document: TableMeasurements, baseline: TableMeasurements)
     before = {each.what: each for each in measure.readings(baseline)}
     if name == "idis" and _budget(document.generation) != _budget(baseline.generation):
         unlike = (
-            "the two searches had different methods or budgets, or did not end alike. Audit both"
+            "the two searches had different settings or budgets, or did not end alike. Audit both"
             " alike"
         )
         return [Reading(what=f"change in {each.what}", missing=unlike) for each in now]
@@ -49,9 +51,14 @@ def _change(now: Reading, before: Reading | None) -> Reading:
 
 
 def require_comparable(
-    document: TableMeasurements, baseline: TableMeasurements, place: str
+    document: TableMeasurements,
+    baseline: TableMeasurements,
+    place: str,
+    measures: Collection[str],
 ) -> None:
-    """Refuse a baseline that is about something else."""
+    """Refuse a baseline that is about something else, or one whose findings were searched for by
+    another method, if these measures count findings.
+    """
     mine, its = _about(document), _about(baseline)
     if document.counterparts.couplings or baseline.counterparts.couplings:
         for about, each in ((mine, document), (its, baseline)):
@@ -62,6 +69,19 @@ def require_comparable(
                 f"The baseline{place} cannot be compared: its {what} is '{its[what]}', that of the"
                 f" run '{ours}'. Name another."
             )
+    searches = document.generation, baseline.generation
+    if "idis" in measures and None not in searches:
+        now, before = (_search(each) for each in searches if each is not None)
+        if now != before:
+            raise SettingError(
+                f"The baseline{place} cannot be compared: it was made by {before}, the run by"
+                f" {now}, and their numbers of findings (idis) say nothing about each other. Audit"
+                " the baseline again like the run, or leave idis out of [baseline]."
+            )
+
+
+def _search(search: Search) -> str:
+    return f"the search '{search.method}' among {search.people} people"
 
 
 def _about(document: TableMeasurements) -> dict[str, str | None]:

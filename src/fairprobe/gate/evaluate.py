@@ -49,7 +49,8 @@ def check(
     before = baseline_of(rules, baseline)
     if before is not None:
         place = rules.baseline_run if baseline is None else baseline
-        require_comparable(document, before, f" {place}" if isinstance(place, Path | str) else "")
+        named = f" {place}" if isinstance(place, Path | str) else ""
+        require_comparable(document, before, named, rules.margins)
     draw = more or _opener(run, document)
     rulings = [
         ruling

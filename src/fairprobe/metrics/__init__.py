@@ -7,6 +7,7 @@ from fairprobe import catalogue
 from fairprobe.catalogue import Catalogue
 from fairprobe.measure import Answers, Measure, Reading
 from fairprobe.metrics.generation import (
+    cells,
     coverage_rate,
     dm_rs,
     generation_diversity,
@@ -63,6 +64,7 @@ __all__ = [
     "Severity",
     "Twins",
     "accuracy",
+    "cells",
     "compare_counterparts",
     "coverage_rate",
     "demographic_parity",

@@ -9,6 +9,8 @@ CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs r
 DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, by bare
             counterparts, with an exact interval
 (ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
+(ours)      `cells`: how many different cells of a coarse grid the findings lie in, among 20,000 of
+            them. Few cells: the findings are many copies of few cases, which the spread can miss
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
 
 BINS = 1024  # of a real attribute's range, for `spread`
+QUARTERS = 4  # parts of each attribute, for `cells`
+DRAWN = 20_000  # findings, for `cells`
 SAMPLES = 50_000
 ROUNDING = 1e-12  # of a cosine: a row is at distance 0 from itself
 PAIRS_AT_ONCE = 4_000_000
@@ -112,6 +116,32 @@ def _mean_distance(count: Ints, one_hot: bool) -> float:
         return float(1 - (share**2).sum())
     below = np.cumsum(share)[:-1]
     return float(2 * (below * (1 - below)).sum() / max(len(count) - 1, 1))
+
+
+def cells(findings: Findings, *, drawn: int = DRAWN, seed: int = 0) -> float | None:
+    """Different cells for each finding, when every attribute that is not sensitive is cut into
+    quarters: 1 if no two findings share a cell, near 0 if all crowd into a few. It is counted among
+    at most `drawn` findings, drawn at random. None without findings.
+    """
+    domain, n = findings.domain, len(findings)
+    if n == 0:
+        return None
+    chosen = np.ones(n, dtype=bool)
+    if n > drawn:
+        chosen[:] = False
+        chosen[np.random.default_rng(seed).choice(n, drawn, replace=False)] = True
+    parts, first = [], 0
+    for batch in findings.batches():
+        parts.append(findings.rows(batch)[chosen[first : first + batch.num_rows]])
+        first += batch.num_rows
+    x = np.concatenate(parts)
+    quarters = [
+        _places(domain, x, int(column))
+        * QUARTERS
+        // max(domain.attributes[column].size or BINS, QUARTERS)
+        for column in domain.other_columns
+    ]
+    return len(np.unique(np.stack(quarters, axis=1), axis=0)) / len(x)
 
 
 def coverage_rate(of: Rows, by: Rows, radius: float) -> float:

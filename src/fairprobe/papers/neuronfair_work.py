@@ -17,7 +17,7 @@ from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
 from fairprobe.interpret import NeuronBias, coverage, neuron_bias
 from fairprobe.judgement import Verdict, judge
-from fairprobe.metrics import generation_diversity, gsr, spread
+from fairprobe.metrics import cells, generation_diversity, gsr, spread
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.papers.jobs import Inputs, Plain, read_result
 from fairprobe.papers.protocol import from_each
@@ -43,6 +43,7 @@ class SearchResult(Document, frozen=True, kw_only=True):
     tried: Count
     gsr: Share
     spread: float | None
+    cells: Share | None
     cpu_seconds: Seconds
     wall_seconds: Seconds
     cpu_seconds_per_1000: Seconds | None
@@ -225,6 +226,7 @@ def generate(settings: Plain, inputs: Inputs) -> SearchResult:
             tried=how.tried,
             gsr=gsr(idis, how.tried),
             spread=spread(found),
+            cells=cells(found),
             cpu_seconds=how.cpu_seconds,
             wall_seconds=how.wall_seconds,
             cpu_seconds_per_1000=how.cpu_seconds * 1000 / idis if idis else None,
