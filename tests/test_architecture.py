@@ -23,6 +23,7 @@ ROOMS = [
     "arrays",
     "errors",
     "catalogue",
+    "locks",
     "storage",
     "versions",
     "statistics",

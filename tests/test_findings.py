@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairprobe import findings as findings_module
+from fairprobe import storage
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.findings import PROVENANCE, Findings, check_names
 from fairprobe.interpret import neuron_bias
@@ -524,7 +524,7 @@ def test_a_place_that_cannot_be_written_is_named(
 FAILURES: dict[str, tuple[Any, str]] = {
     "the writer": (pq.ParquetWriter, "write_batch"),
     "the name": (Path, "replace"),
-    "the folder": (tempfile, "mkstemp"),
+    "the folder": (storage, "_part"),
 }
 
 

@@ -1,36 +1,67 @@
-"""Writing without leaving half a file or folder behind: everything goes to a neighbour first and
-takes its name in one move.
+"""Writing without leaving half a file or folder behind: everything goes to a hidden neighbour first
+and takes its name in one move. What a kill leaves of it is removed at the next start (`locks.py`).
+
+    replacing      a file in the making
+    workspace      a hidden folder beside a run in the making
+    StagedFolder   a folder that is filled in its workspace and takes its place whole
+    scratch        a temporary folder
+    in_use         keeps other processes out of a folder that is filled in its place
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
-import shutil
+import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
+from types import TracebackType
 
 from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.locks import (
+    CHECKPOINT,
+    OLD,
+    PART,
+    PATIENCE,
+    RUN,
+    SCRATCH,
+    WORK,
+    OwnFolder,
+    leftovers,
+    lock_file,
+    remove_dead,
+    try_lock,
+    unlock,
+)
+
+IN_USE = ".fairprobe-in-use"  # the lock in a folder that is filled in its place
+LONGEST = 239  # bytes of a name, so that the name of its workspace has at most 255
+
+
+# -- files -----------------------------------------------------------------------------------------
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; what is written there becomes `path` when the block ends
-    well, and vanishes when it does not.
+    well, and vanishes when it does not. After a kill, the next write to `path` uses it again.
     """
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary, lock = _part(path)
     except OSError as error:
         raise StorageError(
             f"Cannot write {path}: {error.strerror}. Choose another place, or make this one"
             " writable."
         ) from error
-    os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o644)
+        _sync(temporary)
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -45,6 +76,24 @@ def replacing(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(lock)
+
+
+def _part(path: Path) -> tuple[Path, int]:
+    """An empty file beside `path` with the descriptor that locks it: always the same one, or
+    another while somebody writes to that.
+    """
+    usual = path.with_name(f".{path.name}{PART}")
+    try:
+        lock = lock_file(usual)
+        os.ftruncate(lock, 0)
+    except OSError:
+        lock, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
+        with suppress(OSError):
+            try_lock(lock)
+        return Path(name), lock
+    return usual, lock
 
 
 def write_text(path: Path, text: str) -> None:
@@ -62,24 +111,117 @@ def reason(error: OSError, place: Path) -> str:
     ).rstrip(".")
 
 
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk, so that a power cut does not cost it."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
+    """A hidden folder beside `target`, for as long as this process lives.
+
+    While another process works on the same target, it is refused. What a dead process left there is
+    removed, but with `resume` its `CHECKPOINT` is kept. The folder is removed when the block ends
+    well. When it does not, a checkpoint stays.
+    """
+    place = target.resolve()
+    own = _claim_workspace(place)
+    try:
+        own.empty(*([CHECKPOINT] if resume else []))
+        remove_dead(place.parent)
+        yield own.path
+    except BaseException:
+        _leave(own, place, has_ended_well=False)
+        raise
+    _leave(own, place, has_ended_well=True)
+
+
+def _claim_workspace(place: Path) -> OwnFolder:
+    path = _workspace_of(place)
+    try:
+        return OwnFolder.claim(path)
+    except BlockingIOError as error:
+        raise StorageError(
+            f"Another fairprobe process is writing {place}. Wait until it ends, or name another"
+            " folder."
+        ) from error
+    except OSError:  # somebody else's, or no locks
+        with suppress(OSError):
+            path.rmdir()
+        return OwnFolder.make(f".{place.name[:50]}.", WORK, place.parent)
+
+
+def _workspace_of(place: Path) -> Path:
+    name = place.name
+    if len(os.fsencode(name)) > LONGEST:
+        name = sha256(os.fsencode(name)).hexdigest()
+    return place.with_name(f".{name}{WORK}")
+
+
+def _leave(own: OwnFolder, place: Path, *, has_ended_well: bool) -> None:
+    if (own.path / OLD).exists() and not place.exists():
+        own.release()  # the only copy of a run that could not be moved back
+    elif (own.path / CHECKPOINT).exists() and not has_ended_well:
+        with suppress(OSError):
+            own.empty(CHECKPOINT)
+        own.release()
+    else:
+        own.remove()
+
+
+def restore(target: Path) -> None:
+    """Finish a replacement of `target` that a kill interrupted between its two moves, which are one
+    where the file system can exchange folders.
+    """
+    place = target.resolve()
+    if place.exists() or not (_workspace_of(place) / OLD).is_dir():
+        return
+    own = OwnFolder.take_over(_workspace_of(place))
+    if own is None:
+        return
+    with suppress(OSError):
+        new = own.path / RUN
+        (new if new.is_dir() else own.path / OLD).rename(place)
+    own.release()
+
+
 class StagedFolder:
-    """A folder in the making: filled at `staging`, a hidden neighbour of its place, and moved there
-    whole.
+    """A folder in the making: filled at `staging`, in the workspace `work`, and moved to its place
+    whole. At every moment there is the older folder, complete, or the new one.
 
     Opening it finds out at once whether the place can be written. What lies there already is
     replaced only with `overwrite`, and only where `is_ours` says that it may be; `ours` is what
-    messages call such a folder.
+    messages call such a folder. With `resume`, `checkpoint` holds what an earlier process left.
     """
 
     def __init__(
-        self, folder: Path | str, *, overwrite: bool, ours: str, is_ours: Callable[[Path], bool]
+        self,
+        folder: Path | str,
+        *,
+        overwrite: bool,
+        ours: str,
+        is_ours: Callable[[Path], bool],
+        resume: bool = False,
     ) -> None:
         self.folder, self._overwrite = Path(folder), overwrite
         try:
             self._place = self.folder.resolve()
+            restore(self._place)
             self._check_place(ours, is_ours)
             self._place.parent.mkdir(parents=True, exist_ok=True)
-            self.staging = self._neighbour()
+            self._workspace = workspace(self._place, resume=resume)
+            self.work = self._workspace.__enter__()
+            self.staging, self.checkpoint = self.work / RUN, self.work / CHECKPOINT
+            self.staging.mkdir(mode=0o700)
         except OSError as error:
             if isinstance(error, FairprobeError):
                 raise
@@ -93,29 +235,30 @@ class StagedFolder:
         filled in stays at `staging`.
         """
         self.staging.chmod(0o755)
+        for path in (*self.staging.rglob("*"), self.staging):
+            _sync(path)
         if not self._place.exists() or not any(self._place.iterdir()):
             self.staging.replace(self._place)
-            return
-        if not self._overwrite:
+        elif not self._overwrite:
             raise StorageError(
                 f"{self.folder} was filled by somebody else meanwhile, and is not replaced"
             )
-        old = self._neighbour("old.")
-        try:
-            self._place.rename(old / "run")
-            self.staging.rename(self._place)
-        except BaseException:
-            if (old / "run").exists() and not self._place.exists():
-                (old / "run").rename(self._place)
-            with suppress(OSError):
-                # only if it is empty: an older run that could not be moved back stays there
-                old.rmdir()
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        elif not _exchange(self.staging, self._place):
+            old = self.work / OLD
+            try:
+                self._place.rename(old)
+                self.staging.rename(self._place)
+            except BaseException:
+                if old.exists() and not self._place.exists():
+                    old.rename(self._place)
+                raise
+        _sync(self._place.parent)
 
-    def remove(self) -> None:
-        """Removes what was filled in, unless it has taken its place."""
-        shutil.rmtree(self.staging, ignore_errors=True)
+    def remove(self, error: BaseException | None = None) -> None:
+        """Removes the workspace with what was filled in, unless that has taken its place. After an
+        `error` a checkpoint stays.
+        """
+        self._workspace.__exit__(None if error is None else type(error), error, None)
 
     def why(self, error: OSError) -> str:
         """The beginning of a message about an error in writing: it names the folder, not the hidden
@@ -139,7 +282,92 @@ class StagedFolder:
                 " another folder."
             )
 
-    def _neighbour(self, mark: str = "") -> Path:
-        return Path(
-            tempfile.mkdtemp(prefix=f".{self._place.name[:50]}.{mark}", dir=self._place.parent)
-        )
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one move. False: this system or file system cannot."""
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if rename(here, ctypes.c_char_p(names[0]), here, ctypes.c_char_p(names[1]), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDEV):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+class Scratch:
+    """A temporary folder `path`; closing it, or the end of the process, removes it."""
+
+    def __init__(self, own: OwnFolder) -> None:
+        self.path = own.path / "files"  # without the lock
+        self.path.mkdir(mode=0o700)
+        self.close = weakref.finalize(self, own.remove)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def scratch(place: Path | None = None) -> Scratch:
+    """A new folder in `place`, or among the system's temporary files. What dead processes left
+    there is removed first.
+    """
+    try:
+        folder = Path(tempfile.gettempdir()) if place is None else place
+        if folder not in _swept:
+            _swept.add(folder)
+            remove_dead(folder)
+        return Scratch(OwnFolder.make(SCRATCH, "", folder))
+    except OSError as error:
+        raise StorageError(
+            f"Cannot make a temporary folder{f' in {place}' if place else ''}:"
+            f" {error.strerror or error}. Free some space"
+            f"{'' if place else ', or set TMPDIR to a folder with room'}."
+        ) from error
+
+
+_swept: set[Path] = set()
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder that is filled in its place, and remove what dead ones
+    left in it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_file(folder / IN_USE, patience=PATIENCE)
+    except BlockingIOError as error:
+        raise StorageError(
+            f"Another fairprobe process is writing {folder}. Wait until it ends, or name another"
+            " folder."
+        ) from error
+    except OSError as error:
+        if os.access(folder, os.W_OK | os.X_OK):  # no locks here, or somebody else's
+            yield
+            return
+        raise StorageError(
+            f"Cannot write to {folder}: {error.strerror}. Choose another place, or make this one"
+            " writable."
+        ) from error
+    try:
+        for left in leftovers(folder):
+            left.remove()
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / IN_USE).unlink()
+        unlock(lock)

@@ -146,11 +146,19 @@ class AuditResult(ABC, Generic[AnyRun]):
 
 
 class RunFolder(StagedFolder):
-    """A run folder that is being filled; leaving it without `fill` removes it."""
+    """A run folder that is being filled; leaving it without `fill` removes it. What is written to
+    `checkpoint`, a folder to make, is there again with `resume` after a kill or an error.
+    """
 
-    def __init__(self, folder: Path | str, *, overwrite: bool = False) -> None:
+    def __init__(
+        self, folder: Path | str, *, overwrite: bool = False, resume: bool = False
+    ) -> None:
         super().__init__(
-            folder, overwrite=overwrite, ours="fairprobe run of this version", is_ours=_is_run
+            folder,
+            overwrite=overwrite,
+            ours="fairprobe run of this version",
+            is_ours=_is_run,
+            resume=resume,
         )
 
     @property
@@ -167,7 +175,7 @@ class RunFolder(StagedFolder):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.remove()
+        self.remove(error)
         if isinstance(error, FairprobeError) and error.findings:
             extended = type(error)(f"{error} {_save_findings(error.findings)}")
             extended.findings = error.findings

@@ -5,7 +5,6 @@ tag, its files as artifacts.
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from fairprobe.present.formats import shortened
 from fairprobe.present.group_sentences import lowest
 from fairprobe.present.markdown import model_card
 from fairprobe.present.sentences import status
-from fairprobe.storage import write_text
+from fairprobe.storage import scratch, write_text
 
 if TYPE_CHECKING:
     from fairprobe.audits.table import Audit
@@ -52,8 +51,8 @@ def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = T
             f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
         )
     mlflow, document = _mlflow(), audit.document
-    with tempfile.TemporaryDirectory(prefix="fairprobe-mlflow-") as folder:
-        _write(audit, document, Path(folder), findings=findings)
+    with scratch() as folder:
+        _write(audit, document, folder, findings=findings)
         with _reporting(prefix):
             if active := mlflow.active_run():
                 return _log(mlflow, active.info.run_id, document, prefix, folder)
@@ -100,7 +99,7 @@ def _write(audit: Audit, document: TableDocument, folder: Path, *, findings: boo
         audit.findings.save(folder / "findings.parquet")
 
 
-def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: str) -> str:
+def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: Path) -> str:
     from mlflow.entities import Metric, Param, RunTag
 
     client, now = mlflow.MlflowClient(), int(time.time() * 1000)
@@ -116,7 +115,7 @@ def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: st
     ]
     for start in range(0, len(metrics), AT_ONCE):
         client.log_batch(run, metrics=metrics[start : start + AT_ONCE], synchronous=True)
-    client.log_artifacts(run, folder, prefix)
+    client.log_artifacts(run, str(folder), prefix)
     return run
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
+from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +48,7 @@ from fairprobe.cli.inputs import (
     picked,
 )
 from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.storage import scratch
 
 if TYPE_CHECKING:
     from fairprobe.gate import GateResult, Policy
@@ -147,7 +148,7 @@ def check(
       --policy fairness.toml
     """
     given = dict(locals())
-    with report_errors(), TemporaryDirectory(prefix="fairprobe-check-") as scratch:
+    with report_errors(), scratch() as temporary:
         from fairprobe import gate
 
         # Report mistakes before anything is measured.
@@ -162,7 +163,7 @@ def check(
             _require_nothing_to_audit(context)
             done(_evaluate(Path(target), rules, baseline, show=show))
         else:
-            run = out or Path(scratch) / "run"
+            run = out or temporary / "run"
             document = make_run(
                 picked(TableOptions, given, dataset=data, coding=None),
                 picked(ModelOptions, given, model=target),

@@ -13,9 +13,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from fairprobe.errors import StorageError
+from fairprobe.storage import Scratch, scratch
 
 MINUTES = 3  # for npm, which waits long without a network
 # FairFace (Kärkkäinen and Joo, CC BY 4.0) as one file or as its own folder, and faces beside other
@@ -53,14 +53,14 @@ def placed(names: tuple[str, ...]) -> Path:
     )
 
 
-def workplace() -> TemporaryDirectory[str]:
+def workplace() -> Scratch:
     """A temporary folder within the cache: on the same disk, so that the last step of a download
     is a rename.
     """
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return TemporaryDirectory(dir=folder, prefix="fetch-")
+        return scratch(folder)
     except OSError as error:
         raise StorageError(
             f"The cache folder {folder} cannot be written: {error}. Set FAIRPROBE_CACHE to a"

