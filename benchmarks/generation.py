@@ -30,7 +30,7 @@ from fairprobe.arrays import Rows
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.search import NeuronFair, choose_seeds, search
-from fairprobe.search.loop import ROWS_AT_ONCE
+from fairprobe.search.methods.base import ROWS_AT_ONCE
 
 ATTRIBUTES = ("gender", "race", "age")
 

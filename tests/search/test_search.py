@@ -19,16 +19,17 @@ from torch import Tensor, nn
 
 import fairprobe as fp
 from fairprobe import networks
-from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.arrays import Floats, Mask, Rows
 from fairprobe.errors import DataError, DomainError, ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import TIE, Verdict, judge
 from fairprobe.models import Encoder, Model, Scale, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
-from fairprobe.search import Budget, Method, NeuronFair, Progress, choose_seeds, loop, search
+from fairprobe.search import Budget, Method, NeuronFair, Progress, choose_seeds, loop, merge, search
 from fairprobe.search.catalogue import method_named
-from fairprobe.search.ledger import Ledger
+from fairprobe.search.ledger import Ledger, Records
+from fairprobe.search.methods import base
 from tests.helpers import VARIANTS, blind, everybody, linear, merit, planted, tiny_domain
 
 # -- methods: one line for each; every contract below holds for all of them ------------------------
@@ -1102,7 +1103,7 @@ def test_more_wanted_than_there_are_ends_with_all_that_the_seeds_give(ready: Rea
 def test_several_chunks_keep_the_contract_and_number_the_seeds_through(
     ready: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "ROWS_AT_ONCE", 24)  # 8 seeds of three sensitive values a chunk
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", 24)  # 8 seeds of three sensitive values a chunk
     spy = Spy()
     monkeypatch.setattr(loop, "judge", spy)
     found = ready(Budget(local_iterations=20))
@@ -1133,8 +1134,8 @@ class WatchedLedger(Ledger):
     def __init__(self, domain: Domain) -> None:
         super().__init__(domain, limit=self.limit)
 
-    def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
-        super().add(x, verdict, origin=origin, phase=phase)
+    def enter(self, found: Records, tried: Records) -> None:
+        super().enter(found, tried)
         for store in (self._found, self._tried):
             WatchedLedger.peak = max(
                 WatchedLedger.peak, sum(len(records) for records in store._waiting)
@@ -1147,7 +1148,7 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_memory = find(case_of(case), "neuronfair revert", seeds=60, local=200).findings
-    monkeypatch.setattr(loop, "Ledger", WatchedLedger)
+    monkeypatch.setattr(merge, "Ledger", WatchedLedger)
     monkeypatch.setattr(WatchedLedger, "peak", 0)
     monkeypatch.setattr(WatchedLedger, "spilled", False)
     data = case_of(case).domain.sample(400, rng=np.random.default_rng(1))
@@ -1190,7 +1191,7 @@ def test_a_streamed_search_equals_the_search_in_memory(ready: Ready, tmp_path: P
 def test_progress_never_goes_back_nor_beyond_its_total_and_tells_of_both_phases(
     ready: Ready, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
-    monkeypatch.setattr(loop, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", rows_at_once)
     seen: list[Progress] = []
     found = ready(Budget(local_iterations=50), progress=seen.append)
     assert {where.phase for where in seen} == {"global", "local"}

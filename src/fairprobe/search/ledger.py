@@ -61,6 +61,12 @@ class Ledger:
 
     def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
         """Record the rows that a step tried and, of these, the discriminatory ones."""
+        self.enter(*self.records(x, verdict, origin=origin, phase=phase))
+
+    def records(
+        self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int
+    ) -> tuple[Records, Records]:
+        """The records of what was found among these rows, and of all of them."""
         keys = self.domain.key(x)
         is_idi = verdict.is_discriminatory
         found = self._records(self._found, x, keys, is_idi)
@@ -69,7 +75,10 @@ class Ledger:
         for name in ("label", "label_other", "probability", "probability_other", "gap"):
             found[name] = getattr(verdict, name)[is_idi]
         found["origin"], found["phase"] = origin[is_idi], phase
-        tried = self._records(self._tried, x, keys, None)
+        return found, self._records(self._tried, x, keys, None)
+
+    def enter(self, found: Records, tried: Records) -> None:
+        """Add records that this ledger, or that of another process, has made."""
         self._found.add(found)
         self._tried.add(tried)
 

@@ -4,14 +4,14 @@ Global: every seed goes its method's way until it is discriminatory or its itera
 Local: around every IDI that the global phase found, the method takes many small steps. What is
 judged, counted, accepted and kept is the same for all methods.
 
-Seeds are worked on in chunks, each with a random generator of its own, so that memory stays flat
-and the result depends only on the seed.
+Seeds are worked on in chunks, each with a random generator of its own: what is found from a chunk
+depends on nothing else. A method that remembers something across seeds is one chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,20 +26,15 @@ from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.catalogue import black_box_methods
-from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
+from fairprobe.search.ledger import GLOBAL, LOCAL
+from fairprobe.search.merge import Batch, Merge, Spent
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
-from fairprobe.search.newcomers import Newcomers
 from fairprobe.search.walk import local_walk, next_rows
 
-ROWS_AT_ONCE = 4096  # walkers × sensitive values in one batch
 PARTS = 1000  # of the plan of a method that knows only how much of it is done
 
 OnJudged: TypeAlias = Callable[[Rows, Verdict], None]
-
-
-class _Spent(Exception):  # noqa: N818  (a signal, not a failure)
-    """A limit of the budget was reached; its name."""
 
 
 def search(
@@ -91,23 +86,38 @@ def search(
             f"{int((~domain.satisfies(seeds)).sum())} seeds break the domain's constraints. Leave"
             " them out."
         )
-    run = _Run(
-        replace(world_of(domain, model, method, people), budget=budget),
-        method,
-        budget,
-        len(seeds),
-        progress,
-        on_judged,
-    )
+    method, budget = _settled(method, budget)
+    world = replace(world_of(domain, model, method, people), budget=budget)
+    merge = Merge(domain, budget, Clock(), people)
+    run = _Run(world, method, merge, len(seeds), progress, on_judged)
     try:
         with one_thread():
             stopped = run.whole(seeds, rng)
-        return run.findings(stopped, save_to, score)
+        return _findings(run, stopped, save_to, score)
     except FairprobeError as error:  # what was found before a network failed is not lost
-        error.findings = run.findings("failed", None)
+        error.findings = _findings(run, "failed", None, None)
         raise
     finally:
-        run.ledger.close()
+        merge.ledger.close()
+
+
+def _settled(method: Method, budget: Budget) -> tuple[Method, Budget]:
+    """The method with the budget's iterations, and the budget with what it left to the method."""
+    local = budget.local_iterations
+    local = method.local_iterations if local is None else local
+    if isinstance(method, Explorer) and "local_iterations" in {
+        setting.name
+        for setting in fields(method)  # type: ignore[arg-type]
+    }:
+        method = replace(method, local_iterations=local)  # type: ignore[type-var]
+    # A method's own time is for budgets that give none.
+    has_time = (budget.seconds, budget.cpu_seconds) != (None, None)
+    return method, replace(
+        budget,
+        global_iterations=budget.global_iterations or method.global_iterations or None,
+        local_iterations=local,
+        seconds=budget.seconds if has_time else method.seconds,
+    )
 
 
 def require_white_box(method: Method, model: Model) -> None:
@@ -128,79 +138,103 @@ def world_of(
     return World(domain, model, Moves(domain, encoder, step=method.step), people)
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """The seeds from `start` to `stop`, and the random numbers of their search."""
+
+    start: int
+    stop: int
+    rng: np.random.Generator
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def chunks_of(method: Method, seeds: int, values: int, rng: np.random.Generator) -> list[Chunk]:
+    """The chunks of a search. They do not depend on where they are searched."""
+    if not method.by_seeds:
+        return [Chunk(0, seeds, rng)]
+    return _divided(method, 0, seeds, values, rng)
+
+
+def _divided(
+    method: Method, start: int, stop: int, values: int, rng: np.random.Generator
+) -> list[Chunk]:
+    size = method.seeds_at_once(values)
+    starts = range(start, stop, size)
+    return [
+        Chunk(first, min(first + size, stop), own_rng)
+        for first, own_rng in zip(starts, rng.spawn(len(starts)), strict=True)
+    ]
+
+
 class _Run:
-    """One search: the ledger, the clock, and the two phases."""
+    """A search from chunks of seeds: the plan of an explorer, or the two phases."""
 
     def __init__(
         self,
         world: World,
         method: Method,
-        budget: Budget,
+        merge: Merge,
         seeds: int,
-        progress: OnProgress | None,
-        on_judged: OnJudged | None,
+        progress: OnProgress | None = None,
+        on_judged: OnJudged | None = None,
     ) -> None:
-        self.world, self.method, self.budget, self.seeds = world, method, budget, seeds
+        self.world, self.method, self.merge, self.seeds = world, method, merge, seeds
         self.progress, self.on_judged = progress, on_judged
-        self.global_iterations = budget.global_iterations or method.global_iterations
-        self.local_iterations = (
-            method.local_iterations if budget.local_iterations is None else budget.local_iterations
-        )
-        # A method's own time is for budgets that give none.
-        has_time = (budget.seconds, budget.cpu_seconds) != (None, None)
-        self.seconds = budget.seconds if has_time else method.seconds
-        self.ledger = Ledger(world.domain)
-        self.newcomers = None if world.people is None else Newcomers(world.people)
-        self.clock = Clock()
-        self.judged = 0
+        self.global_iterations = world.budget.global_iterations or 0
+        self.local_iterations = world.budget.local_iterations or 0
         self._chunk = slice(0, 0)  # the seeds being worked on
-        self._count_again_at = budget.wanted or 0
 
     def whole(self, seeds: Rows, rng: np.random.Generator) -> str:
         """Run the whole search; return what ended it."""
         try:
-            if isinstance(self.method, Explorer):
-                self.explore(self.method, seeds, rng)
-            elif isinstance(self.method, TwoPhase):
-                self.all_chunks(self.method, seeds, rng)
-        except _Spent as spent:
+            for chunk in chunks_of(self.method, len(seeds), self.world.domain.value_count, rng):
+                self.search(seeds[chunk.start : chunk.stop], chunk)
+        except Spent as spent:
             return str(spent)
         except KeyboardInterrupt:
             return "interrupted"
         return "complete"
 
-    def explore(self, method: Explorer, seeds: Rows, rng: np.random.Generator) -> None:
+    def search(self, seeds: Rows, chunk: Chunk) -> None:
+        """Search from the seeds of a chunk."""
+        if self.method.by_seeds:
+            self.world.memory.clear()
+        if isinstance(self.method, Explorer):
+            self.explore(self.method, seeds, chunk)
+        elif isinstance(self.method, TwoPhase):
+            values = self.world.domain.value_count
+            parts = [chunk]
+            if not self.method.by_seeds:
+                parts = _divided(self.method, chunk.start, chunk.stop, values, chunk.rng)
+            for part in parts:
+                self._chunk = slice(part.start, part.stop)
+                origin = np.arange(part.start, part.stop, dtype=np.int64)
+                starts = self.global_phase(
+                    self.method, seeds[origin - chunk.start], origin, part.rng
+                )
+                if len(starts) and self.local_iterations:
+                    self.local_phase(self.method, starts, part.rng)
+
+    def explore(self, method: Explorer, seeds: Rows, chunk: Chunk) -> None:
         """Judge what the method proposes, until it proposes nothing more."""
-        if "local_iterations" in {setting.name for setting in fields(method)}:  # type: ignore[arg-type]
-            method = replace(method, local_iterations=self.local_iterations)  # type: ignore[type-var]
-        plan = method.propose(self.world, seeds, rng)
-        if self.progress is not None:
-            self.progress(Progress("global", 0, PARTS, 0))
+        plan = method.propose(self.world, seeds, chunk.rng)
+        first = chunk.start if method.origin == "seed" else 0
+        self.report_share("global", chunk, 0.0)
         try:
             proposal = next(plan)
             while True:
                 verdict = judge(self.world.domain, self.world.model, proposal.x)
-                self.enter(proposal.x, verdict, proposal.origin, PHASES.index(proposal.phase))
+                phase = PHASES.index(proposal.phase)
+                self.enter(proposal.x, verdict, proposal.origin + first, phase)
                 last = proposal
                 # Before the search may end, so that the method sees all verdicts.
                 proposal = plan.send(verdict)
-                self.end_if_spent()
-                if self.progress is not None:
-                    done = int(PARTS * min(max(last.done, self.spent()), 1.0))
-                    idis = self.ledger.idis_with_repetitions
-                    self.progress(Progress(last.phase, done, PARTS, idis))
+                self.merge.end_if_spent()
+                self.report_share(last.phase, chunk, last.done)
         except StopIteration:
             return
-
-    def all_chunks(self, method: TwoPhase, seeds: Rows, rng: np.random.Generator) -> None:
-        """Search from all seeds, a chunk at a time."""
-        for chunk, own_rng in _chunks(len(seeds), self.world.domain.value_count, rng):
-            self._chunk = chunk
-            starts = self.global_phase(
-                method, seeds[chunk], np.arange(len(seeds), dtype=np.int64)[chunk], own_rng
-            )
-            if len(starts) and self.local_iterations:
-                self.local_phase(method, starts, own_rng)
 
     def global_phase(
         self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator
@@ -246,13 +280,12 @@ class _Run:
     def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Judge, record, and end the search when the budget is spent."""
         x, verdict = self.enter(x, judge(self.world.domain, self.world.model, x), origin, phase)
-        self.end_if_spent()
+        self.merge.end_if_spent()
         return x, verdict
 
     def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         proposed = x
-        self.judged += len(x)
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
         self.record(x, verdict, origin, phase, known=self.method.needs_people and x is proposed)
         if self.on_judged is not None:
@@ -262,43 +295,15 @@ class _Run:
     def record(
         self, x: Rows, verdict: Verdict, origin: Ints, phase: int, *, known: bool = False
     ) -> None:
-        """Enter in the ledger what counts: everything, or plausible people who are no copies, if
-        they are not known to be so.
+        """Record what counts: everything, or plausible people who are no copies, if they are not
+        known to be so.
         """
-        if self.newcomers is not None:
-            if not known:
-                could_exist = self.newcomers.people.could_exist(x)
-                x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
-            found = verdict.is_discriminatory.copy()
-            found[found] = self.newcomers.accept(x[found])
-            verdict = replace(verdict, is_discriminatory=found)
-        self.ledger.add(x, verdict, origin=origin, phase=phase)
-
-    def end_if_spent(self) -> None:
-        """End the search when a limit of its budget is reached."""
-        if self.seconds is not None and self.clock.wall > self.seconds:
-            raise _Spent("seconds")
-        if self.budget.cpu_seconds is not None and self.clock.cpu > self.budget.cpu_seconds:
-            raise _Spent("cpu_seconds")
-        if self.budget.rows is not None and self.judged >= self.budget.rows:
-            raise _Spent("rows")
-        if (
-            self.budget.wanted is not None
-            and self.ledger.idis_with_repetitions >= self._count_again_at
-        ):
-            missing = self.budget.wanted - self.ledger.count_found()
-            if missing <= 0:
-                raise _Spent("wanted")
-            self._count_again_at = self.ledger.idis_with_repetitions + missing
-
-    def spent(self) -> float:
-        """How much of its time or rows the search has spent: 1 when the first of them is gone."""
-        limits = (
-            (self.clock.wall, self.seconds),
-            (self.clock.cpu, self.budget.cpu_seconds),
-            (self.judged, self.budget.rows),
-        )
-        return max((used / limit for used, limit in limits if limit), default=0.0)
+        judged = len(x)
+        if self.world.people is not None and not known:
+            could_exist = self.world.people.could_exist(x)
+            x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
+        records = self.merge.ledger.records(x, verdict, origin=origin, phase=phase)
+        self.merge.add(Batch(judged, *records))
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""
@@ -315,54 +320,44 @@ class _Run:
         if self.progress is not None:
             steps = self.global_iterations + self.local_iterations
             done = self._chunk.start * steps + (self._chunk.stop - self._chunk.start) * step
-            self.progress(
-                Progress(phase, done, self.seeds * steps, self.ledger.idis_with_repetitions)
-            )
+            self.progress(Progress(phase, done, self.seeds * steps, self.merge.hits))
 
-    def findings(
-        self,
-        stopped: str,
-        save_to: Path | None,
-        score: Callable[[Rows], Rows] | None = None,
-    ) -> Findings:
-        tried = self.ledger.count_tried()
-        generation = Generation(
-            method=self.method.name,
-            variant=self.method.variant,
-            seeds=self.seeds,
-            global_iterations=self.global_iterations,
-            local_iterations=self.local_iterations,
-            tried=tried,
-            judged=self.judged,
-            stopped=stopped,
-            wall_seconds=self.clock.wall,
-            cpu_seconds=self.clock.cpu,
-            scores={
-                name: np.asarray(value).item()
-                for name, value in self.method.scores(self.world).items()
-            },  # as JSON has them
-        )
-        people = self.world.people
-        findings = Findings.from_records(
-            self.world.domain,
-            self.ledger.found,
-            generation,
-            save_to,
-            score=score if people is None else people.score,
-        )
-        # The time includes removing duplicates and writing: that is part of the work.
-        return replace(
-            findings,
-            generation=replace(
-                generation, wall_seconds=self.clock.wall, cpu_seconds=self.clock.cpu
-            ),
-        )
+    def report_share(self, phase: str, chunk: Chunk, share: float) -> None:
+        """Report progress: earlier chunks are done, and a share of this one."""
+        if self.progress is not None:
+            done = (chunk.start + len(chunk) * share) / max(1, self.seeds)
+            done = min(max(done, self.merge.spent()), 1.0)
+            self.progress(Progress(phase, int(PARTS * done), PARTS, self.merge.hits))
 
 
-def _chunks(
-    n: int, values: int, rng: np.random.Generator
-) -> Iterator[tuple[slice, np.random.Generator]]:
-    size = max(1, ROWS_AT_ONCE // values)
-    starts = range(0, n, size)
-    for start, own_rng in zip(starts, rng.spawn(len(starts)), strict=True):
-        yield slice(start, min(start + size, n)), own_rng
+def _findings(
+    run: _Run, stopped: str, save_to: Path | None, score: Callable[[Rows], Rows] | None
+) -> Findings:
+    merge, method, people = run.merge, run.method, run.world.people
+    generation = Generation(
+        method=method.name,
+        variant=method.variant,
+        seeds=run.seeds,
+        global_iterations=run.global_iterations,
+        local_iterations=run.local_iterations,
+        tried=merge.ledger.count_tried(),
+        judged=merge.judged,
+        stopped=stopped,
+        wall_seconds=merge.clock.wall,
+        cpu_seconds=merge.cpu,
+        scores={
+            name: np.asarray(value).item() for name, value in method.scores(run.world).items()
+        },  # as JSON has them
+    )
+    findings = Findings.from_records(
+        run.world.domain,
+        merge.ledger.found,
+        generation,
+        save_to,
+        score=score if people is None else people.score,
+    )
+    # The time includes removing duplicates and writing: that is part of the work.
+    return replace(
+        findings,
+        generation=replace(generation, wall_seconds=merge.clock.wall, cpu_seconds=merge.cpu),
+    )

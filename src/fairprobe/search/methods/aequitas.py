@@ -60,6 +60,7 @@ class Aequitas(TwoPhase):
         " (local phase). Variants “semi” and “full” learn which steps succeed."
     )
     origin: ClassVar[str] = "start"
+    by_seeds: ClassVar[bool] = False  # its chances learn from all of them
 
     variant: Variant = "full"
     global_iterations: int = 0

@@ -25,6 +25,8 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget
 from fairprobe.search.moves import Moves
 
+ROWS_AT_ONCE = 4096  # walkers × sensitive values in one batch
+
 Miss = Literal["go on", "back to last", "back to start", "walk"]
 
 REPORT_WORDS = ("seeds", "global_steps", "local_steps", "again", "noun")
@@ -116,6 +118,7 @@ class Method(ABC):
     needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
     needs_people: ClassVar[bool] = False  # plausible people, to make others from
     uses_seeds: ClassVar[bool] = True
+    by_seeds: ClassVar[bool] = False  # a search from some seeds depends on these alone
     has_phases: ClassVar[bool] = True  # a global and a local one
     variant: str = ""
     global_iterations: int = 0
@@ -135,6 +138,10 @@ class Method(ABC):
         """What the method measured on its way, by name."""
         del world
         return {}
+
+    def seeds_at_once(self, values: int) -> int:
+        """How many seeds make a chunk of the search, with so many sensitive values."""
+        return max(1, ROWS_AT_ONCE // values)
 
     @classmethod
     def search_text(cls, **values: str) -> str:
@@ -162,7 +169,11 @@ def check_variant(method: Method) -> None:
 
 
 class TwoPhase(Method):
-    """A method of two rules."""
+    """A method of two rules. One that remembers something across seeds (`World.memory`) must say
+    so: `by_seeds = False`.
+    """
+
+    by_seeds: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -196,7 +207,9 @@ class Proposal:
 
 
 class Explorer(Method):
-    """A method with a plan of its own."""
+    """A method with a plan of its own. With `by_seeds` it is asked for a plan for each chunk of
+    seeds; otherwise for one plan for all.
+    """
 
     @abstractmethod
     def propose(

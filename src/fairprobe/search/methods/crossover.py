@@ -18,6 +18,7 @@ from fairprobe.judgement import Verdict
 from fairprobe.search.methods.base import Explorer, Proposal, World
 
 AT_ONCE = 32_768
+OF_A_CHUNK = 4 * AT_ONCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,13 @@ class Crossover(Explorer):
     origin: ClassVar[str] = "parent"
     needs_people: ClassVar[bool] = True
     has_phases: ClassVar[bool] = False
+    by_seeds: ClassVar[bool] = True
 
     local_iterations: int = 1000
+
+    def seeds_at_once(self, values: int) -> int:
+        del values
+        return max(1, OF_A_CHUNK // max(1, self.local_iterations))
 
     def propose(
         self, world: World, seeds: Rows, rng: np.random.Generator
