@@ -18,10 +18,12 @@ from markupsafe import Markup, escape
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
+from fairprobe.datasets import Dataset
 from fairprobe.documents import TableDocument, from_dict, read_table_run, to_dict
-from fairprobe.models import TorchModel
+from fairprobe.models import Model, TorchModel, load_model
 from fairprobe.present import plots, tradeoff
 from fairprobe.present.svg import WIDTH
+from fairprobe.runs import reopen
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import METHODS
 
@@ -64,6 +66,19 @@ CENSUS_BOUNDS = {
 def read_document(folder: Path | str) -> dict[str, Any]:
     """The document of an audit of a table, as plain data."""
     return to_dict(read_table_run(folder))
+
+
+def reopened(folder: Path | str) -> tuple[Dataset, Model]:
+    """The data and the model of a run, opened by somebody who names what the run names."""
+    document = read_table_run(folder)
+    table, model = document.data.origin, document.model.origin
+    return reopen(
+        folder,
+        table=None if table is None else table.path,
+        model=None
+        if model is None
+        else lambda data: load_model(model.source, data, **model.arguments()),
+    )
 
 
 def typed(body: dict[str, Any]) -> TableDocument:

@@ -18,10 +18,10 @@ from fairprobe.documents import read_table_run
 from fairprobe.errors import SettingError
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
-from fairprobe.runs import reopen
 from fairprobe.schema import Constraint
 from fairprobe.schema.twins import CounterpartKind
 from tests.cli.test_cli import ask
+from tests.helpers import reopened
 from tests.schema.test_twins import RELATIONSHIPS, family, husbands_are_men, wives_are_women
 
 TINY = fp.Budget(seeds=20, local_iterations=20)
@@ -150,7 +150,7 @@ def test_a_run_on_a_table_of_ones_own_is_opened_and_repaired_with_its_counterpar
     done.save(tmp_path / "run")
     used = read_table_run(tmp_path / "run").counterparts
     assert (used.kind, [each.source for each in used.couplings]) == (kind, ["mined"])
-    again, _ = reopen(tmp_path / "run")
+    again, _ = reopened(tmp_path / "run")
     assert [each.roles for each in again.domain.couplings] == (
         [({"Female": "Wife", "Male": "Husband"},)] if kind == "twins" else []
     )
@@ -158,14 +158,19 @@ def test_a_run_on_a_table_of_ones_own_is_opened_and_repaired_with_its_counterpar
         done.findings
     )
     repaired = repair_run(
-        tmp_path / "run", fp.repairs.Blind(training=SHORT), curve=False, samples=300, force=True
+        tmp_path / "run",
+        fp.repairs.Blind(training=SHORT),
+        table=tmp_path / "people.csv",
+        curve=False,
+        samples=300,
+        force=True,
     )
     assert repaired.document.counterparts.kind == kind
     assert repaired.people.everybody.hits == 0
     merges = "merge.source" in repaired.model.module.state_dict()  # type: ignore[attr-defined]
     assert merges == (kind == "twins")
     repaired.save(tmp_path / "repaired")
-    data, network = reopen(tmp_path / "repaired")
+    data, network = reopened(tmp_path / "repaired")
     np.testing.assert_array_equal(
         network.probabilities(data.x), repaired.model.probabilities(data.x)
     )

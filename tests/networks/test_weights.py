@@ -18,6 +18,7 @@ from fairprobe.datasets import Dataset, open_table
 from fairprobe.documents import read_table_run
 from fairprobe.errors import DataError, FairprobeError
 from fairprobe.networks import Training, train
+from fairprobe.runs import data_of as data_of_run
 from tests.helpers import everybody, tiny_domain
 
 DOMAIN = tiny_domain()
@@ -124,7 +125,5 @@ def test_a_run_says_its_main_numbers_weighted_and_the_others_unweighted(
     assert any("All other numbers count everybody once" in note for note in document.notes)
     assert "accuracy" in [each.what for each in document.weighted]
     assert "Weighted: accuracy" in " ".join(result.output.split())
-    from fairprobe.runs import data_of as reopened
-
-    again = reopened(document, Path("run"))
+    again = data_of_run(document, Path("run"), words[1])
     assert again.weights == pytest.approx(table()["w"].to_numpy())

@@ -16,7 +16,7 @@ from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import Repair, prove, repair_named
 from fairprobe.repairs.base import network_of
 from fairprobe.repairs.verdict import LOOKS
-from fairprobe.runs import data_of, model_of
+from fairprobe.runs import OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget
 
@@ -105,19 +105,29 @@ def repair(
     return replace(done, repair=proof)
 
 
-def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
-    """Repair the network of a run, with the method and the budget of its audit. `options` are those
-    of `repair`.
+def repair_run(
+    folder: Path | str,
+    how: Repair,
+    *,
+    table: Path | str | None = None,
+    model: OpenModel | None = None,
+    **options: Any,
+) -> Audit:
+    """Repair the network of a run, with the method and the budget of its audit. `table` and `model`
+    are the user's own, if the run was made with them; `options` are those of `repair`.
     """
     document = read_table_run(folder)
-    data = data_of(document, Path(folder))
-    model = model_of(document, Path(folder), data)
-    if not isinstance(model, TorchModel) or model.original is not None:
-        raise ModelError(
-            f"The model of the run is your own ({document.model.network}), and is not trained"
-            " here. Repair a network that fairprobe trained (audit the table without --model), or"
-            " an nn.Module from Python: fairprobe.repair(data, model, sensitive)."
-        )
+    not_ours = ModelError(
+        f"The model of the run is your own ({document.model.network}), and is not trained"
+        " here. Repair a network that fairprobe trained (audit the table without --model), or"
+        " an nn.Module from Python: fairprobe.repair(data, model, sensitive)."
+    )
+    if document.model.why_black_box:
+        raise not_ours
+    data = data_of(document, Path(folder), table)
+    network = model_of(document, Path(folder), data, model)
+    if not isinstance(network, TorchModel) or network.original is not None:
+        raise not_ours
     found = document.generation
     budget = Budget(
         seeds=found.seeds or 1,
@@ -130,7 +140,7 @@ def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
     )
     return repair(
         data,
-        model,
+        network,
         document.sensitive,
         counterparts=document.counterparts.kind,
         with_=how,
@@ -138,6 +148,6 @@ def repair_run(folder: Path | str, how: Repair, **options: Any) -> Audit:
         method=found.method,
         variant=found.variant or None,
         budget=budget,
-        seed=model.trained_on[1] if model.trained_on else document.seed,
+        seed=network.trained_on[1] if network.trained_on else document.seed,
         **options,
     )

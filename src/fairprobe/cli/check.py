@@ -42,6 +42,8 @@ from fairprobe.cli.inputs import (
     ModelOptions,
     OutputsOption,
     PerSecond,
+    RunModel,
+    RunTable,
     TableOptions,
     Timeout,
     Weights,
@@ -68,6 +70,8 @@ FOR_RUNS = (
     "sarif",
     "markdown",
     "data",
+    "table",
+    "model",
     "as_json",
     "quiet",
 )
@@ -104,6 +108,8 @@ def check(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
     ] = False,
+    table: RunTable = None,
+    model: RunModel = None,
     label: Label = None,
     favourable: Favourable = None,
     drop: Drop = "",
@@ -144,6 +150,8 @@ def check(
       fairprobe check runs/new --policy fairness.toml --baseline runs/main --junit fairness.xml
       --markdown comment.md
 
+      fairprobe check runs/mine --policy more.toml --model my.onnx --table my.csv
+
       fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops
       --policy fairness.toml
     """
@@ -160,13 +168,21 @@ def check(
             finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet
         )
         if data is None:
-            _require_nothing_to_audit(context)
-            done(_evaluate(Path(target), rules, baseline, show=show))
+            named = picked(ModelOptions, given)
+            _require_nothing_to_audit(context, named)
+            _require_sampling(rules, named, table)
+            done(_evaluate(Path(target), rules, baseline, named, table, show=show))
+        elif model is not None or table is not None:
+            raise SettingError(
+                "--model and --table belong to a run; with --data the model to audit is the first"
+                f" argument, {target}. Leave them out."
+            )
         else:
             run = out or temporary / "run"
+            named = picked(ModelOptions, given, model=target)
             document = make_run(
                 picked(TableOptions, given, dataset=data, coding=None),
-                picked(ModelOptions, given, model=target),
+                named,
                 run,
                 AuditOptions(
                     seconds=seconds,
@@ -182,7 +198,8 @@ def check(
             with _keeping(run, is_requested=out is not None):
                 if document.generation.stopped == "interrupted":
                     raise KeyboardInterrupt
-                result = _evaluate(run, rules, baseline, show=show)
+                own = None if document.data.origin is None else Path(data)
+                result = _evaluate(run, rules, baseline, named, own, show=show)
                 done(result if out else replace(result, run=None))
 
 
@@ -204,15 +221,24 @@ def _keeping(run: Path, *, is_requested: bool) -> Iterator[None]:
         raise type(error)(f"{error} {again}") from error
 
 
-def _require_nothing_to_audit(context: typer.Context) -> None:
+def _require_nothing_to_audit(context: typer.Context, named: ModelOptions) -> None:
     """Refuse options that would have no effect: a run is judged as it is."""
+    allowed = {*FOR_RUNS, *(vars(named) if named.model is not None else ())}
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in FOR_RUNS and source is not None and source.name == "COMMANDLINE":
+        if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
             raise SettingError(
                 f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is."
                 " Leave it out, or give a model and --data."
             )
+
+
+def _require_sampling(rules: Policy, named: ModelOptions, table: Path | None) -> None:
+    if rules.uncertain != "more" and (named.model is not None or table is not None):
+        raise SettingError(
+            "--model and --table are for drawing more people, and the policy does not ask for that"
+            ' (uncertain = "more"). Leave them out.'
+        )
 
 
 def _require_writable(*paths: Path | None) -> None:
@@ -231,7 +257,15 @@ def _require_writable(*paths: Path | None) -> None:
             ) from error
 
 
-def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) -> GateResult:
+def _evaluate(
+    run: Path,
+    rules: Policy,
+    baseline: Path | None,
+    named: ModelOptions,
+    table: Path | None,
+    *,
+    show: bool,
+) -> GateResult:
     from fairprobe import gate
     from fairprobe.documents import read_table_run
 
@@ -246,6 +280,8 @@ def _evaluate(run: Path, rules: Policy, baseline: Path | None, *, show: bool) ->
             run,
             document.sensitive,
             document.seed,
+            table=table,
+            model=named.opener(),
             progress=lambda done, total: on_stage("Drawing more possible people", done, total, ""),
         )
         return gate.check(run, rules, baseline=baseline, more=more)

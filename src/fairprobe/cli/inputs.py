@@ -29,6 +29,22 @@ Sensitive = Annotated[
     ),
 ]
 Given = Annotated[str | None, typer.Option("--model", help=MODELS)]
+RunTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--table",
+        help="A run of your own table: that table. What a run folder names is not opened.",
+        metavar="FILE",
+    ),
+]
+RunModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="A run of your own model: that model, with the options of its audit.",
+        metavar="MODEL",
+    ),
+]
 Coding = Annotated[
     str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")
 ]
@@ -214,6 +230,10 @@ class ModelOptions:
     per_second: float | None
     classes: str = ""
 
+    def opener(self) -> Callable[[Dataset], Model] | None:
+        """What opens the model of a run that the user names; None where none is named."""
+        return None if self.model is None else lambda data: self.open(data, _nothing_to_train)
+
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
         given_endpoint: dict[str, Any] = {
@@ -268,6 +288,10 @@ def picked(kind: type[Options], given: Mapping[str, Any], **others: Any) -> Opti
     """The options of one kind, by name, from all arguments of a command."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in given.items() if name in names} | others)
+
+
+def _nothing_to_train() -> Model:
+    raise SettingError("Name the model: --model.")
 
 
 def split(text: str) -> list[str]:

@@ -21,6 +21,18 @@ from fairprobe.cli.common import (
     progress,
     report_errors,
 )
+from fairprobe.cli.inputs import (
+    BlindTo,
+    ClassesOption,
+    EncoderOption,
+    InputsOption,
+    ModelOptions,
+    OutputsOption,
+    RunModel,
+    RunTable,
+    Weights,
+    picked,
+)
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -40,6 +52,14 @@ STRENGTH = (
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
     with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual",
+    table: RunTable = None,
+    model: RunModel = None,
+    encoder: EncoderOption = None,
+    inputs: InputsOption = "auto",
+    outputs: OutputsOption = "auto",
+    weights: Weights = None,
+    blind_to: BlindTo = "",
+    classes: ClassesOption = "",
     out: Annotated[
         Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")
     ] = None,
@@ -125,11 +145,15 @@ def repair(
 
       fairprobe repair runs/adult-gender
 
+      fairprobe repair runs/credit --table credit.csv
+
       fairprobe repair runs/adult-gender --with retrain --rounds 2 --out runs/retrained
 
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
+    arguments = dict(locals())
     with report_errors():
+        named = picked(ModelOptions, arguments, form=None, timeout=None, per_second=None)
         given: dict[str, Any] = {
             "threshold": threshold,
             "labels": labels,
@@ -157,6 +181,8 @@ def repair(
             done = repair_run(
                 run,
                 how,
+                table=table,
+                model=named.opener(),
                 max_accuracy_drop=max_accuracy_drop / 100,
                 max_harm=max_harm,
                 force=accept_anyway,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,21 @@ class Split:
     train: Ints
     validation: Ints
     test: Ints
+
+
+class Outline(Protocol):
+    """What a network and a decision rule need to know of data. There may be no rows."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def x(self) -> Rows: ...
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def favourable(self) -> int | None: ...
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The typed documents of all kinds of run, and how they are read and written."""
 
 from fairprobe.documents.base import (
-    MOST_BYTES,
     Count,
     Document,
     EstimateDocument,
@@ -16,10 +15,10 @@ from fairprobe.documents.base import (
     encode,
     from_dict,
     header_of,
-    read_bytes,
     to_dict,
 )
 from fairprobe.documents.decision import DecisionDocument
+from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes
 from fairprobe.documents.people import (
     Advantage,
     BothCounterparts,
@@ -148,6 +147,7 @@ __all__ = [
     "check_interval",
     "decode",
     "encode",
+    "file_in",
     "from_dict",
     "header_of",
     "read_bytes",

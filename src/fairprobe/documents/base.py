@@ -7,14 +7,12 @@ deep) ends in one `StorageError` that names the place.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from fairprobe.errors import StorageError
 
-MOST_BYTES = 256 * 1024 * 1024
 LONGEST = 300  # characters of a reason in a message
 ROUNDING = 1e-9  # ends of an interval may miss the estimate by this much
 
@@ -133,17 +131,6 @@ def header_of(data: bytes, *, name: str) -> Header:
         raise StorageError(
             f"{name} is not an audit of fairprobe, or it is damaged. Run the audit again."
         ) from None
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a file that is not larger than any document."""
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise StorageError(
-            f"{path} is larger than {MOST_BYTES // 2**20} MiB, more than any document of fairprobe."
-        )
-    return data
 
 
 def _plain(value: Any) -> Any:

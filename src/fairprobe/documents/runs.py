@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fairprobe.documents import images, scenes, table
-from fairprobe.documents.base import decode, header_of, read_bytes
+from fairprobe.documents.base import decode, header_of
+from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.table import TableDocument
@@ -30,7 +31,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     """Read and validate the document of a run folder; messages call it a `what`."""
     path = Path(folder) / AUDIT
     try:
-        data = read_bytes(path)
+        data = read_bytes(file_in(folder, AUDIT))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"

@@ -15,13 +15,13 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fairprobe.datasets.base import Dataset
+from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import RunDocument
 from fairprobe.errors import SettingError
 from fairprobe.gate.ruling import side
 from fairprobe.metrics import dm_rs
 from fairprobe.models import Model
-from fairprobe.runs import reopen
+from fairprobe.runs import OpenModel, network_in, reopen
 from fairprobe.statistics.rates import Rate
 
 More: TypeAlias = Callable[
@@ -52,7 +52,7 @@ class AuditedTable(Protocol):
 APART = 7_777_777
 
 
-def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None = None) -> More:
+def sampler(data: Outline, model: Model, seed: int, *, progress: OnStep | None = None) -> More:
     """Draw possible people with random numbers that the audit does not use: independent of the
     run's own sample, and the same at every evaluation.
     """
@@ -61,18 +61,42 @@ def sampler(data: Dataset, model: Model, seed: int, *, progress: OnStep | None =
 
 
 def sampler_of(
-    run: AuditedTable | Path, sensitive: list[str], seed: int, *, progress: OnStep | None = None
+    run: AuditedTable | Path,
+    sensitive: list[str],
+    seed: int,
+    *,
+    table: Path | None = None,
+    model: OpenModel | None = None,
+    progress: OnStep | None = None,
 ) -> More:
-    """A sampler that opens the run's data and model when it is first used."""
+    """A sampler that opens the run's model when it is first used: the network that lies in the run
+    folder, or the one that `model` opens, with the run's own `table` if it has one. What the folder
+    merely names is not opened.
+    """
     opened: list[More] = []
 
     def more(samples: int) -> Rate:
         if not opened:
-            data, model = (run.data, run.model) if isinstance(run, AuditedTable) else reopen(run)
-            opened.append(sampler(data.with_sensitive(sensitive), model, seed, progress=progress))
+            opened.append(_open(run, sensitive, seed, table, model, progress))
         return opened[0](samples)
 
     return more
+
+
+def _open(
+    run: AuditedTable | Path,
+    sensitive: list[str],
+    seed: int,
+    table: Path | None,
+    model: OpenModel | None,
+    progress: OnStep | None,
+) -> More:
+    if isinstance(run, AuditedTable):
+        data = run.data.with_sensitive(sensitive)
+        return sampler(data, run.model, seed, progress=progress)
+    if model is not None:
+        return sampler(*reopen(run, table=table, model=model), seed, progress=progress)
+    return sampler(*network_in(run), seed, progress=progress)
 
 
 def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rate, int]:

@@ -16,7 +16,7 @@ from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.decision import Decision, DecisionRule
 
 if TYPE_CHECKING:
-    from fairprobe.datasets.base import Dataset
+    from fairprobe.datasets.base import Outline
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Model:
         """(N, C) what decides about rows with these probabilities: the highest is the answer."""
         return p if self.decision is None else self.decision.scores(x, p)
 
-    def with_decision(self, decision: Decision | None, data: Dataset) -> Self:
+    def with_decision(self, decision: Decision | None, data: Outline) -> Self:
         """The same model with another decision rule; with None, as it is."""
         if decision is None:
             return self

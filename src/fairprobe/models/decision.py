@@ -30,7 +30,7 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError, suggest
 
 if TYPE_CHECKING:
-    from fairprobe.datasets.base import Dataset
+    from fairprobe.datasets.base import Outline
     from fairprobe.schema.attributes import Attribute
 
 
@@ -70,7 +70,7 @@ class Decision:
         if self.costs is not None:
             object.__setattr__(self, "costs", _checked_costs(self.costs))
 
-    def bind(self, data: Dataset) -> DecisionRule:
+    def bind(self, data: Outline) -> DecisionRule:
         """The rule for rows and classes of this data."""
         positive = 1 if data.favourable is None else data.favourable
         if self.costs is not None:
@@ -149,7 +149,7 @@ class DecisionRule:
 def _of_costs(
     given: Decision,
     costs: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    data: Dataset,
+    data: Outline,
     positive: int,
 ) -> DecisionRule:
     classes = len(data.classes)
@@ -184,7 +184,7 @@ def _of_costs(
     return DecisionRule(given, positive, costs=tuple(tuple(map(float, row)) for row in price))
 
 
-def _of_groups(given: Decision, data: Dataset, positive: int) -> DecisionRule:
+def _of_groups(given: Decision, data: Outline, positive: int) -> DecisionRule:
     domain = data.domain
     by = given.by
     if by is None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from fairprobe.documents import read_bytes
 from fairprobe.errors import ModelError, StorageError
 from fairprobe.models import Encoder, Merge, Scale, TorchModel
 from fairprobe.networks.dense import DenseNetwork
@@ -17,6 +20,36 @@ from fairprobe.schema.domain import Domain
 from fairprobe.storage import replacing, write_text
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+FILES = (WEIGHTS, DESCRIPTION)
+MOST_BYTES = 2**20  # of a description
+
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+
+
+class TrainedOn(msgspec.Struct, frozen=True):
+    """The data and the seed of a network that was trained here."""
+
+    dataset: str
+    seed: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
+
+
+class Description(msgspec.Struct, frozen=True):
+    """What `model.json` says of the weights beside it."""
+
+    network: str
+    inputs: Size | None = None
+    hidden: list[Size] = []
+    classes: Size = 1
+    trained_on: TrainedOn | None = None
+
+    def check(self, weights: dict[str, torch.Tensor]) -> None:
+        """Refuse to build layers that are larger than the weights there are."""
+        if self.inputs is None:
+            raise ValueError("it does not name its inputs")
+        sizes = (self.inputs, *self.hidden, self.classes)
+        wanted = sum(before * after for before, after in pairwise(sizes))
+        if wanted > sum(value.numel() for value in weights.values()):
+            raise ValueError(f"its layers have {wanted:,} weights, and there are fewer")
 
 
 def save(model: TorchModel, folder: Path | str) -> None:
@@ -52,37 +85,36 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     """Read a network that fairprobe trained, for rows of this domain."""
     source = Path(folder)
     try:
-        about = json.loads((source / DESCRIPTION).read_text(encoding="utf-8"))
+        about = msgspec.json.decode(read_bytes(source / DESCRIPTION, MOST_BYTES), type=Description)
         weights = load_file(source / WEIGHTS)
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise StorageError(
             f"There is no readable network in {source}: {error}. Train it again."
         ) from error
-    if not isinstance(about, dict) or about.get("network") != DenseNetwork.__name__:
+    if about.network != DenseNetwork.__name__:
         raise ModelError(
             f"{source} holds a network of your own; build it in your code and load {WEIGHTS} into"
             " it."
         )
     encoder = Encoder(domain)
-    if about.get("inputs", encoder.width) != encoder.width:
+    if about.inputs not in (None, encoder.width):
         raise ModelError(
-            f"The network in {source} takes {about['inputs']} columns; this data has"
+            f"The network in {source} takes {about.inputs} columns; this data has"
             f" {encoder.width}. It was trained on other data."
         )
     scale = Scale(torch.zeros(encoder.width), torch.ones(encoder.width))
     try:
+        about.check(weights)
         merge = _merge(weights, encoder.width)
-        network = DenseNetwork(
-            scale, about["inputs"], about["hidden"], about["classes"], merge=merge
-        )
+        network = DenseNetwork(scale, encoder.width, about.hidden, about.classes, merge=merge)
         network.load_state_dict(weights)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(
             f"The network in {source} does not fit its description: {error}. Train it again."
         ) from error
     model = TorchModel(network.eval(), encoder=None if encoder.is_identity else encoder)
-    if isinstance(trained_on := about.get("trained_on"), dict):
-        model.trained_on = (str(trained_on.get("dataset")), int(trained_on.get("seed", -1)))
+    if about.trained_on is not None:
+        model.trained_on = (about.trained_on.dataset, about.trained_on.seed)
     return model
 
 

@@ -1,0 +1,41 @@
+"""Files of a run folder. A run folder is data that anybody may have written: nothing outside of it
+is opened because of it.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from fairprobe.errors import StorageError
+
+MOST_BYTES = 256 * 1024 * 1024  # of a document
+
+
+def file_in(folder: Path | str, name: str) -> Path:
+    """The path of a file in a run folder. Links, which may lead anywhere, and pipes and devices,
+    which may never end, are refused. The folder itself may be a link: the user named it.
+    """
+    path = Path(folder)
+    for part in Path(name).parts:
+        path /= part
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise StorageError(
+                f"{path} is a link, and what lies outside of a run folder is not opened. Copy the"
+                " file into the folder."
+            )
+    if not stat.S_ISREG(mode):
+        raise StorageError(f"{path} is not a file. Expected one that `fairprobe` wrote.")
+    return path
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a file that is not larger than any document."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise StorageError(
+            f"{path} is larger than {most // 2**20} MiB, more than any document of fairprobe."
+        )
+    return data
