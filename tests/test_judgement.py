@@ -21,6 +21,7 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import DomainError, ModelError
 from fairprobe.judgement import TIE, Verdict, judge
 from fairprobe.models import Model, TorchModel
+from fairprobe.models.decision import Decision, DecisionRule
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from tests.helpers import blind, everybody, linear, merit, planted, tiny_domain
 
@@ -445,3 +446,114 @@ def test_one_probability_or_one_for_each_class_as_array_list_or_tensor_mean_the_
         assert p[:, 1] == pytest.approx(np.arange(11) / 10)
         assert p.sum(axis=1) == pytest.approx(np.ones(11))
         assert model.labels(x).tolist() == [0] * 6 + [1] * 5
+
+
+# -- margins ---------------------------------------------------------------------------------------
+
+
+def straight(classes: int, seed: int = 0, scale: float = 1.0) -> tuple[Domain, nn.Linear]:
+    """Three values, and a network whose logits are plain sums that can be worked out by hand."""
+    domain = table_domain(40, 3)
+    draws = np.random.default_rng(seed).normal(size=(classes, 3)) * scale
+    draws[:, 0] *= 0.05
+    weight = torch.tensor(draws[:, :2], dtype=torch.float32)
+    return domain, linear(weight, torch.tensor(draws[:, 2], dtype=torch.float32))
+
+
+def logits_by_hand(domain: Domain, module: nn.Linear, x: Rows) -> Rows:
+    """(N, V, C) in float64."""
+    weight, bias = (each.detach().double().numpy() for each in (module.weight, module.bias))
+    return np.asarray(domain.counterparts(x).astype(np.float64) @ weight.T + bias)
+
+
+@pytest.mark.parametrize("scale", [1.0, 200.0])  # the second is far beyond what a softmax can tell
+def test_margins_of_two_classes_are_the_difference_of_the_logits(scale: float) -> None:
+    domain, module = straight(2, scale=scale)
+    x = everybody(domain)
+    by_hand = logits_by_hand(domain, module, x)
+    odds = by_hand[:, :, 1] - by_hand[:, :, 0]
+    for model in (TorchModel(module), TorchModel(nn.Sequential(module, nn.Identity()))):
+        np.testing.assert_allclose(
+            judgement.margins(domain, model, x), odds, rtol=1e-4, atol=1e-4 * scale
+        )
+
+
+def test_margins_of_more_classes_say_how_far_the_label_of_the_row_leads_the_others() -> None:
+    domain, module = straight(4)
+    x = everybody(domain)
+    logits = logits_by_hand(domain, module, x)
+    margins = judgement.margins(domain, TorchModel(module), x)
+    for row, value in np.ndindex(len(x), 3):
+        label = int(logits[row, int(x[row, 1])].argmax())
+        lead = logits[row, value, label] - np.delete(logits[row, value], label).max()
+        assert margins[row, value] == pytest.approx(lead, abs=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_margins_of_a_black_box_are_those_of_its_network_as_far_as_probabilities_tell(
+    classes: int,
+) -> None:
+    domain, module = straight(classes)
+    x, model = everybody(domain), TorchModel(module)
+    box = Model(model.probabilities)
+    np.testing.assert_allclose(
+        judgement.margins(domain, box, x), judgement.margins(domain, model, x), atol=1e-3
+    )
+    certain = Model(lambda x: np.ones(len(x)))
+    assert np.isfinite(judgement.margins(domain, certain, x)).all()
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+@pytest.mark.parametrize("black_box", [False, True])
+def test_a_verdict_carries_the_margins_of_the_row_and_of_its_counterpart(
+    classes: int, black_box: bool
+) -> None:
+    domain, module = straight(classes, seed=26)
+    model: Model = TorchModel(module)
+    if black_box:
+        model = Model(model.probabilities)
+    x = everybody(domain)
+    verdict, margins = judge(domain, model, x), judgement.margins(domain, model, x)
+    rows = np.arange(len(x))
+    np.testing.assert_array_equal(verdict.margin, margins[rows, domain.own_value(x)])
+    np.testing.assert_array_equal(
+        verdict.margin_other, margins[rows, domain.own_value(verdict.x_other)]
+    )
+    assert 0 < verdict.is_discriminatory.sum() < len(x)
+    np.testing.assert_array_equal(
+        verdict.is_discriminatory, (verdict.margin > 0) != (verdict.margin_other > 0)
+    )
+
+
+def test_margins_are_zero_where_a_decision_rule_changes_its_answer() -> None:
+    domain, module = straight(2, seed=26)
+    x, rule = everybody(domain), DecisionRule(Decision(0.7), 1, thresholds=(0.7,))
+    network = TorchModel(module)
+    network.decision = rule
+    box = Model(network.probabilities)
+    box.decision = rule
+    for model in (network, box):
+        margins = judgement.margins(domain, model, x)
+        p = model.probabilities(domain.counterparts(x).reshape(-1, 2))[:, 1].reshape(margins.shape)
+        np.testing.assert_allclose(margins, np.log(p / (1 - p)) - np.log(0.7 / 0.3), atol=0.1)
+        np.testing.assert_array_equal(margins > 0, p > 0.7)
+
+
+def test_margins_follow_the_costs_of_three_classes() -> None:
+    domain, module = straight(3, seed=26)
+    x, costs = everybody(domain), ((0.0, 1.5, 1.0), (0.5, 0.0, 1.0), (0.5, 1.5, 0.0))
+    model = TorchModel(module)
+    model.decision = DecisionRule(Decision(costs=costs), 1, costs=costs)
+    verdict, margins = judge(domain, model, x), judgement.margins(domain, model, x)
+    assert (verdict.margin >= 0).all()
+    assert verdict.is_discriminatory.any()
+    every = model.labels(domain.counterparts(x).reshape(-1, 2)).reshape(margins.shape)
+    np.testing.assert_array_equal(margins < 0, every != verdict.label[:, None])
+
+
+def test_a_network_whose_logits_are_infinite_is_judged_by_its_probabilities() -> None:
+    domain = table_domain(3, 2)
+    module = linear(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), torch.tensor([float("-inf"), 0.5]))
+    verdict = judge(domain, TorchModel(module), everybody(domain))
+    assert (verdict.label == 1).all()
+    assert (verdict.probability == 1).all()

@@ -15,6 +15,9 @@ other's counterparts: if labels differ anywhere in it, every one of them has a p
     x'              `x_other`: a value that flips the label if there is one (the one with the widest
                     gap), else the widest gap
     gap             the change of the probability of the class predicted for x
+    d(x)            `margin`: the log-odds of class 1 under the decision rule, positive where the
+                    label is 1; with more classes, how far the label of x leads all others, negative
+                    where another label is given. From logits where a network has them
 
 Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last
 bit. Without `TIE` a network that does not look at the sensitive attribute could be accused by
@@ -25,14 +28,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from math import atanh
 
 import numpy as np
+import torch
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.models.base import Model
 from fairprobe.schema.domain import Domain
 
 TIE = 1e-5
+TIED_ODDS = 2 * atanh(TIE)  # log-odds at which the classes are `TIE` apart
+ROUNDING = 2.0**-24  # of probabilities next to 1: a smaller one is as good as this
 ROWS_AT_ONCE = 65536
 
 
@@ -46,6 +53,8 @@ class Verdict:
     `hangs_on_tie`: answers differ, and that is not counted only because some of them are ties.
     `has_counterpart`: the row and a counterpart other than itself obey the constraints, so there is
       a pair to judge.
+    `margin`, `margin_other`: how far the row and `x_other` are from the decision boundary, and on
+      which side (`margins`).
     """
 
     is_discriminatory: Mask
@@ -58,6 +67,8 @@ class Verdict:
     is_tie: Mask
     has_counterpart: Mask
     hangs_on_tie: Mask
+    margin: Rows
+    margin_other: Rows
 
     def __len__(self) -> int:
         return len(self.is_discriminatory)
@@ -70,28 +81,34 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     """Judge every row against all its counterparts that the domain's constraints allow."""
     if len(x) == 0:
         none, nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        return Verdict(
-            np.empty(0, dtype=bool),
-            x.copy(),
-            none,
-            none,
-            nobody,
-            nobody,
-            nobody,
-            np.empty(0, dtype=bool),
-            np.empty(0, dtype=bool),
-            np.empty(0, dtype=bool),
-        )
-    at_once = max(1, ROWS_AT_ONCE // domain.value_count)
-    if len(x) <= at_once:
-        return _judge(domain, model, x)
-    parts = [_judge(domain, model, x[i : i + at_once]) for i in range(0, len(x), at_once)]
+        no = np.empty(0, dtype=bool)
+        return Verdict(no, x.copy(), none, none, nobody, nobody, nobody, no, no, no, nobody, nobody)
+    parts = [_judge(domain, model, part) for part in _parts(domain, x)]
+    if len(parts) == 1:
+        return parts[0]
     return Verdict(
         *(
             np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Verdict)
         )
     )
+
+
+def margins(domain: Domain, model: Model, x: Rows) -> Rows:
+    """(N, V) how far each row and all its counterparts are from the decision boundary: the log-odds
+    of class 1 under the decision rule. With three or more classes, how far the label of the row
+    itself leads all other classes, in logits; it is negative where a counterpart is given another.
+
+    Logits of a network have no limit. The log-odds of a black box follow from its probabilities,
+    and `ROUNDING` limits them to ± 16.6.
+    """
+    parts = [np.empty((0, domain.value_count), dtype=np.float32)]
+    for part in _parts(domain, x):
+        answers = _ask(model, _every(domain, part))
+        n, every = len(part), np.arange(len(part) * domain.value_count)
+        label = answers.labels[domain.own_value(part) * n + np.arange(n)]
+        parts.append(answers.margin(every, np.tile(label, domain.value_count)).reshape(-1, n).T)
+    return np.concatenate(parts)
 
 
 def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tuple[Rows, Verdict]:
@@ -105,49 +122,133 @@ def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tup
 
 def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     n, v = len(x), domain.value_count
-    every = domain.counterparts(x).reshape(n * v, -1)  # (N·V, A): V rows in turn for each row of x
-    first = np.arange(n) * v
-    own = first + domain.own_value(x)  # (N,) where each row stands among its counterparts
-    p = model.probabilities(every)  # (N·V, C)
-    labels, lead = labels_and_lead(model.scores(every, p))
-    label = labels[own]
-    evidence = lead > TIE
-    # The probability that each counterpart gives to the label of x.
-    of_label = p.ravel()[np.arange(n * v) * p.shape[1] + np.repeat(label, v)]
-    change = np.abs(of_label.reshape(n, v) - of_label[own][:, None])
+    every, place = _every(domain, x), np.arange(n)
+    own = domain.own_value(x) * n + place  # (N,) where each row stands among its counterparts
+    answers = _ask(model, every)
+    labels, is_sure = answers.labels, answers.is_sure
+    label = labels.take(own)
+    of_label = answers.probability_of(label)  # (V, N) as each counterpart has it
+    change = np.abs(of_label - of_label.take(own))
+    differs = labels.reshape(v, n) != label
+    evidence, all_sure = is_sure, bool(is_sure.all())
     preference = change
     has_counterpart = np.full(n, v > 1)
     if domain.constraints:
         allowed = domain.satisfies(every)
-        has_counterpart = allowed[own] & (allowed.reshape(n, v).sum(axis=1) > 1)
-        evidence = evidence & allowed
-        preference = np.where(allowed.reshape(n, v), change, -1)
-    differs = (labels.reshape(n, v) != label[:, None]) & evidence.reshape(n, v)
-    preference = preference + 2 * differs  # any flip beats every change without one
-    preference.ravel()[own] = -2
-    other = first + preference.argmax(axis=1)
-    found = differs.ravel()[other]
-    if not evidence[own].all():  # a tie or a forbidden row: its own label proves nothing
-        found &= two_labels(labels.reshape(n, v), evidence.reshape(n, v))
+        has_counterpart = allowed.take(own) & (allowed.reshape(v, n).sum(axis=0) > 1)
+        evidence = is_sure & allowed
+        preference = np.where(allowed.reshape(v, n), change, -1)
+    if not all_sure or domain.constraints:
+        differs &= evidence.reshape(v, n)
+    if v == 2:
+        other = np.where(own < n, own + n, own - n)
+    else:
+        preference = preference + 2 * differs  # any flip beats every change without one
+        preference.ravel()[own] = -2
+        other = preference.argmax(axis=0) * n + place
+    found = differs.take(other)
+    if not evidence.take(own).all():  # a tie or a forbidden row: its own label proves nothing
+        found &= two_labels(labels.reshape(v, n).T, evidence.reshape(v, n).T)
         if domain.constraints:
-            found &= allowed[own]
+            found &= allowed.take(own)
     hangs_on_tie = np.zeros(n, dtype=bool)
-    if not (lead > TIE).all():
+    if not all_sure:
         may_be = allowed if domain.constraints else np.ones(n * v, dtype=bool)
-        differ = two_labels(labels.reshape(n, v), may_be.reshape(n, v))
+        differ = two_labels(labels.reshape(v, n).T, may_be.reshape(v, n).T)
         hangs_on_tie = differ & ~found & has_counterpart
+    label_other = labels.take(other)
     return Verdict(
         is_discriminatory=found,
-        x_other=every[other],
-        label=label,
-        label_other=labels[other],
-        probability=of_label[own],
-        probability_other=p.ravel()[other * p.shape[1] + labels[other]],
-        gap=change.ravel()[other],
-        is_tie=~(lead > TIE)[own],
+        x_other=every.take(other, axis=0),
+        label=label.astype(np.int64),
+        label_other=label_other.astype(np.int64),
+        probability=of_label.take(own),
+        probability_other=answers.probability(other, label_other),
+        gap=change.take(other),
+        is_tie=~is_sure.take(own),
         has_counterpart=has_counterpart,
         hangs_on_tie=hangs_on_tie,
+        margin=answers.margin(own, label),
+        margin_other=answers.margin(other, label),
     )
+
+
+def _parts(domain: Domain, x: Rows) -> list[Rows]:
+    """As many rows at once as memory allows for them and all their counterparts."""
+    at_once = max(1, ROWS_AT_ONCE // domain.value_count)
+    return [x[start : start + at_once] for start in range(0, len(x), at_once)]
+
+
+def _every(domain: Domain, x: Rows) -> Rows:
+    """(V·N, A) all rows with the first combination of sensitive values, then with the next."""
+    return domain.counterparts(x).swapaxes(0, 1).reshape(-1, x.shape[1])
+
+
+class _Odds:
+    """What a network of two classes says of rows, from its log-odds."""
+
+    def __init__(self, odds: Rows) -> None:
+        self._odds = odds
+        self.labels: Ints = (odds > 0).view(np.int8)
+        self.is_sure: Mask = np.abs(odds) > np.float32(TIED_ODDS)
+
+    def probability_of(self, label: Ints) -> Rows:
+        """(V, N) the probability of these N labels for each of V times N rows."""
+        signed = self._odds.reshape(-1, len(label)) * (2 * label - 1).astype(np.float32)
+        return torch.from_numpy(signed).sigmoid_().numpy()
+
+    def probability(self, rows: Ints, label: Ints) -> Rows:
+        del label  # the probability of the answer is the larger one
+        return torch.from_numpy(np.abs(self._odds.take(rows))).sigmoid_().numpy()
+
+    def margin(self, rows: Ints, label: Ints) -> Rows:
+        del label
+        return self._odds.take(rows)
+
+
+class _Classes:
+    """What any model says of rows, from its probabilities, logits (where known) and decision
+    rule.
+    """
+
+    def __init__(self, model: Model, x: Rows) -> None:
+        self._model, self._x = model, x
+        self._p, self._logits = model.probabilities_and_logits(x)
+        self.labels, lead = labels_and_lead(model.scores(x, self._p))
+        self.is_sure: Mask = lead > TIE
+
+    def probability_of(self, label: Ints) -> Rows:
+        """(V, N) the probability of these N labels for each of V times N rows."""
+        p = self._p.reshape(-1, len(label), self._p.shape[1])
+        return np.take_along_axis(p, np.broadcast_to(label[:, None], (*p.shape[:2], 1)), 2)[:, :, 0]
+
+    def probability(self, rows: Ints, label: Ints) -> Rows:
+        return self._p[rows, label]
+
+    def margin(self, rows: Ints, label: Ints) -> Rows:
+        """How far each row's answer is from the decision boundary (`margins`)."""
+        rule, x, p = self._model.decision, self._x[rows], self._p[rows]
+        logits = None if self._logits is None else self._logits[rows]
+        if rule is not None and rule.costs is not None:
+            p, logits = rule.weighed(torch.from_numpy(p), x).numpy(), None
+        if logits is None:
+            logits = np.log(np.maximum(p, np.float32(ROUNDING)))
+        if logits.shape[1] == 2:
+            moved = None if rule is None else rule.log_odds(x)
+            odds: Rows = logits[:, 1] - logits[:, 0]
+            return odds if moved is None else odds + moved
+        place = np.arange(len(rows))
+        own: Rows = logits[place, label]
+        logits[place, label] = -np.inf
+        return np.asarray(own - logits.max(axis=1))
+
+
+def _ask(model: Model, x: Rows) -> _Odds | _Classes:
+    """What the model says of rows, by the shortest way."""
+    odds = model.log_odds(x) if model.decision is None else None
+    if odds is None or not np.isfinite(odds.sum()):
+        return _Classes(model, x)
+    return _Odds(odds)
 
 
 def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]]:
@@ -155,12 +256,11 @@ def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]
     tie, and allowed by the constraints. A part of the rows at a time.
     """
     v = domain.value_count
-    at_once = max(1, ROWS_AT_ONCE // v)
-    for start in range(0, len(x), at_once):
-        every = domain.counterparts(x[start : start + at_once]).reshape(-1, len(domain))
-        labels, lead = labels_and_lead(model.scores(every, model.probabilities(every)))
-        evidence = (lead > TIE) & domain.satisfies(every)
-        yield labels.reshape(-1, v), evidence.reshape(-1, v)
+    for part in _parts(domain, x):
+        every = _every(domain, part)
+        given = _ask(model, every)
+        evidence = given.is_sure & domain.satisfies(every)
+        yield given.labels.reshape(v, -1).T, evidence.reshape(v, -1).T
 
 
 def two_labels(labels: Ints, evidence: Mask) -> Mask:

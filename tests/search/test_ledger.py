@@ -87,6 +87,8 @@ def draw(domain: Domain, sizes: list[int], *, seed: int, people: int = 40) -> li
             is_tie=np.zeros(size, dtype=bool),
             has_counterpart=np.ones(size, dtype=bool),
             hangs_on_tie=np.zeros(size, dtype=bool),
+            margin=np.zeros(size, dtype=np.float32),
+            margin_other=np.zeros(size, dtype=np.float32),
         )
         steps.append(
             Step(x, verdict, rng.integers(0, 1000, size), GLOBAL if number == 0 else LOCAL)
@@ -108,6 +110,8 @@ def guilty_of(x: Rows) -> Verdict:
         np.zeros(len(x), dtype=bool),
         np.ones(len(x), dtype=bool),
         np.zeros(len(x), dtype=bool),
+        number,
+        number,
     )
 
 

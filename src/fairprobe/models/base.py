@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from types import MethodType
@@ -63,6 +64,17 @@ class Model:
             )
         return np.concatenate(parts)
 
+    def probabilities_and_logits(self, x: Rows) -> tuple[Rows, Rows | None]:
+        """(N, C) class probabilities, and the logits they come from where these are known."""
+        return self.probabilities(x), None
+
+    def log_odds(self, x: Rows) -> Rows | None:
+        """(N,) the log-odds of class 1 where a network of two classes tells them directly; else
+        None.
+        """
+        del x
+        return None
+
     def labels(self, x: Rows) -> Ints:
         """(N,) the answer for each row: the most probable class, or what the decision rule says."""
         best: Ints = self.scores(x, self.probabilities(x)).argmax(axis=1)
@@ -85,9 +97,16 @@ class Model:
         return other
 
     def _checked(self, x: Rows, first: int) -> Rows:
-        try:
+        with self._explaining(x):
             # A copy: a model that scales its input in place must not change the caller's rows.
             answer = self._predict(x.copy())
+        return check_probabilities(answer, len(x), first)
+
+    @contextmanager
+    def _explaining(self, x: Rows) -> Iterator[None]:
+        """Say what the model was given when it fails."""
+        try:
+            yield
         except FairprobeError:
             raise
         except Exception as error:
@@ -97,10 +116,9 @@ class Model:
                 " for each attribute; wrap it in a function if it needs something else, such as a"
                 " DataFrame."
             ) from error
-        return _check(answer, len(x), first)
 
 
-def _check(answer: Any, rows: int, first: int) -> Rows:
+def check_probabilities(answer: Any, rows: int, first: int) -> Rows:
     """The result of a model as (rows, C) probabilities, or an error that says what is wrong with
     it.
     """

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import ModelError, suggest
-from fairprobe.models.base import Model
+from fairprobe.models.base import Model, check_probabilities
 from fairprobe.models.chain import Chain
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.trace import Reached, Watch, layer_names
@@ -49,6 +49,7 @@ class TorchModel(Model):
         self._closed_form = closed_form
         self._names: list[str] | None = None
         self._zeroed: dict[int, Tensor] = {}
+        self._more_than_two = False  # classes, as far as seen
         self.trained_on: tuple[str, int] | None = (
             None  # the data set and the seed of its split, where fairprobe trained it
         )
@@ -149,6 +150,41 @@ class TorchModel(Model):
         """Whether the network ends in "logits" or "probabilities". `x`: any one row."""
         self._look_at(x)
         return self._outputs
+
+    def logits(self, x: Rows) -> Rows:
+        """(N, C) numbers whose softmax are the class probabilities. They do not saturate, unless
+        the network itself ends in probabilities.
+        """
+        with torch.inference_mode(), self._explaining(x):
+            self._look_at(x)
+            parts = [as_logits(self._run(part), self._outputs) for part in self._parts(x)]
+            return _to_numpy(torch.cat(parts))
+
+    def probabilities_and_logits(self, x: Rows) -> tuple[Rows, Rows | None]:
+        with self._explaining(x):
+            if self.outputs(x) == "probabilities":
+                return super().probabilities_and_logits(x)
+        logits = self.logits(x)
+        p = _to_numpy(self._to_probabilities(torch.from_numpy(logits)))
+        return check_probabilities(p, len(x), 0), logits
+
+    def log_odds(self, x: Rows) -> Rows | None:
+        if self._more_than_two:
+            return None
+        odds: list[Tensor] = []
+        with torch.inference_mode(), self._explaining(x):
+            if self.outputs(x) == "probabilities":
+                return None
+            for part in self._parts(x):
+                output = self._run(part)
+                if output.ndim == 2 and output.shape[1] > 1:
+                    self._more_than_two = output.shape[1] > 2
+                    if self._more_than_two:
+                        return None
+                    odds.append(output[:, 1] - output[:, 0])
+                else:
+                    odds.append(output.reshape(-1))
+            return _to_numpy(odds[0] if len(odds) == 1 else torch.cat(odds))
 
     # -- running -----------------------------------------------------------------------------------
 

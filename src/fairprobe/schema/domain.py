@@ -316,16 +316,19 @@ class Domain:
 
     def counterparts(self, x: Rows) -> Rows:
         """(N, A) -> (N, V, A): each row with every combination of sensitive values, including its
-        own; coupled attributes change along.
+        own; coupled attributes change along. In memory the values come first: a block of all rows
+        for each.
         """
         self.require_sensitive()
-        every = np.repeat(x[:, None, :], self.value_count, axis=1)
-        every[:, :, self.sensitive_columns] = self.sensitive_values
+        every = np.empty((self.value_count, *x.shape), dtype=x.dtype)
+        every[:] = x
+        for place, column in enumerate(self.sensitive_columns.tolist()):
+            every[:, :, column] = self.sensitive_values[:, place, None]
         if self._maps:
             own = self.own_value(x)
             for each in self._maps:
-                every[:, :, each.column] = each.under_every_value(x[:, each.column], own)
-        return every
+                every[:, :, each.column] = each.under_every_value(x[:, each.column], own).T
+        return every.swapaxes(0, 1)
 
     def canonical(self, x: Rows) -> Rows:
         """The rows with coupled attributes written as under the reference value, the first one: the
