@@ -6,6 +6,7 @@ and takes its name in one move. What a kill leaves of it is removed at the next 
     StagedFolder   a folder that is filled in its workspace and takes its place whole
     scratch        a temporary folder
     in_use         keeps other processes out of a folder that is filled in its place
+    rescue         writes what cannot go to its place where there is room
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -40,6 +42,8 @@ from fairprobe.locks import (
 )
 
 IN_USE = ".fairprobe-in-use"  # the lock in a folder that is filled in its place
+RESCUED = "fairprobe-rescued-"  # begins the name of a folder with what could not go to its place
+SPARE = ("/var/tmp", "/dev/shm")  # noqa: S108  (tried when other places are full)
 LONGEST = 239  # bytes of a name, so that the name of its workspace has at most 255
 
 
@@ -133,7 +137,7 @@ def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
     removed, but with `resume` its `CHECKPOINT` is kept. The folder is removed when the block ends
     well. When it does not, a checkpoint stays.
     """
-    place = target.resolve()
+    place = _real(target)
     own = _claim_workspace(place)
     try:
         own.empty(*([CHECKPOINT] if resume else []))
@@ -178,11 +182,16 @@ def _leave(own: OwnFolder, place: Path, *, has_ended_well: bool) -> None:
         own.remove()
 
 
+def _real(path: Path) -> Path:
+    """The path without symbolic links; a loop of them stays, for the system to refuse."""
+    return Path(os.path.realpath(path))
+
+
 def restore(target: Path) -> None:
     """Finish a replacement of `target` that a kill interrupted between its two moves, which are one
     where the file system can exchange folders.
     """
-    place = target.resolve()
+    place = _real(target)
     if place.exists() or not (_workspace_of(place) / OLD).is_dir():
         return
     own = OwnFolder.take_over(_workspace_of(place))
@@ -214,7 +223,7 @@ class StagedFolder:
     ) -> None:
         self.folder, self._overwrite = Path(folder), overwrite
         try:
-            self._place = self.folder.resolve()
+            self._place = _real(self.folder)
             restore(self._place)
             self._check_place(ours, is_ours)
             self._place.parent.mkdir(parents=True, exist_ok=True)
@@ -347,6 +356,7 @@ def in_use(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder that is filled in its place, and remove what dead ones
     left in it.
     """
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / IN_USE, patience=PATIENCE)
@@ -370,4 +380,53 @@ def in_use(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             (folder / IN_USE).unlink()
+            if is_new:
+                folder.rmdir()  # unless something was written
         unlock(lock)
+
+
+# -- when the disk is full -------------------------------------------------------------------------
+
+
+def rescue(
+    files: Mapping[str, Callable[[Path], object]], *, beside: Path
+) -> tuple[Path | None, bool]:
+    """Write files to a new folder wherever all of them, or else the first, can be written. Returns
+    the folder, None if there is no such place, and whether all files are in it.
+    """
+    first, best = next(iter(files)), None
+    for place in _places(beside):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=RESCUED, dir=place))
+        except OSError:
+            continue
+        written = [name for name, write in files.items() if _succeeds(write, folder / name)]
+        if len(written) == len(files) or (first in written and best is None):
+            if best is not None:
+                shutil.rmtree(best, ignore_errors=True)
+            best = folder
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        if len(written) == len(files):
+            return folder, True
+    return best, False
+
+
+def _succeeds(write: Callable[[Path], object], path: Path) -> bool:
+    try:
+        write(path)
+    except OSError:
+        return False
+    return True
+
+
+def _places(beside: Path) -> Iterator[Path]:
+    """Folders that may have room: temporary ones first, memory last."""
+    with suppress(OSError):  # no temporary folder can be written
+        yield _real(Path(tempfile.gettempdir()))
+    with suppress(OSError):
+        yield _real(beside).parent
+        yield Path.cwd()
+    with suppress(RuntimeError):  # no home
+        yield Path.home()
+    yield from map(Path, SPARE)

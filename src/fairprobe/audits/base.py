@@ -8,7 +8,6 @@ RunFolder     filled beside its place and moved there whole, so that it is compl
 
 from __future__ import annotations
 
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.present import render, summary_html
 from fairprobe.present.formats import shortened
 from fairprobe.runs import FINDINGS, REPORT
-from fairprobe.storage import StagedFolder, write_text
+from fairprobe.storage import StagedFolder, rescue, write_text
 
 if TYPE_CHECKING:
     from fairprobe.gate import GateResult, Policy
@@ -175,15 +174,16 @@ class RunFolder(StagedFolder):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.remove(error)
         if isinstance(error, FairprobeError) and error.findings:
-            extended = type(error)(f"{error} {_save_findings(error.findings)}")
+            extended = type(error)(f"{error} {_save_findings(error.findings, self.folder)}")
             extended.findings = error.findings
+            self.remove(error)
             raise extended from error
+        self.remove(error)
 
     def fill(self, result: AuditResult[AnyRun], *, command: str = "") -> AnyRun:
         """Write the audit, give the folder its name, and return the document. If that fails, the
-        audit is kept in a temporary folder that the error names.
+        audit is kept in another folder that the error names.
         """
         document = msgspec.structs.replace(result.document, command=command)
         files = run_files(result, document)
@@ -192,7 +192,7 @@ class RunFolder(StagedFolder):
                 write(self.staging / name)
             self.take_place()
         except OSError as error:
-            raise StorageError(f"{self.why(error)}. {_rescue(files)}") from error
+            raise StorageError(f"{self.why(error)}. {_save_run(files, self.folder)}") from error
         return document
 
 
@@ -213,32 +213,22 @@ def run_files(result: AuditResult[AnyRun], document: AnyRun) -> dict[str, Write]
     }
 
 
-def _save_findings(findings: Any) -> str:
+def _save_findings(findings: Any, folder: Path) -> str:
     """Save what a failed search had found, and say where."""
-    try:
-        place = findings.save(Path(tempfile.mkdtemp(prefix="fairprobe-rescued-")) / FINDINGS)
-    except OSError:
-        return "What was found until then could not be written anywhere."
-    return f"The {len(findings):,} findings until then are in {place}."
+    place, _ = rescue({FINDINGS: findings.save}, beside=folder)
+    if place is None:
+        return f"The {len(findings):,} findings until then could not be written anywhere."
+    return f"The {len(findings):,} findings until then are in {place / FINDINGS}."
 
 
-def _rescue(files: Mapping[str, Write]) -> str:
-    """Write the files to a temporary folder, one by one, and say how that went."""
-    (first, write_first), *others = files.items()
-    try:
-        place = Path(tempfile.mkdtemp(prefix="fairprobe-rescued-"))
-        write_first(place / first)
-    except OSError:
+def _save_run(files: Mapping[str, Write], folder: Path) -> str:
+    """Save the files of a run that cannot be written to its folder, and say where."""
+    place, is_complete = rescue(files, beside=folder)
+    if place is None:
         return (
-            "Neither can a temporary folder be written. The findings are still in memory:"
-            " `audit.findings.save(...)`."
+            "There is no room anywhere else either, so the findings end with this process. In"
+            " Python they are still in memory: `audit.findings.save(...)`."
         )
-    failed = False
-    for name, write in others:
-        try:
-            write(place / name)
-        except OSError:
-            failed = True
-    if failed:
-        return f"What could be kept, the findings among it, is in {place}."
-    return f"Nothing is lost: the whole run is in {place}."
+    if is_complete:
+        return f"Nothing is lost: the whole run is in {place}."
+    return f"What could be kept, the findings among it, is in {place}."

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +53,7 @@ from fairprobe.scenes.quality import measure_quality
 from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.statistics.rates import CONFIDENCE
-from fairprobe.storage import write_text
+from fairprobe.storage import in_use, scratch, write_text
 from fairprobe.versions import versions
 
 MEASURING = "Measuring image quality"
@@ -149,8 +148,9 @@ def audit_scenes(
 
     `scenes` are given, or read from a folder of pictures with their `annotations`. A detector is a
     file.onnx, a function of a picture, or what `fairprobe.scenes.open_detector` takes. Pictures and
-    answers go to `folder`, where a second run finds them, or to a temporary one; answers of a
-    function only if it has an attribute `identity`, a text that changes whenever they may.
+    answers go to `folder`, where a second run finds them, or to a temporary one that goes with the
+    result; answers of a function only if it has an attribute `identity`, a text that changes
+    whenever they may.
     `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with
     fewer than `fewest` objects is not judged.
     """
@@ -174,14 +174,18 @@ def audit_scenes(
         fewest=fewest,
     )
     stages = Stages(progress)
-    evidence = collect(
-        source,
-        opened,
-        settings,
-        folder=Path(folder or tempfile.mkdtemp(prefix="fairprobe-scenes-")),
-        cutouts=None if cutouts is None else Path(cutouts),
-        stages=stages,
-    )
+    temporary = None if folder else scratch()
+    place = Path(folder or "") if temporary is None else temporary.path
+    with in_use(place):
+        evidence = collect(
+            source,
+            opened,
+            settings,
+            folder=place,
+            cutouts=None if cutouts is None else Path(cutouts),
+            stages=stages,
+        )
+    evidence.temporary = temporary
     found = every_analysis(evidence.tests, fewest=settings.fewest, seed=settings.seed)
     comparisons = Comparisons()
     if evidence.tests:

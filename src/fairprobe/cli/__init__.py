@@ -18,6 +18,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit_images,
     card,
     check,
+    clean,
     data,
     experiments,
     insidebias,

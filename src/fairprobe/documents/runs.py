@@ -16,6 +16,7 @@ from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.table import TableDocument
 from fairprobe.errors import StorageError, suggest
+from fairprobe.storage import restore
 
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 
@@ -31,6 +32,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     """Read and validate the document of a run folder; messages call it a `what`."""
     path = Path(folder) / AUDIT
     try:
+        restore(Path(folder))
         data = read_bytes(file_in(folder, AUDIT))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(

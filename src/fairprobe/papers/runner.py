@@ -20,6 +20,7 @@ from fairprobe import __version__
 from fairprobe.documents import decode, encode, read_bytes
 from fairprobe.documents.experiment import JobRecord
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.locks import remove_dead
 from fairprobe.papers.cluster import ClusterWorkers
 from fairprobe.papers.jobs import Job, JobProgress, OnJob, Outcome, Report, Workers
 from fairprobe.papers.local import LocalWorkers
@@ -168,6 +169,8 @@ class _JobFiles:
             self._place.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._place):  # fail now, not after the first hour
                 pass
+            for place in (folder, self._place):
+                remove_dead(place)
         except OSError as error:
             raise StorageError(
                 f"Cannot write to {folder}: {error.strerror}. Choose another place, or make this"

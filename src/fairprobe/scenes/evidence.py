@@ -13,6 +13,7 @@ from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.oracles import Test, reference_counts
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual
 from fairprobe.scenes.scene import Scenes
+from fairprobe.storage import Scratch
 
 Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
 
@@ -38,6 +39,7 @@ class Evidence:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: list[str] = field(default_factory=list)
     partial: bool = False
+    temporary: Scratch | None = None  # holds the folder if it is a temporary one
 
     def counts(self, detector: str) -> dict[str, Counter[str]]:
         """What a recognizer counts in the originals."""
