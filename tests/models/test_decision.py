@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import TIE, judge
 from fairprobe.metrics.individual import individual_fairness
-from fairprobe.models import Decision, Model, TorchModel
+from fairprobe.models import Decision, GradientsOf, Model, TorchModel
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget, search
@@ -290,9 +290,10 @@ def test_gradients_aim_at_the_moved_boundary(outputs: str) -> None:
     def seen(p: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(p).scatter_(1, p.argmax(dim=1, keepdim=True), -1.0)
 
-    assert decided.gradient(seen, PEOPLE) == pytest.approx(
-        shifted.gradient(seen, PEOPLE), rel=1e-3, abs=1e-6
-    )
+    for of in get_args(GradientsOf):
+        assert decided.gradient(seen, PEOPLE, of=of) == pytest.approx(
+            shifted.gradient(seen, PEOPLE, of=of), rel=1e-3, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("name", ["neuronfair", "adf", "eidig", "symbgen", "aequitas", "crossover"])

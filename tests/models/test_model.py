@@ -506,6 +506,89 @@ def test_the_gradient_of_three_classes_and_of_a_sigmoid_are_those_of_finite_diff
     assert gradient == pytest.approx(differences(lambda z: one(z)[:, 0], x), abs=1e-5, rel=1e-4)
 
 
+@pytest.mark.parametrize(("outputs", "end"), list(ENDINGS.values()), ids=list(ENDINGS))
+@both_ways
+def test_the_gradient_of_the_logits_is_that_of_finite_differences(
+    outputs: int, end: Callable[[Tensor], Tensor], closed_form: bool
+) -> None:
+    module = seeded(lambda: Ending(outputs, end)).double()
+    assert isinstance(module, Ending)
+    x = rows(12)
+
+    def objective(z: Tensor) -> Tensor:
+        scores = module.out(torch.tanh(module.inner(z)))
+        return scores[:, 0] if outputs == 1 else scores[:, 1] - scores[:, 0]
+
+    def lead(logits: Tensor) -> Tensor:
+        return torch.tensor([-1.0, 1.0, 0.0], dtype=logits.dtype)[: logits.shape[1]].expand_as(
+            logits
+        )
+
+    gradient = TorchModel(module, closed_form=closed_form).gradient(lead, x, of="logits")
+    assert gradient == pytest.approx(differences(objective, x), abs=1e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@both_ways
+def test_the_gradient_of_a_dense_networks_logits_is_that_of_finite_differences(
+    outputs: int, closed_form: bool
+) -> None:
+    module = nn.Sequential(nn.Linear(WIDTH, 7), nn.Tanh(), nn.Linear(7, outputs)).double()
+    x = rows(12)
+
+    def objective(z: Tensor) -> Tensor:
+        scores: Tensor = module(z)
+        return (scores**2).sum(dim=1)
+
+    model = TorchModel(module, closed_form=closed_form)
+    gradient = model.gradient(lambda logits: 2 * logits, x, of="logits")
+    assert gradient == pytest.approx(differences(objective, x), abs=1e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda s: torch.softmax(s, dim=1),
+        lambda s: torch.sigmoid(s[:, 1] - s[:, 0]),
+        lambda s: torch.sigmoid_(s[:, 1:] - s[:, :1]),
+        lambda s: F.logsigmoid(s[:, 1] - s[:, 0]).exp(),
+        lambda s: s,
+    ],
+    ids=["softmax", "sigmoid", "sigmoid in place", "exp of log sigmoid", "logits"],
+)
+def test_logits_do_not_saturate_where_probabilities_do(end: Callable[[Tensor], Tensor]) -> None:
+    module = seeded(lambda: Ending(2, end))
+    assert isinstance(module, Ending)
+    module.out.bias.data = torch.tensor([0.0, 500.0])  # as sure as can be
+    model, x = TorchModel(module), rows(6)
+    assert (model.probabilities(x)[:, 1] == 1).all()
+
+    def lead(answers: Tensor) -> Tensor:
+        return torch.tensor([-1.0, 1.0]).expand_as(answers)
+
+    assert (model.gradient(lead, x) == 0).all()
+    plain = Ending(2, lambda s: s)
+    plain.load_state_dict(module.state_dict())
+    expected = TorchModel(plain).gradient(lead, x, of="logits")
+    assert np.abs(expected).min() > 0
+    assert model.gradient(lead, x, of="logits") == pytest.approx(expected, rel=1e-4)
+
+
+def test_one_column_of_a_softmax_has_the_logarithm_of_its_odds_as_logits() -> None:
+    module = seeded(lambda: Ending(2, lambda s: torch.softmax(s, dim=1)[:, 1])).double()
+    assert isinstance(module, Ending)
+    x = rows(6)
+    gradient = TorchModel(module).gradient(
+        lambda a: torch.tensor([-1.0, 1.0], dtype=a.dtype).expand_as(a), x, of="logits"
+    )
+
+    def objective(z: Tensor) -> Tensor:
+        p: Tensor = module(z)
+        return torch.log(p / (1 - p))
+
+    assert gradient == pytest.approx(differences(objective, x), abs=1e-5, rel=1e-4)
+
+
 def test_the_gradient_of_a_convolution_runs_over_its_flattened_maps() -> None:
     module = seeded(Convolution).double()
     assert isinstance(module, Convolution)

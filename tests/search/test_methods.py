@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
-from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.models import Encoder, GradientsOf, Model, TorchModel
 from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
@@ -98,7 +99,11 @@ def by_differences(network: nn.Module, x: Rows, objective: str) -> Floats:
 
 
 @pytest.mark.parametrize(
-    ("method", "objective"), [(ADF(), "cross-entropy"), (EIDIG(), "probability")]
+    ("method", "objective"),
+    [
+        (ADF(gradients="probabilities"), "cross-entropy"),
+        (EIDIG(gradients="probabilities"), "probability"),
+    ],
 )
 def test_the_gradient_is_the_one_by_finite_differences(method: ADF | EIDIG, objective: str) -> None:
     network = smooth_network()
@@ -563,7 +568,7 @@ def test_on_the_census_network_the_global_phase_finds_as_many_as_the_reference(
                 search(
                     domain,
                     model,
-                    method_named(name),
+                    method_named(name, gradients="probabilities"),
                     seeds,
                     budget,
                     rng=np.random.default_rng(100 + draw_number),
@@ -571,6 +576,26 @@ def test_on_the_census_network_the_global_phase_finds_as_many_as_the_reference(
             )
         )
     assert np.mean(counts) == pytest.approx(expected[sensitive], rel=0.15)
+
+
+@pytest.mark.parametrize("name", CALIBRATION)
+def test_on_the_saturated_census_network_gradients_of_logits_find_more(name: str) -> None:
+    model, (rows, _), domain = census_network(), census_rows(), census_domain("gender")
+    seeds = choose_seeds(domain, rows, 1000, rng=np.random.default_rng(0))
+    found = [
+        len(
+            search(
+                domain,
+                model,
+                method_named(name, gradients=of),
+                seeds,
+                Budget(local_iterations=0),
+                rng=np.random.default_rng(1),
+            )
+        )
+        for of in get_args(GradientsOf)
+    ]
+    assert found[0] > 1.25 * found[1]  # logits, probabilities
 
 
 def test_on_the_census_network_neuronfair_beats_chance_in_numbers_and_success() -> None:
@@ -758,25 +783,24 @@ def test_two_rows_agree_on_a_category_when_both_gain_by_the_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "objective"),
-    [(ADF(exact=True), "cross-entropy"), (EIDIG(exact=True), "probability")],
+    ("method", "objective"), [(ADF(), "cross-entropy"), (EIDIG(), "probability")]
 )
-def test_the_exact_gradient_is_the_same_derivative_and_survives_saturation(
+def test_gradients_of_logits_point_where_the_papers_do_and_survive_saturation(
     method: ADF | EIDIG, objective: str
 ) -> None:
     network = smooth_network()
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 5)).astype(np.float32)
     g, _ = method._gradients(world_of(SMOOTH, TorchModel(network, outputs="logits"), method), x, x)
-    np.testing.assert_allclose(g, by_differences(network, x, objective), rtol=1e-3, atol=1e-6)
-    weight = torch.tensor(
-        [[30.0, 0, 0, 0, 0], [0.0, 0, 0, 0, 0]]
-    )  # only the label's own logit knows x
+    papers = by_differences(network, x, objective)
+    same = (g * papers).sum(axis=1) / np.linalg.norm(g, axis=1) / np.linalg.norm(papers, axis=1)
+    np.testing.assert_allclose(same, 1, atol=1e-5)  # the cosine of the angle between them
+    weight = torch.tensor([[300.0, 0, 0, 0, 0], [0.0, 0, 0, 0, 0]])
     model = TorchModel(nn.Sequential(linear(weight, torch.zeros(2))), outputs="logits")
     one = np.ones((1, 5), dtype=np.float32)
-    rounded = type(method)()
+    rounded = replace(method, gradients="probabilities")
     assert rounded._gradients(world_of(SMOOTH, model, rounded), one, one)[0][0, 0] == 0
-    assert method._gradients(world_of(SMOOTH, model, method), one, one)[0][0, 0] != 0
+    assert method._gradients(world_of(SMOOTH, model, method), one, one)[0][0, 0] == -300
 
 
 @pytest.mark.parametrize(

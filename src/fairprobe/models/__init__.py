@@ -11,7 +11,7 @@ from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
 from fairprobe.models.merge import Merge
 from fairprobe.models.scale import Scale
-from fairprobe.models.torch_model import Outputs, TorchModel, as_logits, one_thread
+from fairprobe.models.torch_model import GradientsOf, Outputs, TorchModel, as_logits, one_thread
 
 __all__ = [
     "FORMATS",
@@ -20,6 +20,7 @@ __all__ = [
     "DecisionRule",
     "Encoder",
     "Format",
+    "GradientsOf",
     "Merge",
     "Model",
     "Outputs",

@@ -17,12 +17,13 @@ from fairprobe.errors import ModelError, suggest
 from fairprobe.models.base import Model, check_probabilities
 from fairprobe.models.chain import Chain
 from fairprobe.models.encoder import Encoder
-from fairprobe.models.trace import Reached, Watch, layer_names
+from fairprobe.models.trace import BeforeProbabilities, Reached, Watch, layer_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Outputs = Literal["auto", "logits", "probabilities"]
+GradientsOf = Literal["logits", "probabilities"]
 
 
 class TorchModel(Model):
@@ -89,32 +90,47 @@ class TorchModel(Model):
             )
 
     def gradient(
-        self, cotangent: Callable[[Tensor], Tensor], x: Rows, *, layer: str | None = None
+        self,
+        cotangent: Callable[[Tensor], Tensor],
+        x: Rows,
+        *,
+        layer: str | None = None,
+        of: GradientsOf = "probabilities",
     ) -> Rows:
         """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's
         activations.
 
         The objective is given by its derivative: `cotangent` takes the activations (N, neurons), or
-        the class probabilities when no layer is named, and returns the objective's derivative with
-        respect to each. A decision rule moves these probabilities so that the highest is the
-        answer's. The network runs only as far as needed. The rows are one batch: the objective sees
-        them together.
+        the class probabilities or logits (`of`) when no layer is named, and returns the objective's
+        derivative with respect to each. Logits do not saturate, also those of a network that ends
+        in a softmax or sigmoid. A decision rule moves both so that the highest is the answer's. The
+        network runs only as far as needed. The rows are one batch: the objective sees them
+        together.
         """
         self._look_at(x)
         call = None if layer is None else self._index(x, layer)
-        chain = self._chain() if layer is not None else None
+        by_logits = layer is None and of == "logits"
+        chain = (
+            self._chain()
+            if layer is not None or (by_logits and self._outputs == "logits" and self._is_parallel)
+            else None
+        )
         if chain is not None:
             with torch.no_grad(), self._refusing(x):
                 seen, pull = chain.up_to(self._encode(x), call)
+                if by_logits:
+                    slope = cotangent(self._decided_logits(as_logits(seen, "logits"), x))
+                    return _to_numpy(pull(slope if seen.shape[1] > 1 else slope[:, 1:]))
                 return _to_numpy(pull(cotangent(seen)))
         with torch.inference_mode(False), torch.enable_grad():
             z = self._encode(x).clone().requires_grad_()
             # The network gets a copy of its own, because it may change its input in place.
-            seen = (
-                self._decided(self._call(z.clone(), x), x)
-                if call is None
-                else self._up_to(z.clone(), x, call)
-            )
+            if call is not None:
+                seen = self._up_to(z.clone(), x, call)
+            elif by_logits:
+                seen = self._decided_logits(self._logits(z.clone(), x), x)
+            else:
+                seen = self._decided(self._call(z.clone(), x), x)
             if not seen.requires_grad:  # nothing in this layer depends on the input
                 return np.zeros(z.shape, dtype=np.float32)
             (gradient,) = torch.autograd.grad(
@@ -276,6 +292,35 @@ class TorchModel(Model):
         logits = as_logits(output, "logits")
         odds = torch.from_numpy(moved).to(output.device, output.dtype)
         return self._to_probabilities(logits[:, 1] - logits[:, 0] + odds)
+
+    @property
+    def _is_parallel(self) -> bool:
+        """Whether the decision rule, if any, moves logits by a number of its own for each row."""
+        return self.decision is None or self.decision.costs is None
+
+    def _logits(self, z: Tensor, x: Rows) -> Tensor:
+        """(N, C) numbers whose softmax are the class probabilities: what went into a final softmax
+        or sigmoid, if there is one.
+        """
+        if self._outputs != "probabilities":
+            return as_logits(self._call(z, x), "logits")
+        with BeforeProbabilities() as watch:
+            output = self._call(z, x)
+        before = watch.of(output)
+        if before is None:
+            return as_logits(output, "probabilities")
+        return as_logits(before, "logits")
+
+    def _decided_logits(self, logits: Tensor, x: Rows) -> Tensor:
+        """The logits, moved so that the decision rule's boundary lies where two are equal."""
+        if self.decision is None:
+            return logits
+        moved = self.decision.log_odds(x)
+        if moved is None:
+            weighed = self.decision.weighed(torch.softmax(logits, dim=1), x)
+            return as_logits(weighed, "probabilities")
+        odds = torch.from_numpy(moved).to(logits.device, logits.dtype)
+        return torch.stack([logits[:, 0], logits[:, 1] + odds], dim=1)
 
     def _look_at(self, x: Rows) -> list[str]:
         """Names the layers, once, by running a row through the network."""

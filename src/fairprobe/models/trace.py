@@ -113,6 +113,47 @@ class Watch(TorchFunctionMode):
         return result
 
 
+class BeforeProbabilities(TorchFunctionMode):
+    """Runs a forward pass and keeps what went into each softmax or sigmoid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logs: list[tuple[Tensor, Tensor, bool]] = []
+        self._seen: list[tuple[Tensor, Tensor, bool]] = []  # answer, what went in, of one column?
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kept = None
+        if func in PROBABILITIES or func in LOG_PROBABILITIES or func in EXPONENTIALS:
+            given = args[0] if args else (kwargs or {})["input"]
+            kept = given.clone() if func.__name__.endswith("_") else given
+        result = func(*args, **(kwargs or {}))
+        if kept is not None:
+            alone = "sigmoid" in func.__name__
+            if func in PROBABILITIES:
+                self._seen.append((result, kept, alone))
+            elif func in LOG_PROBABILITIES:
+                self._logs.append((result, kept, alone))
+            else:
+                self._seen += [
+                    (result, before, alone)
+                    for log, before, alone in self._logs
+                    if _shares(kept, [log])
+                ]
+        return result
+
+    def of(self, output: Tensor) -> Tensor | None:
+        """The logits of what the network answered: of a softmax, or of a sigmoid with one column.
+        None where the answer comes from neither.
+        """
+        for answer, before, alone in reversed(self._seen):
+            width = 1 if alone else before.shape[-1]
+            if _shares(output, [answer]) and output.numel() == before.numel() == width * len(
+                output
+            ):
+                return before.reshape(output.shape)
+        return None
+
+
 class _Survey(TorchFunctionMode):
     """Notes where activations are called, and which tensors are probabilities. Tensors are kept, so
     that no memory is used twice.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairprobe.arrays import Rows
-from fairprobe.models import Model, TorchModel
+from fairprobe.models import GradientsOf, Model, TorchModel
 
 Values = TypeVar("Values", Rows, Tensor)
 
@@ -24,11 +24,22 @@ def pair_gradients(
     x_other: Rows,
     *,
     layer: str | None = None,
+    of: GradientsOf = "probabilities",
 ) -> tuple[Rows, Rows]:
     """The gradients of an objective at each row and at its counterpart, in one pass."""
     assert isinstance(model, TorchModel)
-    gradient = model.gradient(cotangent, np.concatenate([x, x_other]), layer=layer)
+    gradient = model.gradient(cotangent, np.concatenate([x, x_other]), layer=layer, of=of)
     return gradient[: len(x)], gradient[len(x) :]
+
+
+def to_boundary(logits: Tensor) -> Tensor:
+    """(n, classes) the derivative, by the logits, of minus the margin of the predicted class over
+    all others together. Its direction is that of the cross-entropy and of the class's probability,
+    and it does not vanish where the network is sure.
+    """
+    label = logits.argmax(dim=1, keepdim=True)
+    others = torch.softmax(logits.scatter(1, label, -torch.inf), dim=1)
+    return others.scatter_(1, label, -1.0)
 
 
 def with_momentum(

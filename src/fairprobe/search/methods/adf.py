@@ -10,9 +10,10 @@ Deliberate choices:
 - `variant` of the local phase: "seed" goes back to the IDI it started from after a miss, as EIDIG's
   authors re-implemented ADF for their comparison; "walk" is ADF's own code, which accepts a miss
   with probability 1/e.
-- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away,
-  here as in the authors' code. The same derivative through the other classes is not rounded, and
-  finds more on a saturated network.
+- `gradients`: "logits" (the default) follows the margin of the predicted class in logits, which
+  points where the paper's objective does and does not vanish where the network is sure.
+  "probabilities" is the authors' own: where the network is surer than 1 − 6·10⁻⁸, float32 rounds
+  it away, and rows stay where they are.
 - No agreement on any attribute: one random attribute moves by the sign of ∇_x. A zero gradient
   moves nothing, as in the authors' code.
 """
@@ -29,8 +30,9 @@ import torch
 from torch import Tensor
 
 from fairprobe.arrays import Rows
+from fairprobe.models import GradientsOf
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.gradients import pair_gradients
+from fairprobe.search.gradients import pair_gradients, to_boundary
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -69,7 +71,7 @@ class ADF(TwoPhase):
     global_iterations: int = 10
     local_iterations: int = 1000
     step: float = 1.0
-    exact: bool = False
+    gradients: GradientsOf = "logits"
 
     def __post_init__(self) -> None:
         check_variant(self)
@@ -94,7 +96,9 @@ class ADF(TwoPhase):
         return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
 
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
-        return pair_gradients(world.model, partial(cotangent, exact=self.exact), x, x_other)
+        if self.gradients == "logits":
+            return pair_gradients(world.model, to_boundary, x, x_other, of="logits")
+        return pair_gradients(world.model, partial(cotangent, exact=False), x, x_other)
 
 
 def cotangent(p: Tensor, *, exact: bool) -> Tensor:

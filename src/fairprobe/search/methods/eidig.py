@@ -11,9 +11,10 @@ Deliberate choices:
 - The counterpart is the judge's: the one with the largest change of the predicted class's
   probability. With two classes that is the largest squared difference of outputs, as in the paper.
 - After a miss the walk goes back to the IDI it started from and keeps its chances.
-- `exact`: where the network is surer than 1 − 6·10⁻⁸, float32 rounds part of the gradient away,
-  here as in the authors' code. The same derivative through the other classes is not rounded, and
-  finds more on a saturated network.
+- `gradients`: "logits" (the default) follows the margin of the predicted class in logits, which
+  points where the paper's objective does and does not vanish where the network is sure.
+  "probabilities" is the authors' own: where the network is surer than 1 − 6·10⁻⁸, float32 rounds
+  it away, and rows stay where they are.
 - No agreement on any attribute: one random attribute moves by the sign of its own gradient, as in
   ADF.
 """
@@ -31,8 +32,9 @@ from torch import Tensor
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
+from fairprobe.models import GradientsOf
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.gradients import pair_gradients, with_momentum
+from fairprobe.search.gradients import pair_gradients, to_boundary, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -72,7 +74,7 @@ class EIDIG(TwoPhase):
     local_iterations: int = 1000
     step: float = 1.0
     momentum: float = 0.5
-    exact: bool = False
+    gradients: GradientsOf = "logits"
 
     def __post_init__(self) -> None:
         check_variant(self)
@@ -110,7 +112,9 @@ class EIDIG(TwoPhase):
         return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
 
     def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
-        return pair_gradients(world.model, partial(cotangent, exact=self.exact), x, x_other)
+        if self.gradients == "logits":
+            return pair_gradients(world.model, to_boundary, x, x_other, of="logits")
+        return pair_gradients(world.model, partial(cotangent, exact=False), x, x_other)
 
 
 def cotangent(p: Tensor, *, exact: bool) -> Tensor:
