@@ -516,7 +516,7 @@ def test_the_gradient_of_the_logits_is_that_of_finite_differences(
     x = rows(12)
 
     def objective(z: Tensor) -> Tensor:
-        scores = module.out(torch.tanh(module.inner(z)))
+        scores: Tensor = module.out(torch.tanh(module.inner(z)))
         return scores[:, 0] if outputs == 1 else scores[:, 1] - scores[:, 0]
 
     def lead(logits: Tensor) -> Tensor:

@@ -767,6 +767,46 @@ def test_a_one_hot_attribute_moves_only_among_the_categories_within_its_bounds()
     np.testing.assert_array_equal(moves.ascend(at_c, direction, rng=np.random.default_rng(0)), at_c)
 
 
+def jobs(count: int) -> Domain:
+    """One-hot attributes of three categories, a number, and gender."""
+    return Domain(
+        (
+            *(
+                Attribute(name=f"job{i}", kind="categorical", categories=tuple("abc"), one_hot=True)
+                for i in range(count)
+            ),
+            Attribute(name="years", low=0, high=9),
+            Attribute(name="gender", low=0, high=1),
+        ),
+        sensitive=("gender",),
+    )
+
+
+def test_of_the_one_hot_attributes_that_gain_one_changes_and_numbers_all_move() -> None:
+    domain = jobs(3)
+    x = np.tile(np.array([0, 1, 2, 4, 0], dtype=np.float32), (300, 1))
+    gain = [0, 3, 5, 1, 0, 2, 0, 0, 9, 1, 0]  # c is best for job0 and job1; job2 has its best
+    direction = np.tile(np.array(gain, dtype=np.float32), (300, 1))
+    new = Moves(domain, Encoder(domain)).ascend(x, direction, rng=np.random.default_rng(0))
+    assert {tuple(row) for row in new.tolist()} == {(2, 1, 2, 5, 0), (0, 2, 2, 5, 0)}
+
+
+@pytest.mark.parametrize("method", [ADF(), EIDIG(), ADF(gradients="probabilities")], ids=str)
+def test_gradients_reach_the_boundary_of_a_network_with_many_one_hot_attributes(
+    method: Method,
+) -> None:
+    domain, rng = jobs(12), np.random.default_rng(0)
+    weight = np.concatenate([rng.normal(size=36), [0.05, 0.3]])  # of gender: 0.3
+    logits = torch.zeros(2, 38)
+    logits[1] = torch.from_numpy(weight)
+    model = TorchModel(
+        nn.Sequential(linear(logits, torch.zeros(2))), encoder=Encoder(domain), outputs="logits"
+    )
+    seeds = domain.sample(100, rng=rng)
+    budget = Budget(global_iterations=40, local_iterations=0)
+    assert len(search(domain, model, method, seeds, budget, rng=rng)) > 80
+
+
 def test_two_rows_agree_on_a_category_when_both_gain_by_the_change() -> None:
     job = Attribute(name="job", kind="categorical", categories=("a", "b", "c"), one_hot=True)
     domain = Domain((job, Attribute(name="gender", low=0, high=1)), sensitive=("gender",))

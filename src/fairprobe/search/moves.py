@@ -2,8 +2,10 @@
 domain.
 
 Gradients come in the network's columns, moves go in attributes: a number moves by its grain along
-the sign, a one-hot attribute changes to the category with the steepest gradient. Sensitive
-attributes never move.
+the sign, and of the one-hot attributes that gain by it, one drawn at random changes to the category
+with the steepest gradient. A change of category is no small step: if all changed at once, a row
+would leap over the decision boundary, and back with the next step, for good. Sensitive attributes
+never move.
 """
 
 from __future__ import annotations
@@ -141,24 +143,37 @@ class Moves:
 
     def wander(self, x: Rows, *, rng: np.random.Generator) -> Rows:
         """One step of every attribute up, down or not at all, by chance."""
-        return self._along(x, self._random_direction(len(x), rng), rng)
+        return self._along(x, self._random_direction(len(x), rng), rng, every=True)
 
     def _random_direction(self, n: int, rng: np.random.Generator) -> Rows:
         return rng.integers(-1, 2, (n, len(self._attribute_of))).astype(np.float32)
 
     def _along(
-        self, x: Rows, direction: Rows, rng: np.random.Generator, mask: Mask | None = None
+        self,
+        x: Rows,
+        direction: Rows,
+        rng: np.random.Generator,
+        mask: Mask | None = None,
+        *,
+        every: bool = False,
     ) -> Rows:
+        """One step along `direction`; of the one-hot attributes one changes, or `every` one."""
         new = x.copy()
         new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
-        for attribute, first, width, lowest in self._groups:
+        row = np.arange(len(x))
+        gains = np.zeros((len(x), len(self._groups)), dtype=bool)
+        for place, (attribute, first, width, lowest) in enumerate(self._groups):
             part = direction[:, first : first + width]
-            current = x[:, attribute].astype(np.int64) - lowest
             best = part.argmax(axis=1)
-            better = part[np.arange(len(x)), best] > part[np.arange(len(x)), current]
-            new[better, attribute] = best[better] + lowest
+            gains[:, place] = part[row, best] > part[row, x[:, attribute].astype(np.int64) - lowest]
+            new[:, attribute] = np.where(gains[:, place], best + lowest, x[:, attribute])
         if mask is not None:
             new = np.where(mask, new, x)
+        if self._groups and not every:
+            columns = np.array([attribute for attribute, *_ in self._groups])
+            lots = rng.random(gains.shape) * (gains if mask is None else gains & mask[:, columns])
+            stays = np.arange(len(columns)) != lots.argmax(axis=1)[:, None]
+            new[:, columns] = np.where(stays, x[:, columns], new[:, columns])
         return self._settle(x, self.domain.clip(new), rng)
 
     def nudge(
