@@ -114,6 +114,7 @@ METHODS: Catalogue[Any] = Catalogue(
     "method",
     check="fairprobe.search.methods.base:check_description",
     own={
+        "probe": "fairprobe.search.methods.probe:Probe",
         "neuronfair": "fairprobe.search.methods.neuronfair:NeuronFair",
         "adf": "fairprobe.search.methods.adf:ADF",
         "eidig": "fairprobe.search.methods.eidig:EIDIG",

@@ -226,8 +226,13 @@ class _Run:
             proposal = next(plan)
             while True:
                 verdict = judge(self.world.domain, self.world.model, proposal.x)
-                phase = PHASES.index(proposal.phase)
-                self.enter(proposal.x, verdict, proposal.origin + first, phase)
+                self.enter(
+                    proposal.x,
+                    verdict,
+                    proposal.origin + first,
+                    PHASES.index(proposal.phase),
+                    known=proposal.could_exist,
+                )
                 last = proposal
                 # Before the search may end, so that the method sees all verdicts.
                 proposal = plan.send(verdict)
@@ -283,11 +288,13 @@ class _Run:
         self.merge.end_if_spent()
         return x, verdict
 
-    def enter(self, x: Rows, verdict: Verdict, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
+    def enter(
+        self, x: Rows, verdict: Verdict, origin: Ints, phase: int, *, known: bool = False
+    ) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         proposed = x
         x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
-        self.record(x, verdict, origin, phase, known=self.method.needs_people and x is proposed)
+        self.record(x, verdict, origin, phase, known=known and x is proposed)
         if self.on_judged is not None:
             self.on_judged(x, verdict)
         return x, verdict

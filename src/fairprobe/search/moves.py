@@ -198,6 +198,23 @@ class Moves:
         )
         return self._settle(x, new, rng)
 
+    def leap(self, x: Rows, attribute: Ints, far: Mask, *, rng: np.random.Generator) -> Rows:
+        """One attribute of each row at another value: `far`, at any; else some steps away, one or
+        few most often.
+        """
+        row = np.arange(len(x))
+        low, high = self.domain.low[attribute], self.domain.high[attribute]
+        grain, at = self._stride[attribute], x[row, attribute]
+        lot, up = rng.random((2, len(x)), dtype=np.float32)
+        steps = np.floor((high - low) / grain * np.where(far, lot, lot**3 / 2))
+        any_value = low + steps * grain
+        any_value += grain * (any_value >= at)
+        by = np.where(up < 0.5, grain, -grain) * np.maximum(steps, 1)
+        near = np.where((at + by < low) | (at + by > high), at - by, at + by)
+        new = x.copy()
+        new[row, attribute] = np.clip(np.where(far, any_value, near), low, high)
+        return self._settle(x, self.snap(new, np.broadcast_to(self.domain.low, x.shape)), rng)
+
     def _settle(self, x: Rows, new: Rows, rng: np.random.Generator) -> Rows:
         """Where a move breaks a constraint, a random part of it is tried; where none holds, the row
         stays.

@@ -197,13 +197,15 @@ class TwoPhase(Method):
 @dataclass(frozen=True)
 class Proposal:
     """Rows to be judged, the number of the seed that each comes from, their phase, and how much of
-    the whole plan is done (0 to 1).
+    the whole plan is done (0 to 1). `could_exist`: they are known to be plausible people and no
+    copies, if the search stays among such.
     """
 
     x: Rows
     origin: Ints
     phase: Literal["global", "local"] = "global"
     done: float = 0.0
+    could_exist: bool = False
 
 
 class Explorer(Method):
