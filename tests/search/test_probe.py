@@ -1,0 +1,258 @@
+"""Our own search: who is kept, how they change, which way is used how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+from torch import nn
+
+import fairprobe as fp
+from fairprobe.arrays import Rows
+from fairprobe.judgement import Verdict, judge
+from fairprobe.models import Model, TorchModel
+from fairprobe.people.plausible import PlausiblePeople
+from fairprobe.schema.domain import Attribute, Constraint, Domain
+from fairprobe.search import Budget, choose_seeds, search
+from fairprobe.search.loop import world_of
+from fairprobe.search.methods.base import World
+from fairprobe.search.methods.probe import (
+    ALWAYS,
+    CHANGED,
+    DRAW,
+    LEAST,
+    WAYS,
+    Probe,
+    _Crowd,
+    _Ways,
+    nearness,
+)
+from fairprobe.search.moves import Moves
+from tests.helpers import blind, everybody, linear, planted, tiny_domain
+
+WIDE = Domain(
+    (
+        *(Attribute(name=name, low=0, high=99) for name in "abcdef"),
+        Attribute(name="gender", low=0, high=1),
+    ),
+    sensitive=("gender",),
+)
+
+
+def world(domain: Domain, model: Model | None = None) -> World:
+    return world_of(domain, model or TorchModel(planted(domain)), Probe())
+
+
+def rare_network() -> TorchModel:
+    """Gender moves the score by 0.02, the others by thousands: one person in 200,000 is affected."""
+    weight = torch.tensor([[0.0] * 7, [31.0, -17.0, 23.0, -41.0, 13.0, 7.0, 0.02]])
+    return TorchModel(nn.Sequential(linear(weight, torch.tensor([0.0, -813.51]))))
+
+
+def found_by(domain: Domain, model: Model, budget: Budget, *, seed: int = 0) -> fp.Findings:
+    seeds = domain.sample(100, rng=np.random.default_rng(seed))
+    return search(domain, model, Probe(), seeds, budget, rng=np.random.default_rng(seed))
+
+
+# -- who is kept -----------------------------------------------------------------------------------
+
+
+def test_nearness_is_one_for_findings_and_smaller_for_all_others() -> None:
+    domain = tiny_domain()
+    x = everybody(domain)
+    verdict = judge(domain, TorchModel(planted(domain)), x)
+    near = nearness(verdict)
+    assert 0 < verdict.is_discriminatory.sum() < len(x)
+    np.testing.assert_array_equal(near == 1, verdict.is_discriminatory)
+
+
+def test_nearness_is_the_gap_by_twice_the_distance_from_the_boundary() -> None:
+    domain = tiny_domain()
+    some = judge(domain, TorchModel(planted(domain)), everybody(domain)[:4])
+    made_up = replace(
+        some,
+        is_discriminatory=np.array([True, False, False, False]),
+        has_counterpart=np.array([True, True, True, False]),
+        margin=np.array([1, 3, 2, 1], dtype=np.float32),
+        margin_other=np.array([-2, 1, 2, 0.5], dtype=np.float32),
+    )
+    assert nearness(made_up).tolist() == [1, 0.5, 0, 0]  # 2 / 4; no gap; nobody to compare with
+
+
+def test_the_crowd_keeps_the_nearest_and_each_child_costs_a_parent_its_place() -> None:
+    domain, rng = tiny_domain(), np.random.default_rng(0)
+    model = TorchModel(planted(domain))
+    x = everybody(domain)
+    x = x[x[:, 1] == 0]  # each case once
+    verdict = judge(domain, model, x)
+    guilty = int(verdict.is_discriminatory.sum())
+    crowd = _Crowd(world(domain), guilty)
+    new = crowd.admit(x, np.arange(len(x)), verdict, rng)
+    np.testing.assert_array_equal(new, verdict.is_discriminatory)
+    assert judge(domain, model, crowd.x).is_discriminatory.all()
+    np.testing.assert_array_equal(crowd.x, x[crowd.origin])
+    assert not crowd.admit(x, np.arange(len(x)), verdict, rng).any()  # they are known
+    for _ in range(40):
+        crowd.parents(guilty, rng)
+    others = ~verdict.is_discriminatory
+    crowd.admit(x[others], np.flatnonzero(others), verdict[others], rng)
+    assert len(crowd) == guilty
+    assert not judge(domain, model, crowd.x).is_discriminatory.any()
+
+
+# -- how they change -------------------------------------------------------------------------------
+
+
+def test_a_far_leap_leads_to_every_other_value_alike() -> None:
+    moves = Moves(WIDE, None)
+    x = np.full((99_000, 7), 40, dtype=np.float32)
+    attribute = np.tile(np.arange(6), 16_500)
+    new = moves.leap(x, attribute, np.ones(len(x), dtype=bool), rng=np.random.default_rng(0))
+    assert ((new != x).sum(axis=1) == 1).all()
+    values = new[np.arange(len(x)), attribute]
+    counts = np.bincount(values.astype(np.int64), minlength=100)
+    assert counts[40] == 0
+    assert chisquare(np.delete(counts, 40)).pvalue > 0.001
+
+
+def test_a_near_leap_takes_few_steps_and_stays_in_the_domain() -> None:
+    moves = Moves(WIDE, None)
+    rng = np.random.default_rng(0)
+    x = WIDE.sample(20_000, rng=rng)
+    attribute = rng.integers(0, 6, len(x))
+    new = moves.leap(x, attribute, np.zeros(len(x), dtype=bool), rng=rng)
+    size = np.abs(new - x).max(axis=1)
+    assert WIDE.require_inside(new, what="rows") is not None
+    assert ((new != x).sum(axis=1) == 1).all()
+    assert np.median(size) < 10
+    assert size.max() <= 50
+    assert (size == 1).mean() > 0.25
+
+
+def test_leaps_keep_the_constraints_and_real_values_on_their_grid() -> None:
+    domain = Domain(
+        (
+            Attribute(name="age", low=18, high=60),
+            Attribute(name="income", kind="real", low=0, high=10),
+            Attribute(name="gender", low=0, high=1),
+        ),
+        sensitive=("gender",),
+        constraints=(Constraint("older earn more", lambda x: x["income"] <= x["age"] / 6),),
+    )
+    rng, moves = np.random.default_rng(0), Moves(domain, None)
+    x = domain.sample(2_000, rng=rng)
+    for _ in range(20):
+        x = moves.leap(x, rng.integers(0, 2, len(x)), rng.random(len(x)) < 0.5, rng=rng)
+    assert domain.satisfies(x).all()
+    unit = 0.1 / 1024
+    off = x[:, 1] / unit
+    assert np.abs(off - np.rint(off)).max() < 0.02
+
+
+# -- which way is used -----------------------------------------------------------------------------
+
+
+def test_a_way_that_brings_more_is_used_more_and_none_is_forgotten() -> None:
+    ways, rng = _Ways(), np.random.default_rng(0)
+    for _ in range(20):
+        way = ways.choose(1000, rng)
+        ways.learn(way, rng.random(1000) < np.array([0.4, 0.1, 0.0, 0.0])[way])
+        ways.learn(np.full(100, DRAW), np.zeros(100, dtype=bool))
+    share = np.bincount(ways.choose(100_000, rng), minlength=len(WAYS)) / 100_000
+    assert share.argmax() == 0
+    assert share.min() == pytest.approx(LEAST, abs=0.01)
+    assert share[0] == pytest.approx(LEAST + 0.8 * 0.8, abs=0.05)
+    assert ways.draws(1000) == pytest.approx(1000 * LEAST, abs=1)
+
+
+def test_where_drawing_is_as_good_as_changing_half_are_drawn() -> None:
+    ways, rng = _Ways(), np.random.default_rng(0)
+    for _ in range(20):
+        ways.learn(ways.choose(1000, rng), rng.random(1000) < 0.3)
+        ways.learn(np.full(1000, DRAW), rng.random(1000) < 0.3)
+    assert ways.draws(1000) == pytest.approx(500, abs=50)
+
+
+# -- the whole search ------------------------------------------------------------------------------
+
+
+def test_in_a_small_domain_everybody_affected_is_found() -> None:
+    domain = tiny_domain()
+    for model in (TorchModel(planted(domain)), Model(TorchModel(planted(domain)).probabilities)):
+        x = everybody(domain)
+        affected = judge(domain, model, x).is_discriminatory
+        found = found_by(domain, model, Budget(rows=20_000))
+        expected = np.unique(domain.key(x[affected]))
+        np.testing.assert_array_equal(np.sort(domain.key(found.x)), expected)
+
+
+def test_a_model_that_ignores_the_attribute_yields_nothing() -> None:
+    domain = tiny_domain()
+    assert len(found_by(domain, TorchModel(blind(domain)), Budget(rows=30_000))) == 0
+
+
+def test_rare_findings_are_found_from_others() -> None:
+    model, rows = rare_network(), 200_000
+    found = found_by(WIDE, model, Budget(rows=rows))
+    drawn = judge(WIDE, model, WIDE.sample(rows, rng=np.random.default_rng(0)))
+    assert len(found) > 20 * max(drawn.is_discriminatory.sum(), 1)
+    assert judge(WIDE, model, found.x).is_discriminatory.all()
+
+
+def test_the_same_seed_finds_the_same_people_and_another_seed_finds_others() -> None:
+    model, budget = rare_network(), Budget(rows=60_000)
+    first, again, other = (found_by(WIDE, model, budget, seed=seed) for seed in (0, 0, 1))
+    assert len(first) > 0
+    np.testing.assert_array_equal(first.x, again.x)
+    assert len(first) != len(other) or (first.x != other.x).any()
+
+
+def test_without_a_limit_it_judges_so_many_people_for_each_seed() -> None:
+    found = found_by(tiny_domain(), TorchModel(planted(tiny_domain())), Budget(local_iterations=50))
+    assert found.generation.stopped == "complete"
+    assert found.generation.judged == pytest.approx(5000, rel=0.05)
+
+
+def test_the_seeds_are_judged_first() -> None:
+    domain = tiny_domain()
+    seen: list[Rows] = []
+
+    def watch(x: Rows, verdict: Verdict) -> None:
+        del verdict
+        seen.append(x)
+
+    seeds = everybody(domain)[::3]
+    search(
+        domain,
+        TorchModel(planted(domain)),
+        Probe(),
+        seeds,
+        Budget(rows=3_000),
+        rng=np.random.default_rng(0),
+        on_judged=watch,
+    )
+    judged = {tuple(row) for row in np.concatenate(seen)[: 2 * len(seeds)].tolist()}
+    assert {tuple(row) for row in seeds.tolist()} <= judged
+
+
+def test_among_plausible_people_everybody_could_exist_and_few_are_made_by_changes() -> None:
+    data = fp.datasets.load("german").with_sensitive("gender")
+    people = PlausiblePeople.fit(data)
+    model = TorchModel(planted(data.domain, bias=8.0))
+    seeds = choose_seeds(data.domain, data.x, 100, rng=np.random.default_rng(0))
+    found = search(
+        data.domain,
+        model,
+        Probe(),
+        seeds,
+        Budget(rows=20_000),
+        rng=np.random.default_rng(0),
+        people=people,
+    )
+    assert len(found) > 100
+    assert people.could_exist(found.x).all()
+    by_changes = found.count("local")
+    assert by_changes <= CHANGED * found.count("global") + 2 * ALWAYS
