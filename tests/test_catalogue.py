@@ -55,7 +55,7 @@ def test_every_method_describes_itself(name: str) -> None:
     methods.check_description(method)
     assert method.name == name
     assert method.about.endswith(".")
-    assert method.paper or name in ("random", "crossover")
+    assert method.paper or name in ("random", "crossover", "probe")
     defaults = {each.name: each.default for each in fields(method) if each.default is not MISSING}  # type: ignore[arg-type]
     assert defaults.get("variant", "") == next(iter(method.variants), "")
     needed = {each.name for each in fields(method) if each.name not in defaults}  # type: ignore[arg-type]

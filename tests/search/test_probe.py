@@ -47,9 +47,19 @@ def world(domain: Domain, model: Model | None = None) -> World:
 
 
 def rare_network() -> TorchModel:
-    """Gender moves the score by 0.02, the others by thousands: one person in 200,000 is affected."""
-    weight = torch.tensor([[0.0] * 7, [31.0, -17.0, 23.0, -41.0, 13.0, 7.0, 0.02]])
-    return TorchModel(nn.Sequential(linear(weight, torch.tensor([0.0, -813.51]))))
+    """Gender matters in a corner only, where a + b > 188: it moves a score there by up to 10, and
+    the score of the others decides, which goes into the thousands. About one person in 30,000 is
+    affected.
+    """
+    hidden = torch.tensor([[31.0, 17, 23, 41, 13, 7, 0], [1.0, 1, 0, 0, 0, 0, 1000]])
+    outputs = torch.tensor([[0.0, 0.0], [1.0, -1.0]])
+    return TorchModel(
+        nn.Sequential(
+            linear(hidden, torch.tensor([0.0, -1188.0])),
+            nn.ReLU(),
+            linear(outputs, torch.tensor([0.0, -9000.5])),
+        )
+    )
 
 
 def found_by(domain: Domain, model: Model, budget: Budget, *, seed: int = 0) -> fp.Findings:

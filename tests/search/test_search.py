@@ -61,8 +61,9 @@ OWN_STARTS = {
     "aequitas full",
     "aequitas semi",
     "aequitas random",
-}  # uniform draws, not the seeds
-EXPLORERS = {"themis", "symbgen"}  # no seed that is given up after its first finding
+    "probe",
+}  # uniform draws, not the seeds alone
+EXPLORERS = {"themis", "symbgen", "probe"}  # no seed that is given up after its first finding
 
 
 # -- worlds: a domain and a network that discriminates in it ---------------------------------------
@@ -396,6 +397,9 @@ def test_a_finding_names_its_seed_and_a_seed_has_at_most_one_global_finding(resu
     if result.method in WITHOUT_LOCAL_PHASE:
         assert frame["origin"].is_unique  # the number of the draw
         return
+    if result.method == "probe":
+        assert (frame["origin"] >= 0).all()  # people drawn later are numbered on from the seeds
+        return
     assert frame["origin"].between(0, len(result.seeds) - 1).all()
     if result.method in EXPLORERS:
         return
@@ -622,7 +626,7 @@ def test_a_last_bit_that_depends_on_the_place_in_the_batch_accuses_nobody(method
     assert len(found) == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"probe"}))  # it has no global steps
 def test_no_seed_stalls_where_the_biased_neurons_only_know_the_sensitive_attribute(
     method: str,
 ) -> None:

@@ -8,6 +8,7 @@ from fairprobe.search.methods.aequitas import Aequitas
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase
 from fairprobe.search.methods.eidig import EIDIG
 from fairprobe.search.methods.neuronfair import NeuronFair
+from fairprobe.search.methods.probe import Probe
 from fairprobe.search.methods.random_walk import RandomWalk
 from fairprobe.search.methods.symbgen import SymbGen
 from fairprobe.search.methods.themis import Themis
@@ -22,6 +23,7 @@ __all__ = [
     "Explorer",
     "Method",
     "NeuronFair",
+    "Probe",
     "Progress",
     "RandomWalk",
     "SymbGen",

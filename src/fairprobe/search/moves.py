@@ -81,6 +81,10 @@ class Moves:
             else snapped
         )
 
+    def on_grid(self, x: Rows) -> Rows:
+        """Real values on a fine grid that is the same for all rows."""
+        return self.snap(x, np.broadcast_to(self.domain.low, x.shape))
+
     def effect(self, x: Rows, *gradients: Rows) -> Rows:
         """(N, movable attributes) how much one step of each attribute changes the objective, to
         first order; summed over gradients.
@@ -213,7 +217,7 @@ class Moves:
         near = np.where((at + by < low) | (at + by > high), at - by, at + by)
         new = x.copy()
         new[row, attribute] = np.clip(np.where(far, any_value, near), low, high)
-        return self._settle(x, self.snap(new, np.broadcast_to(self.domain.low, x.shape)), rng)
+        return self._settle(x, self.on_grid(new), rng)
 
     def _settle(self, x: Rows, new: Rows, rng: np.random.Generator) -> Rows:
         """Where a move breaks a constraint, a random part of it is tried; where none holds, the row

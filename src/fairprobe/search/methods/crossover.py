@@ -57,6 +57,4 @@ class Crossover(Explorer):
             parent = rng.integers(0, len(people.parents), min(AT_ONCE, total - made))
             x = people.children(parent, rng)
             could_exist = people.could_exist(x)
-            yield Proposal(
-                x[could_exist], parent[could_exist], done=made / total, could_exist=True
-            )
+            yield Proposal(x[could_exist], parent[could_exist], done=made / total, could_exist=True)

@@ -82,7 +82,7 @@ class Probe(Explorer):
     ) -> Generator[Proposal, Verdict, None]:
         budget = world.budget
         has_limit = (budget.rows, budget.seconds, budget.cpu_seconds) != (None, None, None)
-        planned = len(seeds) * self.local_iterations
+        planned = len(seeds) * max(self.local_iterations, 1)
         total = inf if has_limit else planned
         size = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, LARGEST))
         people: _Possible | _Plausible = (
@@ -112,7 +112,8 @@ def nearness(verdict: Verdict) -> Rows:
         np.abs(verdict.margin + verdict.margin_other),
         np.abs(verdict.margin - verdict.margin_other),
     )
-    near = np.minimum(apart / np.maximum(both, np.finfo(np.float32).tiny), np.float32(0.999))
+    largest = np.maximum(np.maximum(both, apart), np.finfo(np.float32).tiny)
+    near: Rows = np.minimum(apart / largest, np.float32(0.999))
     near[verdict.is_discriminatory] = 1
     near[~verdict.has_counterpart] = 0
     return near
@@ -152,7 +153,7 @@ class _Crowd:
             best = np.argpartition(worth, -self._size)[-self._size :]
         is_old = best < len(self)
         stay, enter = best[is_old], new[best[~is_old] - len(self)]
-        found = verdict.is_discriminatory & is_new
+        found: Mask = verdict.is_discriminatory & is_new
         self._known[slot[enter]] = True
         self._known[slot[found]] = True
         self.x = np.concatenate([self.x[stay], x[enter]])
@@ -186,7 +187,7 @@ class _Ways:
     @property
     def _chances(self) -> Floats:
         changes = self._rates[:DRAW]
-        return LEAST + (1 - LEAST * len(WAYS)) * changes / changes.sum()
+        return np.asarray(LEAST + (1 - LEAST * len(WAYS)) * changes / changes.sum())
 
     def draws(self, size: int) -> int:
         """How many of `size` people to draw anew."""
@@ -213,7 +214,7 @@ class _Possible:
         if len(x) < n:
             x = np.concatenate([x, self._world.domain.sample(n - len(x), rng=rng)])
         self._drawn += n
-        return x, np.arange(first, first + n)
+        return self._world.moves.on_grid(x), np.arange(first, first + n)
 
     def change(
         self, x: Rows, origin: Ints, way: Ints, rng: np.random.Generator
