@@ -22,6 +22,7 @@ from fairprobe.errors import ModelError
 from fairprobe.models.formats.aten import translate
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.file_checks import (
+    ZIP_ERRORS,
     Predict,
     checked,
     damaged,
@@ -65,7 +66,7 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
         ) from finding
     except ModelError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+    except ZIP_ERRORS as error:
         said = f"{type(error).__name__}: {first_line(error)}"
         raise damaged(path.name, KIND, said) from error
     raw = predicting(network, dtype=archive.dtype)
@@ -182,6 +183,8 @@ class _Archive:
             return torch.zeros(shape, dtype=dtype)
         content = bytearray(self._file.read(folder + payload["path_name"]))
         flat = torch.frombuffer(content, dtype=dtype)
+        if prod(shape) > len(flat):
+            raise damaged(self.name, KIND, f"'{name}' has more numbers than its record")
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
     def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None]:

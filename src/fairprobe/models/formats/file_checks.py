@@ -4,7 +4,10 @@ network that was rebuilt from it.
 
 from __future__ import annotations
 
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +29,13 @@ SCALES = (0.1, 1.0, 10.0, 100.0)
 TRIED = 64  # random rows at each scale
 WIDEST = 512  # columns tried where a model does not say how many it takes
 PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it is not opened"
-ZIP_ERRORS = (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, RuntimeError)
+# What zipfile, the decompressors and readers of JSON raise at damaged files.
+ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError, EOFError),
+    *(LookupError, ValueError, TypeError, AttributeError, ArithmeticError),
+    *(OSError, RuntimeError, MemoryError),
+)
+UNPACKED, TIMES = 2**30, 100  # an archive may unpack to this many bytes, or so many times its size
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -61,7 +70,15 @@ def archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
 
 
 def check_archive(path: Path, file: zipfile.ZipFile) -> None:
-    """Refuses an archive of which a part differs from its checksum."""
+    """Refuses an archive that unpacks to much more than it is, or of which a part differs from its
+    checksum.
+    """
+    total = sum(entry.file_size for entry in file.infolist())
+    if total > max(UNPACKED, TIMES * path.stat().st_size):
+        raise ModelError(
+            f"{path.name} would unpack to {total / 2**30:,.1f} GiB, as no model does; it is not"
+            " opened."
+        )
     if (broken := file.testzip()) is not None:
         raise ModelError(
             f"{path.name} is damaged (the checksum of {broken} differs); write it again."

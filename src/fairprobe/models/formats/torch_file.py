@@ -12,7 +12,7 @@ import operator
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fairprobe.models.formats.export_file import open_export
 from fairprobe.models.formats.file_checks import (
     PICKLE,
     TOLERANCE,
+    TRIED,
     Predict,
     archive,
     check_archive,
@@ -42,6 +43,7 @@ from fairprobe.models.formats.file_checks import (
     random_rows,
 )
 from fairprobe.models.formats.graph import Draft, Unsupported, width_of
+from fairprobe.models.formats.torch_records import check_records
 
 KIND = "TorchScript file"
 ZIP = b"PK\x03\x04"
@@ -82,6 +84,7 @@ def open_torch(path: Path) -> Opened:
                     f"The program in {path.name} uses '{word[0].decode()}', so it could do more"
                     " than compute; it is not loaded."
                 )
+        check_records(path.name, file)
     return _open_script(path)
 
 
@@ -112,7 +115,14 @@ def _open_script(path: Path) -> Opened:
     with _quietly():
         try:
             script = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-        except (RuntimeError, ValueError, AttributeError, OSError) as error:
+        except (
+            RuntimeError,
+            ValueError,
+            AttributeError,
+            OSError,
+            LookupError,
+            MemoryError,
+        ) as error:
             raise damaged(path.name, KIND, error) from error
     floats = (value.dtype for value in script.parameters() if value.is_floating_point())
     dtype = next(floats, torch.float32)
@@ -127,10 +137,11 @@ def _open_script(path: Path) -> Opened:
             " columns)."
         )
     width = widths[0] if len(widths) == 1 else None
-    careful, rows = checked(predict, path.name, width), random_rows(widths[0])
+    careful = checked(predict, path.name, width)
+    rows = _taken(careful, random_rows(widths[0]))
     _check_rows(careful, rows, path.name)
     if network is not None:
-        apart = difference(careful, predicting(network, dtype=dtype), rows)
+        apart = difference(careful, checked(predicting(network, dtype=dtype), KIND, width), rows)
         if apart > TOLERANCE:
             network, why = None, f"the network rebuilt from it gives other scores, by {apart:.2g}"
     return Opened(
@@ -151,6 +162,17 @@ def _quiet(predict: Predict) -> Predict:
             return predict(rows)
 
     return quiet
+
+
+def _taken(predict: Predict, rows: Rows) -> Rows:
+    """Those of the rows that a model takes: an embedding takes small whole numbers only."""
+    small = np.abs(np.rint(rows[:TRIED])) % 2
+    taken = [small]
+    for start in range(0, len(rows), TRIED):
+        with suppress(ModelError):
+            predict(rows[start : start + TRIED])
+            taken.append(rows[start : start + TRIED])
+    return np.concatenate(taken[1:] + taken[:1])
 
 
 def _check_rows(predict: Predict, rows: Rows, name: str) -> None:
