@@ -29,6 +29,7 @@ from fairprobe.models.formats.file_checks import (
     PICKLE,
     TOLERANCE,
     TRIED,
+    ZIP_ERRORS,
     Predict,
     archive,
     check_archive,
@@ -115,14 +116,7 @@ def _open_script(path: Path) -> Opened:
     with _quietly():
         try:
             script = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-        except (
-            RuntimeError,
-            ValueError,
-            AttributeError,
-            OSError,
-            LookupError,
-            MemoryError,
-        ) as error:
+        except ZIP_ERRORS as error:
             raise damaged(path.name, KIND, error) from error
     floats = (value.dtype for value in script.parameters() if value.is_floating_point())
     dtype = next(floats, torch.float32)
