@@ -21,6 +21,7 @@ SOURCE = ROOT / "src" / "fairprobe"
 # From left to right: a room may import what stands before it, never what stands after it.
 ROOMS = [
     "arrays",
+    "escapes",
     "errors",
     "catalogue",
     "locks",

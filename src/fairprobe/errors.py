@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from fairprobe.escapes import printable
+
 __all__ = [
     "DataError",
     "DomainError",
@@ -37,6 +39,10 @@ class FairprobeError(Exception):
     """
 
     findings: Any = None  # Findings, which this room must not know
+
+    def __str__(self) -> str:
+        """The message, in which names from files cannot give orders to a terminal."""
+        return printable(super().__str__())
 
 
 class InputError(FairprobeError, ValueError):

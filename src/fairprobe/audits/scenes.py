@@ -38,6 +38,7 @@ from fairprobe.documents.scenes import (
     SkippedTasks,
 )
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.escapes import spreadsheet_cell
 from fairprobe.present.scene_tables import scene_tables
 from fairprobe.scenes.analysis import ALL, Analysis, every_analysis
 from fairprobe.scenes.comparisons import compare
@@ -340,5 +341,6 @@ def _table(tests: Sequence[Test]) -> str:
     writer.writerow((*COLUMNS, *COUNTS))
     for one in tests:
         counts = (json.dumps(dict(sorted(getattr(one, part).items()))) for part in COUNTS)
-        writer.writerow((*(getattr(one, column) for column in COLUMNS), *counts))
+        cells = (*(getattr(one, column) for column in COLUMNS), *counts)
+        writer.writerow(map(spreadsheet_cell, cells))
     return text.getvalue()

@@ -8,6 +8,8 @@ import signal
 import sys
 import warnings
 from io import TextIOWrapper
+from traceback import format_exception
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +29,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     scenes,
 )
 from fairprobe.cli.common import OK, Interrupts, app, say
+from fairprobe.escapes import printable
 
 __all__ = ["app", "main"]
 
@@ -52,17 +55,18 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning
+    sys.excepthook = _show_bug
     app()
 
 
-def _show_warning(
-    message: Warning | str, category: type[Warning], *where: Any, **options: Any
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
     """Print a warning about a plug-in as one sentence, and others as Python does."""
     if issubclass(category, PluginWarning):
         say(str(message))
     else:
-        _show(message, category, *where, **options)
+        sys.stderr.write(printable(warnings.formatwarning(message, category, *where[:2])))
 
 
-_show = warnings.showwarning
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print what nobody expected, as Python does, but safe for a terminal."""
+    sys.stderr.write(printable("".join(format_exception(kind, error, trace))))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import app, errors, report_errors
+from fairprobe.cli.common import app, errors, report_errors, write
 
 
 @app.command()
@@ -40,7 +39,7 @@ def card(
         document = read_table_run(run)
         text = audit_table(document) if table else model_card(document)
         if out is None:
-            sys.stdout.write(text)
+            write(text)
             return
         write_text(out, text)
         errors.print(f"Written to {out}.", markup=False, highlight=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from fairprobe.cli.common import (
     output,
     progress,
     report_errors,
+    write_json,
 )
 from fairprobe.cli.decision import Costs, DecisionThreshold
 from fairprobe.cli.inputs import (
@@ -310,7 +310,7 @@ def finish(
         except StorageError as error:
             lost.append(error)
     if as_json:
-        sys.stdout.write(json.dumps(result.to_dict(), indent=1) + "\n")
+        write_json(json.dumps(result.to_dict(), indent=1) + "\n")
     elif not quiet:
         _print_verdict(result)
     if lost:

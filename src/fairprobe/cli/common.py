@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from typer.core import TyperGroup
 
 from fairprobe.errors import FairprobeError
+from fairprobe.escapes import printable, printable_json
 
 if TYPE_CHECKING:
     from fairprobe.audits.base import OnStage
@@ -20,8 +23,44 @@ if TYPE_CHECKING:
 
 OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 
+
+class SafeConsole(Console):
+    """A terminal to which names from files cannot give orders: whatever is printed, in a sentence,
+    a table or the progress bar, shows control characters as escapes.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable(text), style)
+
+
+class Commands(TyperGroup):
+    """All commands. Wrong options are reported as everything else is."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command. What the option parser refuses is shown on a safe console."""
+        is_alone = options.pop("standalone_mode", True)
+        try:
+            code = super().main(*args, standalone_mode=False, **options)
+        except Exception as error:
+            if not is_alone or not hasattr(error, "format_message"):
+                raise
+            from typer import rich_utils
+
+            rich_utils.Console = SafeConsole  # type: ignore[misc]
+            rich_utils.rich_format_error(error)  # type: ignore[arg-type]
+            sys.exit(BAD_INPUT)
+        if is_alone:
+            sys.exit(code or OK)
+        return code
+
+
 app = typer.Typer(
     name="fairprobe",
+    cls=Commands,
     help=(
         "Find the people a neural network treats unfairly, and the neurons that do it.\n\nStart"
         " with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the"
@@ -33,8 +72,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-errors = Console(stderr=True)
-output = Console()
+errors = SafeConsole(stderr=True)
+output = SafeConsole()
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")
@@ -77,9 +116,27 @@ def report_errors() -> Iterator[None]:
         errors.print("[bold red]Error:[/bold red] ", end="")
         say(str(error))
         raise typer.Exit(BAD_INPUT) from error
+    except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        if (reason := _about_path(error)) is None:
+            raise
+        say(f"Error: {reason}")
+        raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
         errors.print("Interrupted; nothing was written.")
         raise typer.Exit(INTERRUPTED) from interrupt
+
+
+def _about_path(error: Exception) -> str | None:
+    """What is wrong with a path, where no command foresaw it; None for any other error."""
+    if isinstance(error, UnicodeEncodeError):
+        if not any("\ud800" <= letter <= "\udfff" for letter in error.object):
+            return None
+        return f"The name {error.object} is not UTF-8, and a library needs that. Rename it."
+    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
+        return f"{error}: a link that leads back to itself. Name the file or folder itself."
+    if isinstance(error, OSError) and error.filename and not isinstance(error, BrokenPipeError):
+        return f"Cannot use {error.filename}: {error.strerror}. Check the path."
+    return None
 
 
 @contextmanager
@@ -126,7 +183,7 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
         for failure in document.failures:
             say(f"{failure.count} pictures without an answer: {failure.reason}")
     if as_json:
-        sys.stdout.buffer.write(encode(document))
+        write_json(encode(document).decode())
     elif not quiet:
         from fairprobe.present.terminal import summary
 
@@ -138,7 +195,17 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
 
 def command_line() -> str:
     """The command as it was typed, for the run's document."""
-    return shlex.join(["fairprobe", *sys.argv[1:]])
+    return printable(shlex.join(["fairprobe", *sys.argv[1:]]))
+
+
+def write(text: str) -> None:
+    """Write Markdown to standard output."""
+    sys.stdout.write(printable(text))
+
+
+def write_json(text: str) -> None:
+    """Write JSON to standard output."""
+    sys.stdout.write(printable_json(text))
 
 
 def say(text: str) -> None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import AsJson, Quiet, app, errors, output, report_errors
+from fairprobe.cli.common import AsJson, Quiet, app, errors, output, report_errors, write_json
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
@@ -34,7 +33,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
 
         entries = catalogue()
         if as_json:
-            sys.stdout.write(json.dumps([entry.to_dict() for entry in entries], indent=1) + "\n")
+            write_json(json.dumps([entry.to_dict() for entry in entries], indent=1) + "\n")
         else:
             output.print(datasets_table(entries))
 

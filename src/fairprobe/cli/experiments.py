@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from fairprobe.cli.common import (
     output,
     progress,
     report_errors,
+    write_json,
 )
 from fairprobe.errors import SettingError
 
@@ -36,7 +36,7 @@ def experiments(as_json: AsJson = False) -> None:
             for one in EXPERIMENTS.values()
         ]
         if as_json:
-            sys.stdout.write(json.dumps(entries, indent=1) + "\n")
+            write_json(json.dumps(entries, indent=1) + "\n")
         else:
             output.print(experiments_table(entries))
 

@@ -4,14 +4,22 @@ inside.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairprobe.cli.common import AsJson, Quiet, app, output, progress, report_errors, say
+from fairprobe.cli.common import (
+    AsJson,
+    Quiet,
+    app,
+    command_line,
+    output,
+    progress,
+    report_errors,
+    say,
+    write_json,
+)
 
 MODEL = (
     "module:function or file.py:function that returns a torch module, or a file (.onnx, .keras) of"
@@ -101,7 +109,7 @@ def insidebias(
                 references=reference or (),
                 reference_weights=reference_weights or (),
                 seed=seed,
-                command=shlex.join(["fairprobe", *sys.argv[1:]]),
+                command=command_line(),
                 progress=on_stage,
             )
         for message in document.messages:
@@ -111,7 +119,7 @@ def insidebias(
         if report is not None:
             write_text(report, render_insidebias(document))
         if as_json:
-            sys.stdout.write(encode(document).decode())
+            write_json(encode(document).decode())
         elif not quiet:
             for warning in document.warnings:
                 output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fairprobe.cli.common import app, output, report_errors
+from fairprobe.cli.common import app, output, report_errors, write, write_json
 
 if TYPE_CHECKING:
     from fairprobe.present.listings import Listing
@@ -66,8 +65,8 @@ def formats(form: FormOption = "table") -> None:
 
 def _print(listing: Listing, form: Form) -> None:
     if form == "json":
-        sys.stdout.write(json.dumps(listing.to_dicts(), indent=1, ensure_ascii=False) + "\n")
+        write_json(json.dumps(listing.to_dicts(), indent=1, ensure_ascii=False) + "\n")
     elif form == "markdown":
-        sys.stdout.write(listing.markdown())
+        write(listing.markdown())
     else:
         output.print(listing.terminal())

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,12 +18,14 @@ from fairprobe.cli.common import (
     AsJson,
     Quiet,
     app,
+    command_line,
     end,
     output,
     print_run,
     progress,
     report_errors,
     say,
+    write_json,
 )
 from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
@@ -172,7 +172,7 @@ def scenes(
                 fewest=fewest,
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=report,
-            ).with_command(shlex.join(["fairprobe", *sys.argv[1:]]))
+            ).with_command(command_line())
             audit.save(folder)
             if audit.evidence.made:
                 with suppress(SettingError):  # too few pictures for an order that reveals nothing
@@ -213,7 +213,7 @@ def survey(
         for message in evaluation.messages:
             say(message)
         if as_json:
-            sys.stdout.write(encode(evaluation).decode())
+            write_json(encode(evaluation).decode())
             return
         output.print(
             f"{len(evaluation.valid)} of {evaluation.participants} participants counted vehicles"

@@ -22,6 +22,7 @@ from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.files import Read, Source, read
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.escapes import printable
 from fairprobe.schema import domain_file
 from fairprobe.schema.coding import Coding, Columns, Table
 from fairprobe.schema.columns import UNSEEN, in_words, is_words, words_of
@@ -93,7 +94,7 @@ def open_table(
         counts.append(f"dropped columns: {', '.join(dropped)}")
     if ids:
         counts.append(f"left out, because they look like ids: {', '.join(ids)}")
-    title = "table" if table.path is None else table.path.name
+    title = "table" if table.path is None else printable(table.path.name)
     x = coding.rows(people)
     return Dataset(
         name=name or title.partition(".")[0] or title,
@@ -107,13 +108,13 @@ def open_table(
         card=Card(
             title=title,
             about="; ".join(counts + notes) + ".",
-            source=str(table.path or "memory"),
+            source=printable(str(table.path or "memory")),
             license="unknown",
             citation="",
         ),
         coding=coding,
         origin={
-            "path": None if table.path is None else str(table.path.resolve()),
+            "path": None if table.path is None else printable(str(table.path.resolve())),
             "sha256": table.sha256,
             "label": label,
             "drop": dropped,

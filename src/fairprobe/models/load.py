@@ -22,6 +22,7 @@ from torch import nn
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
+from fairprobe.escapes import printable
 from fairprobe.models.base import Model
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.join import join
@@ -78,6 +79,7 @@ def load_model(
             f"{opened.name} takes the table's own words; an encoder or a kind of inputs is for"
             " models that take numbers. Leave it out, or put encoder and model into one Pipeline."
         )
+    opened = replace(opened, name=printable(opened.name))
     settings = {
         "encoder": encoder,
         "inputs": inputs,
@@ -188,8 +190,9 @@ def _origin(source: Source, settings: dict[str, Any]) -> dict[str, Any] | None:
     }
     parts = {part for name in named.values() if name for part in (name, name.rpartition(":")[0])}
     files = [file for file in sorted(parts) if Path(file).is_file()]
-    digests = {file: sha256(Path(file).read_bytes()).hexdigest() for file in files}
-    return {**settings, **named, "files": digests}
+    digests = {printable(file): sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    shown = {option: name and printable(name) for option, name in named.items()}
+    return {**settings, **shown, "files": digests}
 
 
 def _absolute(name: str | Path | None) -> str | None:

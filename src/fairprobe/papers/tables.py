@@ -27,6 +27,7 @@ from fairprobe.documents.experiment import (
     Row,
 )
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.escapes import spreadsheet_cell
 from fairprobe.papers import paper
 from fairprobe.present.experiment import render_experiment
 from fairprobe.present.experiment_markdown import markdown
@@ -211,5 +212,6 @@ def csv_text(document: ExperimentDocument) -> str:
     writer.writeheader()
     for cell in document.cells:
         values = ";".join("nan" if value is None else repr(value) for value in cell.values)
-        writer.writerow({**msgspec.structs.asdict(cell), "values": values})
+        row = {**msgspec.structs.asdict(cell), "values": values}
+        writer.writerow({name: spreadsheet_cell(value) for name, value in row.items()})
     return text.getvalue()
