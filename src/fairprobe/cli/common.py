@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -44,14 +44,14 @@ class Commands(TyperGroup):
         """Run a command. What the option parser refuses is shown on a safe console."""
         is_alone = options.pop("standalone_mode", True)
         try:
-            code = super().main(*args, standalone_mode=False, **options)
+            code = super().main(*args, **{**options, "standalone_mode": False})
         except Exception as error:
             if not is_alone or not hasattr(error, "format_message"):
                 raise
             from typer import rich_utils
 
-            rich_utils.Console = SafeConsole  # type: ignore[misc]
-            rich_utils.rich_format_error(error)  # type: ignore[arg-type]
+            setattr(rich_utils, "Console", SafeConsole)  # noqa: B010
+            rich_utils.rich_format_error(cast("Any", error))
             sys.exit(BAD_INPUT)
         if is_alone:
             sys.exit(code or OK)

@@ -36,8 +36,8 @@ class Embedded(nn.Module):
 def saved(module: nn.Module, path: Path, example: Tensor | None = None) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        script = torch.jit.script(module) if example is None else torch.jit.trace(module, example)
-        torch.jit.save(script, str(path))  # type: ignore[no-untyped-call]
+        script = torch.jit.script(module) if example is None else torch.jit.trace(module, example)  # type: ignore[no-untyped-call]
+        torch.jit.save(script, str(path))
     return path
 
 

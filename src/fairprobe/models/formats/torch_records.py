@@ -135,7 +135,7 @@ def _check_opcodes(content: bytes) -> None:
         for count, (name, argument) in enumerate(found):
             if name not in OPCODES:
                 raise Damaged(f"{name} in a pickle")
-            if name == "LONG_BINPUT" and not 0 <= int(argument) <= count:
+            if name == "LONG_BINPUT" and not 0 <= (argument or 0) <= count:
                 raise Damaged("a pickle counts wrong")
         _check_depth(found)
     except (ValueError, TypeError, LookupError, OverflowError) as error:
