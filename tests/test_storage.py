@@ -204,7 +204,9 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_run_and_the_next_start_c
         here.mkdir()
         run = older(here)
         (run / "more").write_text("old")
-        code = prepare + KILLER.format(at=at) + STAGED + "made.take_place()\nmade.remove()\n"
+        # Python itself tries out the temporary folder, before the killer watches.
+        code = prepare + "import tempfile\ntempfile.gettempdir()\n" + KILLER.format(at=at)
+        code += STAGED + "made.take_place()\nmade.remove()\n"
         exit_code, _ = child(code, here)
         if how == "exchanged":
             assert run.exists()
@@ -325,6 +327,16 @@ def test_a_temporary_folder_goes_with_its_process_and_a_killed_one_at_the_next_s
     assert names(tmp_path) == []
 
 
+def test_a_run_in_the_making_removes_dead_temporary_folders_too(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    for begin in ("with workspace(here / 'runs' / 'run')", "with in_use(here / 'runs' / 'scenes')"):
+        assert child(SCRATCHED + KILL, tmp_path) == KILLED
+        assert len(names(tmp_path)) == 2
+        assert child(f"from fairprobe.storage import *\n{begin}: pass", tmp_path) == ENDED
+        assert names(tmp_path) == ["runs"]
+    assert names(tmp_path / "runs") == []
+
+
 def test_nothing_is_removed_that_is_not_a_leftover_of_this_user(tmp_path: Path) -> None:
     """Folders without a lock, other names, symbolic links, other users' folders."""
     (tmp_path / "outside").mkdir()
@@ -433,6 +445,15 @@ def test_a_folder_that_is_filled_in_its_place_has_one_writer_and_loses_dead_part
         ):
             pass
     assert names(tmp_path / "run") == ["pictures"]
+
+
+def test_a_folder_that_cannot_be_filled_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with (
+        pytest.raises(StorageError, match=r"Cannot write to .*run: Not a directory\. Choose"),
+        in_use(tmp_path / "file" / "run"),
+    ):
+        pass
 
 
 def test_a_long_name_has_a_workspace_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ and takes its name in one move. What a kill leaves of it is removed at the next 
     StagedFolder   a folder that is filled in its workspace and takes its place whole
     scratch        a temporary folder
     in_use         keeps other processes out of a folder that is filled in its place
+    tidy           removes what dead processes left
     rescue         writes what cannot go to its place where there is room
 """
 
@@ -141,7 +142,8 @@ def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
     own = _claim_workspace(place)
     try:
         own.empty(*([CHECKPOINT] if resume else []))
-        remove_dead(place.parent)
+        tidy(place.parent)
+        tidy()
         yield own.path
     except BaseException:
         _leave(own, place, has_ended_well=False)
@@ -336,9 +338,7 @@ def scratch(place: Path | None = None) -> Scratch:
     """
     try:
         folder = Path(tempfile.gettempdir()) if place is None else place
-        if folder not in _swept:
-            _swept.add(folder)
-            remove_dead(folder)
+        tidy(folder)
         return Scratch(OwnFolder.make(SCRATCH, "", folder))
     except OSError as error:
         raise StorageError(
@@ -348,7 +348,16 @@ def scratch(place: Path | None = None) -> Scratch:
         ) from error
 
 
-_swept: set[Path] = set()
+def tidy(folder: Path | None = None) -> None:
+    """Remove what dead processes left in a folder, or among the system's temporary files; once."""
+    with suppress(OSError):  # there may be no temporary folder
+        folder = Path(tempfile.gettempdir()) if folder is None else folder
+        if folder not in _tidied:
+            _tidied.add(folder)
+            remove_dead(folder)
+
+
+_tidied: set[Path] = set()
 
 
 @contextmanager
@@ -376,6 +385,7 @@ def in_use(folder: Path) -> Iterator[None]:
     try:
         for left in leftovers(folder):
             left.remove()
+        tidy()
         yield
     finally:
         with suppress(OSError):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from fairprobe import __version__
+from fairprobe import __version__, storage
 from fairprobe.documents import decode
 from fairprobe.documents.experiment import JobDescription, JobRecord
 from fairprobe.errors import SettingError, StorageError
@@ -237,6 +237,22 @@ def test_what_is_done_is_not_done_again(lab: Lab) -> None:
     assert lab.run(*squares_and_sum(lab), progress=told.append) == first
     assert lab.calls() == calls
     assert told == [JobProgress(done=3, total=3, failed=0, running=(), reused=3)]
+
+
+def test_what_a_killed_run_left_half_written_is_gone_after_the_next_start(lab: Lab) -> None:
+    first = lab.run(*squares_and_sum(lab))
+    files = lab.files()
+    killed = (
+        "import os, sys, pathlib; from fairprobe.storage import replacing\n"
+        "with replacing(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(lab.record("old"))], check=False)
+    assert len(lab.files()) == len(files) + 1
+    tidied = storage._tidied.copy()
+    storage._tidied.clear()  # as in the next process
+    assert lab.run(*squares_and_sum(lab)) == first
+    storage._tidied.update(tidied)
+    assert lab.files() == files
 
 
 def test_changed_settings_are_done_again_and_so_is_whatever_needs_them(lab: Lab) -> None:

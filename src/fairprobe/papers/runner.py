@@ -20,11 +20,10 @@ from fairprobe import __version__
 from fairprobe.documents import decode, encode, read_bytes
 from fairprobe.documents.experiment import JobRecord
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.locks import remove_dead
 from fairprobe.papers.cluster import ClusterWorkers
 from fairprobe.papers.jobs import Job, JobProgress, OnJob, Outcome, Report, Workers
 from fairprobe.papers.local import LocalWorkers
-from fairprobe.storage import write_text
+from fairprobe.storage import tidy, write_text
 
 TICK = 0.3  # seconds between two calls of `progress` while nothing happens
 
@@ -169,8 +168,8 @@ class _JobFiles:
             self._place.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._place):  # fail now, not after the first hour
                 pass
-            for place in (folder, self._place):
-                remove_dead(place)
+            for place in (folder, self._place, None):
+                tidy(place)
         except OSError as error:
             raise StorageError(
                 f"Cannot write to {folder}: {error.strerror}. Choose another place, or make this"

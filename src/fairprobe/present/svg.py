@@ -8,13 +8,20 @@ mathematics, go missing in matplotlib's font, or leave its element.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from io import StringIO
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
+
+from fairprobe.storage import Scratch, scratch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,10 +66,29 @@ class Slots:
         return re.sub(r"@(\d+)@", lambda slot: str(escape(self._texts[int(slot[1])])), svg)
 
 
+@cache
+def _matplotlib_folder() -> Scratch | None:
+    """Where there is no home, matplotlib warns and makes a temporary folder for its list of fonts,
+    which a kill leaves behind. Then it gets one of ours.
+    """
+    if os.environ.get("MPLCONFIGDIR") or "matplotlib" in sys.modules:
+        return None
+    with suppress(OSError, RuntimeError):
+        config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        usual = Path(config) / "matplotlib"
+        usual.mkdir(parents=True, exist_ok=True)
+        if os.access(usual, os.W_OK):
+            return None
+    own = scratch()
+    os.environ["MPLCONFIGDIR"] = str(own.path)
+    return own
+
+
 def drawn(name: str, height: float, draw: Callable[[Figure, Slots], None], *, says: str) -> Markup:
     """Runs `draw` on an empty figure of `WIDTH` × `height` units; `says` is for those who cannot
     see it, `name` makes its ids unique.
     """
+    _matplotlib_folder()
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
