@@ -27,7 +27,7 @@ rounding. It must ignore everything coupled to the attribute as well to be acqui
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import atanh
 
 import numpy as np
@@ -35,12 +35,22 @@ import torch
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.models.base import Model
+from fairprobe.models.chain import Passed
 from fairprobe.schema.domain import Domain
 
 TIE = 1e-5
 TIED_ODDS = 2 * atanh(TIE)  # log-odds at which the classes are `TIE` apart
 ROUNDING = 2.0**-24  # of probabilities next to 1: a smaller one is as good as this
 ROWS_AT_ONCE = 65536
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a network computed for a verdict, and where each row and its `x_other` stand in it."""
+
+    passed: Passed
+    own: Ints
+    other: Ints
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,8 @@ class Verdict:
       a pair to judge.
     `margin`, `margin_other`: how far the row and `x_other` are from the decision boundary, and on
       which side (`margins`).
+    `seen`: where known, what the network computed for these rows, so that gradients at them need
+      no second forward pass.
     """
 
     is_discriminatory: Mask
@@ -69,12 +81,13 @@ class Verdict:
     hangs_on_tie: Mask
     margin: Rows
     margin_other: Rows
+    seen: Seen | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.is_discriminatory)
 
     def __getitem__(self, rows: Mask | slice) -> Verdict:
-        return Verdict(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return Verdict(*(getattr(self, each.name)[rows] for each in fields(self)[:-1]))
 
 
 def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
@@ -88,8 +101,8 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         return parts[0]
     return Verdict(
         *(
-            np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(Verdict)
+            np.concatenate([getattr(part, each.name) for part in parts])
+            for each in fields(Verdict)[:-1]
         )
     )
 
@@ -128,48 +141,52 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     labels, is_sure = answers.labels, answers.is_sure
     label = labels.take(own)
     of_label = answers.probability_of(label)  # (V, N) as each counterpart has it
-    change = np.abs(of_label - of_label.take(own))
+    probability = of_label.take(own)
+    change = np.abs(of_label - probability)
     differs = labels.reshape(v, n) != label
-    evidence, all_sure = is_sure, bool(is_sure.all())
-    preference = change
-    has_counterpart = np.full(n, v > 1)
-    if domain.constraints:
-        allowed = domain.satisfies(every)
-        has_counterpart = allowed.take(own) & (allowed.reshape(v, n).sum(axis=0) > 1)
-        evidence = is_sure & allowed
-        preference = np.where(allowed.reshape(v, n), change, -1)
-    if not all_sure or domain.constraints:
-        differs &= evidence.reshape(v, n)
+    allowed = domain.satisfies(every) if domain.constraints else None
+    is_evidence = is_sure if allowed is None else is_sure & allowed
+    all_count, all_sure = bool(is_evidence.all()), bool(is_sure.all())
+    if not all_count:
+        differs &= is_evidence.reshape(v, n)
     if v == 2:
         other = np.where(own < n, own + n, own - n)
     else:
+        preference = change if allowed is None else np.where(allowed.reshape(v, n), change, -1)
         preference = preference + 2 * differs  # any flip beats every change without one
         preference.ravel()[own] = -2
         other = preference.argmax(axis=0) * n + place
     found = differs.take(other)
-    if not evidence.take(own).all():  # a tie or a forbidden row: its own label proves nothing
-        found &= two_labels(labels.reshape(v, n).T, evidence.reshape(v, n).T)
-        if domain.constraints:
+    has_counterpart = np.full(n, v > 1)
+    if allowed is not None:
+        has_counterpart = allowed.take(own) & (allowed.reshape(v, n).sum(axis=0) > 1)
+    if not all_count:  # a tie or a forbidden row: its own label proves nothing
+        proved = two_labels(labels.reshape(v, n).T, is_evidence.reshape(v, n).T)
+        found &= proved | is_evidence.take(own)
+        if allowed is not None:
             found &= allowed.take(own)
-    hangs_on_tie = np.zeros(n, dtype=bool)
+    is_tie = hangs_on_tie = np.zeros(n, dtype=bool)
     if not all_sure:
-        may_be = allowed if domain.constraints else np.ones(n * v, dtype=bool)
+        is_tie = ~is_sure.take(own)
+        may_be = np.ones(n * v, dtype=bool) if allowed is None else allowed
         differ = two_labels(labels.reshape(v, n).T, may_be.reshape(v, n).T)
         hangs_on_tie = differ & ~found & has_counterpart
     label_other = labels.take(other)
+    passed = answers.passed
     return Verdict(
         is_discriminatory=found,
         x_other=every.take(other, axis=0),
         label=label.astype(np.int64),
         label_other=label_other.astype(np.int64),
-        probability=of_label.take(own),
+        probability=probability,
         probability_other=answers.probability(other, label_other),
         gap=change.take(other),
-        is_tie=~is_sure.take(own),
+        is_tie=is_tie,
         has_counterpart=has_counterpart,
         hangs_on_tie=hangs_on_tie,
         margin=answers.margin(own, label),
         margin_other=answers.margin(other, label),
+        seen=None if passed is None else Seen(passed, own, other),
     )
 
 
@@ -187,14 +204,15 @@ def _every(domain: Domain, x: Rows) -> Rows:
 class _Odds:
     """What a network of two classes says of rows, from its log-odds."""
 
-    def __init__(self, odds: Rows) -> None:
-        self._odds = odds
+    def __init__(self, odds: Rows, passed: Passed | None) -> None:
+        self._odds, self.passed = odds, passed
         self.labels: Ints = (odds > 0).view(np.int8)
         self.is_sure: Mask = np.abs(odds) > np.float32(TIED_ODDS)
 
     def probability_of(self, label: Ints) -> Rows:
         """(V, N) the probability of these N labels for each of V times N rows."""
-        signed = self._odds.reshape(-1, len(label)) * (2 * label - 1).astype(np.float32)
+        sign = np.where(label, np.float32(1), np.float32(-1))
+        signed = self._odds.reshape(-1, len(label)) * sign
         return torch.from_numpy(signed).sigmoid_().numpy()
 
     def probability(self, rows: Ints, label: Ints) -> Rows:
@@ -210,6 +228,8 @@ class _Classes:
     """What any model says of rows, from its probabilities, logits (where known) and decision
     rule.
     """
+
+    passed = None
 
     def __init__(self, model: Model, x: Rows) -> None:
         self._model, self._x = model, x
@@ -245,10 +265,10 @@ class _Classes:
 
 def _ask(model: Model, x: Rows) -> _Odds | _Classes:
     """What the model says of rows, by the shortest way."""
-    odds = model.log_odds(x) if model.decision is None else None
-    if odds is None or not np.isfinite(odds.sum()):
+    told = model.log_odds(x) if model.decision is None else None
+    if told is None or not np.isfinite(told[0].sum()):
         return _Classes(model, x)
-    return _Odds(odds)
+    return _Odds(*told)
 
 
 def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.models.chain import Passed
 from fairprobe.models.decision import Decision, DecisionRule
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class Model:
         """(N, C) class probabilities, and the logits they come from where these are known."""
         return self.probabilities(x), None
 
-    def log_odds(self, x: Rows) -> Rows | None:
-        """(N,) the log-odds of class 1 where a network of two classes tells them directly; else
-        None.
+    def log_odds(self, x: Rows) -> tuple[Rows, Passed | None] | None:
+        """(N,) the log-odds of class 1 where a network of two classes tells them directly, and what
+        it computed on the way, where that is known; else None.
         """
         del x
         return None

@@ -3,7 +3,8 @@ gradient back through it by hand.
 
 It computes what autograd computes (autograd is its test oracle) without building a graph, in about
 half the time. `TorchModel` uses it where a network consists of known pieces only; every other
-network goes through autograd.
+network goes through autograd. What a forward pass computed can be kept (`Passed`): a gradient at
+some of its rows then needs no second one.
 """
 
 from __future__ import annotations
@@ -20,9 +21,39 @@ Pull = Callable[[Tensor], Tensor]
 
 # columns; BLAS is slow on a result as narrow as that, and twice as fast on the transposed product
 FEW = 16
-AFFINE = (nn.Linear, Scale)
+AFFINE = frozenset({nn.Linear, Scale})
 KNOWN = frozenset({*AFFINE, nn.ReLU, nn.Tanh, nn.Sigmoid})
 NOTHING_TO_DO = frozenset({nn.Dropout, nn.Identity})
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The pieces that a batch has passed, each with what it answered: (rows, width)."""
+
+    pieces: tuple[nn.Module, ...]
+    answers: tuple[Tensor, ...]
+
+    def at(self, rows: Tensor, layer: int) -> Passed:
+        """The way of some of the rows up to hidden layer number `layer`, with the answers that a
+        pull needs.
+        """
+        end = _place(self.pieces, layer) + 1
+        ways = zip(self.pieces[:end], self.answers[:end], strict=True)
+        return Passed(
+            self.pieces[:end],
+            tuple(
+                answer if type(piece) in AFFINE else answer.index_select(0, rows)
+                for piece, answer in ways
+            ),
+        )
+
+    def pull(self, cotangent: Tensor) -> Tensor:
+        """The derivative with respect to the network's input, from the one with respect to the last
+        answer.
+        """
+        for piece, answer in zip(reversed(self.pieces), reversed(self.answers), strict=True):
+            cotangent = _backward(piece, answer, cotangent)
+        return cotangent
 
 
 @dataclass(frozen=True)
@@ -41,37 +72,31 @@ class Chain:
         pieces: list[nn.Module] = []
         return cls(tuple(pieces)) if _collect(module, pieces) else None
 
-    def output(self, z: Tensor) -> Tensor:
-        """What the whole network answers."""
-        return self.up_to(z, None)[0]
-
     def up_to(self, z: Tensor, layer: int | None) -> tuple[Tensor, Pull]:
         """The activations of hidden layer number `layer` (None: the network's output), and the way
         back from there to `z`.
         """
-        passed: list[tuple[nn.Module, Tensor]] = []
-        seen, ours = (
-            0,
-            False,
-            # may a ReLU work in place? Only on what no piece needs for its derivative, and never
-            # on the
-            # input
-        )
-        for piece in self.pieces:
+        passed = self.run(z, layer)
+        return passed.answers[-1] if passed.answers else z, passed.pull
+
+    def run(self, z: Tensor, layer: int | None = None) -> Passed:
+        """Run rows through the network, or up to hidden layer number `layer`."""
+        pieces = self.pieces if layer is None else self.pieces[: _place(self.pieces, layer) + 1]
+        answers: list[Tensor] = []
+        # A ReLU may work in place, but only on what no piece needs for its derivative, and never
+        # on the input.
+        ours = False
+        for piece in pieces:
             z = _forward(piece, z, in_place=ours)
-            ours = isinstance(piece, AFFINE)
-            passed.append((piece, z))
-            if not ours:
-                if seen == layer:
-                    break
-                seen += 1
+            ours = type(piece) in AFFINE
+            answers.append(z)
+        return Passed(pieces, tuple(answers))
 
-        def pull(cotangent: Tensor) -> Tensor:
-            for piece, answer in reversed(passed):
-                cotangent = _backward(piece, answer, cotangent)
-            return cotangent
 
-        return z, pull
+def _place(pieces: tuple[nn.Module, ...], layer: int) -> int:
+    """Which piece answers the activations of hidden layer number `layer`."""
+    bends = [place for place, piece in enumerate(pieces) if type(piece) not in AFFINE]
+    return bends[layer]
 
 
 def _collect(module: nn.Module, pieces: list[nn.Module]) -> bool:
@@ -81,39 +106,48 @@ def _collect(module: nn.Module, pieces: list[nn.Module]) -> bool:
     kind = type(module)
     if kind in KNOWN:
         pieces.append(module)
-    elif kind.forward is nn.Sequential.forward:
-        return all(
-            _collect(child, pieces) for child in module._modules.values() if child is not None
-        )  # `children()` hides repetitions
-    return kind in KNOWN or kind in NOTHING_TO_DO
+        return True
+    if kind.forward is not nn.Sequential.forward:
+        return kind in NOTHING_TO_DO
+    for child in module._modules.values():  # `children()` hides repetitions
+        if child is not None and not _collect(child, pieces):
+            return False
+    return True
 
 
 def _forward(piece: nn.Module, z: Tensor, *, in_place: bool) -> Tensor:
-    if isinstance(piece, nn.Linear):
-        if piece.bias is None:
-            return _times(z, piece.weight.T)
-        if piece.out_features < FEW:
-            return torch.addmm(piece.bias[:, None], piece.weight, z.T).T
-        return torch.addmm(piece.bias, z, piece.weight.T)
+    kind = type(piece)
+    if kind is nn.Linear:
+        # past nn.Module's slow way to its attributes
+        weight, bias = piece._parameters["weight"], piece._parameters["bias"]
+        assert weight is not None
+        if bias is None:
+            return _times(z, weight.T)
+        if len(bias) < FEW:
+            return torch.addmm(bias[:, None], weight, z.T).T
+        return torch.addmm(bias, z, weight.T)
+    if kind is nn.ReLU:
+        return torch.relu_(z) if in_place else torch.relu(z)
     if isinstance(piece, Scale):
         return piece.forward(z)
-    if isinstance(piece, nn.ReLU):
-        return torch.relu_(z) if in_place else torch.relu(z)
-    return torch.tanh(z) if isinstance(piece, nn.Tanh) else torch.sigmoid(z)
+    return torch.tanh(z) if kind is nn.Tanh else torch.sigmoid(z)
 
 
 def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     """The cotangent before a piece, from the one after it and what the piece answered."""
-    if isinstance(piece, nn.Linear):
-        return _times(cotangent, piece.weight)
+    kind = type(piece)
+    if kind is nn.Linear:
+        weight = piece._parameters["weight"]
+        assert weight is not None
+        return _times(cotangent, weight)
     if isinstance(piece, Scale):
         return cotangent * piece.factor
-    if isinstance(piece, nn.ReLU):
+    if kind is nn.ReLU:
         through: Tensor = torch.ops.aten.threshold_backward(
             cotangent, answer, 0
         )  # the native derivative of a ReLU
         return through
-    if isinstance(piece, nn.Tanh):
+    if kind is nn.Tanh:
         return cotangent * (1 - answer * answer)
     return cotangent * answer * (1 - answer)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import ModelError, suggest
 from fairprobe.models.base import Model, check_probabilities
-from fairprobe.models.chain import Chain
+from fairprobe.models.chain import Chain, Passed
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.trace import BeforeProbabilities, Reached, Watch, layer_names
 
@@ -184,7 +184,7 @@ class TorchModel(Model):
         p = _to_numpy(self._to_probabilities(torch.from_numpy(logits)))
         return check_probabilities(p, len(x), 0), logits
 
-    def log_odds(self, x: Rows) -> Rows | None:
+    def log_odds(self, x: Rows) -> tuple[Rows, Passed | None] | None:
         if self._more_than_two:
             return None
         odds: list[Tensor] = []
@@ -192,7 +192,7 @@ class TorchModel(Model):
             if self.outputs(x) == "probabilities":
                 return None
             for part in self._parts(x):
-                output = self._run(part)
+                output, passed = self._pass(part)
                 if output.ndim == 2 and output.shape[1] > 1:
                     self._more_than_two = output.shape[1] > 2
                     if self._more_than_two:
@@ -200,7 +200,23 @@ class TorchModel(Model):
                     odds.append(output[:, 1] - output[:, 0])
                 else:
                     odds.append(output.reshape(-1))
-            return _to_numpy(odds[0] if len(odds) == 1 else torch.cat(odds))
+            if len(odds) == 1:
+                return _to_numpy(odds[0]), passed
+            return _to_numpy(torch.cat(odds)), None
+
+    def gradient_of(
+        self,
+        passed: Passed,
+        cotangent: Callable[[Tensor], Tensor],
+        x: Rows,
+        rows: Ints,
+        *,
+        layer: str,
+    ) -> Rows:
+        """As `gradient`, at some rows of a batch that the network was given before."""
+        with torch.inference_mode():
+            some = passed.at(torch.from_numpy(rows).to(self.device), self._index(x, layer))
+            return _to_numpy(some.pull(cotangent(some.answers[-1])))
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -221,16 +237,25 @@ class TorchModel(Model):
                 f"The rows have {x.shape[1]} columns; the network's encoder takes"
                 f" {len(self.encoder.spans)}, one an attribute."
             )
-        rows = torch.from_numpy(np.require(x, np.float32, ["C", "W"])).to(self.device, self.dtype)
+        if x.dtype != np.float32 or not (x.flags.c_contiguous and x.flags.writeable):
+            x = np.require(x, np.float32, ["C", "W"])
+        rows = torch.from_numpy(x).to(self.device, self.dtype)
         return self.encoder(rows) if self.encoder is not None else rows
 
     def _run(self, x: Rows, *, silence: bool = True) -> Tensor:
-        """The network's answer, by the shortest way that tells the truth."""
+        return self._pass(x, silence=silence)[0]
+
+    def _pass(self, x: Rows, *, silence: bool = True) -> tuple[Tensor, Passed | None]:
+        """The network's answer, by the shortest way that tells the truth, and what it computed on
+        the way, where that is known.
+        """
         chain = self._chain()
-        if chain is not None:
-            with self._refusing(x):
-                return chain.output(self._encode(x))
-        return self._call(self._encode(x).clone(), x, silence=silence)
+        if chain is None:
+            return self._call(self._encode(x).clone(), x, silence=silence), None
+        with self._refusing(x):
+            z = self._encode(x)
+            passed = chain.run(z)
+            return passed.answers[-1] if passed.answers else z, passed
 
     def _chain(self) -> Chain | None:
         return Chain.of(self.module) if self._closed_form and not self._zeroed else None

@@ -369,18 +369,20 @@ class Domain:
         """
         self.require_sensitive()
         place = np.zeros(len(x), dtype=np.int64)
+        if len(x) == 0:
+            return place
         for name, column in zip(self.sensitive, self.sensitive_columns, strict=True):
             attribute = self.attributes[column]
-            code = x[:, column]
-            if not ((code >= attribute.low) & (code <= attribute.high)).all():
+            above = x[:, column] - np.float32(attribute.low)
+            if not (above.min() >= 0 and above.max() <= attribute.high - attribute.low):
+                code = x[:, column]
                 row = int(np.argmax((code < attribute.low) | (code > attribute.high)))
                 raise DomainError(
                     f"Row {row} has {code[row]:g} for the sensitive attribute '{name}', whose"
                     f" bounds are {attribute.low:g} to {attribute.high:g}. Clip the rows or widen"
                     " the bounds."
                 )
-            above = (code - np.float32(attribute.low)).astype(np.int64)
-            place = place * (attribute.size or 1) + above
+            place = place * (attribute.size or 1) + above.astype(np.int64)
         return place
 
     def comparable(self, x: Rows) -> Mask:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Mask, Rows
+from fairprobe.judgement import Seen
 from fairprobe.models import GradientsOf, Model, TorchModel
 
 Values = TypeVar("Values", Rows, Tensor)
@@ -40,6 +41,22 @@ def to_boundary(logits: Tensor) -> Tensor:
     label = logits.argmax(dim=1, keepdim=True)
     others = torch.softmax(logits.scatter(1, label, -torch.inf), dim=1)
     return others.scatter_(1, label, -1.0)
+
+
+def judged_gradients(
+    model: Model,
+    cotangent: Callable[[Tensor], Tensor],
+    x: Rows,
+    seen: Seen,
+    rows: Mask,
+    *,
+    layer: str,
+) -> tuple[Rows, Rows]:
+    """`pair_gradients` at some of the rows that were judged last, from what the judge has seen."""
+    assert isinstance(model, TorchModel)
+    where = np.concatenate([seen.own[rows], seen.other[rows]])
+    gradient = model.gradient_of(seen.passed, cotangent, x, where, layer=layer)
+    return gradient[: len(where) // 2], gradient[len(where) // 2 :]
 
 
 def with_momentum(

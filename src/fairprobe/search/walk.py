@@ -29,14 +29,17 @@ def local_walk(
         candidate, verdict = judge(candidate, walkers.origin)
         walkers.hit = verdict.is_discriminatory
         accepted = walkers.hit | _accept_misses(method, walkers.on_idi, rng)
-        x = np.where(accepted[:, None], candidate, walkers.x)
-        walkers.x_other = np.where(accepted[:, None], verdict.x_other, walkers.x_other)
+        moved = accepted & (candidate != walkers.x).any(axis=1)  # not a step against a bound
+        x, x_other = walkers.x.copy(), walkers.x_other.copy()
+        x[moved], x_other[accepted] = candidate[moved], verdict.x_other[accepted]
         walkers.on_idi = np.where(accepted, walkers.hit, walkers.on_idi)
+        walkers.seen = verdict.seen
         if method.on_miss == "back to start":
             back = ~walkers.hit
-            x[back], walkers.x_other[back] = walkers.start[back], walkers.start_other[back]
-        walkers.moved = (x != walkers.x).any(axis=1)  # a step against a bound leads nowhere
-        walkers.x = x
+            x[back], x_other[back] = walkers.start[back], walkers.start_other[back]
+            moved = (x != walkers.x).any(axis=1)
+            walkers.seen = None
+        walkers.x, walkers.x_other, walkers.moved = x, x_other, moved
         walkers.step += 1
         yield candidate, verdict
 

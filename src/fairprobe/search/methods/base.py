@@ -18,7 +18,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.interpret import NeuronBias
-from fairprobe.judgement import Verdict
+from fairprobe.judgement import Seen, Verdict
 from fairprobe.models import Model
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
@@ -65,7 +65,7 @@ class Walkers:
     `seed` is the row that each set out from, `origin` its number; `start` is where its local walk
     began. `moved` says which rows have changed since the method last saw them, `hit` whether the
     last step found an IDI, `on_idi` whether the walker stands on one; `step` counts the steps of
-    this phase.
+    this phase. `seen` is what the judge has seen of the rows that have moved, where known.
     """
 
     x: Rows
@@ -79,6 +79,7 @@ class Walkers:
     on_idi: Mask
     step: int = 0
     memory: dict[str, np.ndarray[Any, np.dtype[Any]]] = field(default_factory=dict)
+    seen: Seen | None = None
 
     @classmethod
     def at(cls, x: Rows, x_other: Rows, origin: Ints, seed: Rows) -> Walkers:
@@ -91,8 +92,9 @@ class Walkers:
 
     def keep(self, rows: Mask) -> None:
         """Drop the other walkers."""
-        for each in fields(self)[:-2]:
+        for each in fields(self)[:-3]:
             setattr(self, each.name, getattr(self, each.name)[rows])
+        self.seen = None
         self.memory = {name: value[rows] for name, value in self.memory.items()}
 
 

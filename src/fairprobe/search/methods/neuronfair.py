@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -36,7 +37,7 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
 from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.gradients import pair_gradients, with_momentum
+from fairprobe.search.gradients import judged_gradients, pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
@@ -156,21 +157,22 @@ class NeuronFair(TwoPhase):
             "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
         )
         if stale.any():
-            memory[stale] = up_to(
-                chances(
-                    world.moves.effect(walkers.x[stale], *self._gradients(world, walkers, stale))
-                )
-            )
+            gradients = self._gradients(world, walkers, stale)
+            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *gradients)))
 
     def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
-        assert isinstance(world.model, TorchModel)
-        x, x_other, watched = walkers.x, walkers.x_other, walkers.memory["watched"]
+        model, watched = world.model, walkers.memory["watched"]
+        assert isinstance(model, TorchModel)
         if rows is not None:
-            x, x_other, watched = x[rows], x_other[rows], watched[rows]
-        weights = torch.from_numpy(watched).to(world.model.device, world.model.dtype)
-        return pair_gradients(
-            world.model, lambda a: cotangent(a, weights), x, x_other, layer=self.layer.name
-        )
+            watched = watched[rows]
+        weights = torch.from_numpy(watched).to(model.device, model.dtype)
+        objective, layer = partial(cotangent, watched=weights), self.layer.name
+        if rows is walkers.moved and walkers.seen is not None:
+            return judged_gradients(model, objective, walkers.x, walkers.seen, rows, layer=layer)
+        x, x_other = walkers.x, walkers.x_other
+        if rows is not None:
+            x, x_other = x[rows], x_other[rows]
+        return pair_gradients(model, objective, x, x_other, layer=layer)
 
 
 def watched_neurons(layer: LayerBias, count: int, share: float, rng: np.random.Generator) -> Rows:
@@ -189,5 +191,8 @@ def cotangent(a: Tensor, watched: Tensor) -> Tensor:
     n rows or pictures and then of their counterparts; `watched` is 1 for the neurons that count.
     """
     mine, other = a.chunk(2)
-    ratio = torch.cat([other, mine]).div_(a + SMALLEST_ACTIVATION)
+    below = a + SMALLEST_ACTIVATION
+    ratio = torch.empty_like(below)
+    torch.div(other, below[: len(mine)], out=ratio[: len(mine)])
+    torch.div(mine, below[len(mine) :], out=ratio[len(mine) :])
     return ratio.view(2, -1, *a.shape[1:]).mul_(-watched).view_as(a)
