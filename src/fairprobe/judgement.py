@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from math import atanh
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,12 +100,11 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     parts = [_judge(domain, model, part) for part in _parts(domain, x)]
     if len(parts) == 1:
         return parts[0]
-    return Verdict(
-        *(
-            np.concatenate([getattr(part, each.name) for part in parts])
-            for each in fields(Verdict)[:-1]
-        )
-    )
+    arrays: dict[str, Any] = {
+        each.name: np.concatenate([getattr(part, each.name) for part in parts])
+        for each in fields(Verdict)[:-1]
+    }
+    return Verdict(**arrays)
 
 
 def margins(domain: Domain, model: Model, x: Rows) -> Rows:
