@@ -38,6 +38,7 @@ ROOMS = [
     "people",
     "interpret",
     "findings",
+    "workers",
     "search",
     "metrics",
     "repairs",

@@ -10,11 +10,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from fairprobe.papers.jobs import Job, Report, perform
+from fairprobe.papers.jobs import Job, Report
 from fairprobe.papers.runner import run
 
 Plain = dict[str, Any]
@@ -26,6 +26,7 @@ class InThisProcess:
     """
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._ended: list[tuple[str, Report]] = []
 
     def __enter__(self) -> Self:
@@ -36,8 +37,13 @@ class InThisProcess:
     def has_room(self) -> bool:
         return not self._ended
 
-    def submit(self, job: Job, inputs: Mapping[str, Plain]) -> None:
-        self._ended.append((job.id, perform(job, *(inputs[name] for name in job.inputs))))
+    def submit(
+        self, name: str, function: Callable[..., Any], job: Job, *, inputs: Mapping[str, Plain]
+    ) -> None:
+        self._ended.append((name, function(job, *inputs.values())))
+
+    def stop(self) -> bool:
+        return False
 
     def wait(self, seconds: float) -> list[tuple[str, Report]]:
         ended, self._ended = self._ended, []

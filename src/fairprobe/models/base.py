@@ -89,12 +89,22 @@ class Model:
         """The same model with another decision rule; with None, as it is."""
         if decision is None:
             return self
-        other = copy(self)
-        if getattr(self._predict, "__self__", None) is self:
-            other._predict = MethodType(self._predict.__func__, other)
+        other = self._copy()
         other.decision = decision.bind(data)
         if self.original is not None:
             other.original = self.original.with_decision(decision, data)
+        return other
+
+    def without_original(self) -> Self:
+        """The same model without the user's own program, as a search uses it."""
+        other = self._copy()
+        other.original = None
+        return other
+
+    def _copy(self) -> Self:
+        other = copy(self)
+        if getattr(self._predict, "__self__", None) is self:
+            other._predict = MethodType(self._predict.__func__, other)
         return other
 
     def _checked(self, x: Rows, first: int) -> Rows:

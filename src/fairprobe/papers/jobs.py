@@ -12,15 +12,14 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,14 +27,6 @@ from fairprobe.documents import Document
 from fairprobe.documents.experiment import JobDescription, JobRecord, Machine
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.versions import versions
-
-TRIES = 3  # of a job whose process dies
-DIED = "its process died three times (killed, or out of memory)"
-ONE_THREAD = {  # workers share the cores; more threads would compete for them
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 
 _ID = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 _WORK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -146,21 +137,6 @@ class JobProgress:
 OnJob: TypeAlias = Callable[[JobProgress], None]
 
 
-class Workers(Protocol):
-    """Processes on this machine, or a cluster. Leaving the context by an exception ends all
-    running jobs.
-    """
-
-    def has_room(self) -> bool:
-        """Whether another job would start at once."""
-
-    def submit(self, job: Job, inputs: Inputs) -> None:
-        """Start a job with the results of its inputs."""
-
-    def wait(self, seconds: float) -> list[tuple[str, Report]]:
-        """The jobs that have ended, as soon as there is one; none when the time is over."""
-
-
 def perform(job: Job, *results: Plain) -> Report:
     """Do a job, in the worker. An error becomes text here, since not every exception can be
     pickled.
@@ -183,21 +159,6 @@ def perform(job: Job, *results: Plain) -> Report:
         )
     except BaseException:  # noqa: BLE001  (sys.exit in a job is the job's failure, not the worker's)
         return traceback.format_exc()
-
-
-@contextmanager
-def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes started in this block."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _plain(result: Any, work: str) -> Plain:

@@ -20,10 +20,11 @@ from fairprobe import __version__
 from fairprobe.documents import decode, encode, read_bytes
 from fairprobe.documents.experiment import JobRecord
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.papers.cluster import ClusterWorkers
-from fairprobe.papers.jobs import Job, JobProgress, OnJob, Outcome, Report, Workers
-from fairprobe.papers.local import LocalWorkers
+from fairprobe.papers.jobs import Job, JobProgress, OnJob, Outcome, Report, perform
 from fairprobe.storage import tidy, write_text
+from fairprobe.workers.base import Workers
+from fairprobe.workers.cluster import ClusterWorkers
+from fairprobe.workers.local import LocalWorkers
 
 TICK = 0.3  # seconds between two calls of `progress` while nothing happens
 
@@ -121,7 +122,8 @@ class _Run:
         if missing is not None:
             self._end(job, f"needs {missing}, which failed")
             return
-        workers.submit(job, {name: self.records[name].result for name in job.inputs})
+        inputs = {name: self.records[name].result for name in job.inputs}
+        workers.submit(job.id, perform, job, inputs=inputs)
         self.running[job.id] = job
 
     def _end(self, job: Job, report: Report) -> None:

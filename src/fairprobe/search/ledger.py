@@ -93,6 +93,11 @@ class Ledger:
         return records
 
     @property
+    def dtypes(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        """Of the records of what was found, and of what was tried."""
+        return self._found.dtype, self._tried.dtype
+
+    @property
     def tried_with_repetitions(self) -> int:
         return self._tried.entered
 
@@ -148,7 +153,7 @@ class _Store:
         for number, some in enumerate(_divided(waiting)):
             path = self._path(number)
             written = np.fromfile(path, dtype=self.dtype) if path.exists() else some[:0]
-            yield _unique(np.concatenate([written, some]))
+            yield unique(np.concatenate([written, some]))
 
     def close(self) -> None:
         if self._folder is not None:
@@ -157,7 +162,7 @@ class _Store:
     def _compact(self) -> None:
         if self._waiting:
             self._waiting = [
-                _unique(
+                unique(
                     np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
                 )
             ]
@@ -207,7 +212,7 @@ def _divided(records: Records) -> list[Records]:
     return np.split(records[order], ends[:-1])
 
 
-def _unique(records: Records) -> Records:
+def unique(records: Records) -> Records:
     """The first of each group of equal records, in the order they came (keys alone: sorted)."""
     key = np.ascontiguousarray(records["key"])
     if records.dtype.names == ("key",):

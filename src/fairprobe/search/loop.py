@@ -11,9 +11,9 @@ depends on nothing else. A method that remembers something across seeds is one c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,15 @@ from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.catalogue import black_box_methods
+from fairprobe.search.chunks import Checkpoint, Chunk, ChunkResult, chunks_of, divided
+from fairprobe.search.elsewhere import check_workers, unpacked
 from fairprobe.search.ledger import GLOBAL, LOCAL
 from fairprobe.search.merge import Batch, Merge, Spent
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
 from fairprobe.search.walk import local_walk, next_rows
+from fairprobe.search.whole import Whole
+from fairprobe.workers.base import STOPPING
 
 PARTS = 1000  # of the plan of a method that knows only how much of it is done
 
@@ -50,6 +54,9 @@ def search(
     progress: OnProgress | None = None,
     save_to: Path | None = None,
     on_judged: OnJudged | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Findings:
     """Search from `seeds` (rows inside the domain) and return every IDI once. With `people` the
     search stays among plausible people, and all it returns are new ones: no copies of a record.
@@ -59,8 +66,15 @@ def search(
     says so. An error carries what was found until then as `error.findings`. With `save_to` the
     findings are streamed to that Parquet file, so memory use does not grow with them. `on_judged`
     is called with everything that was tried.
+
+    Chunks of seeds are searched by `workers` processes on this machine, or on the Ray `cluster` at
+    this address ("host:port"), with the same findings as in this process, unless time is what ends
+    the search. Finished chunks are kept in the `checkpoint`, and taken from it.
     """
     require_white_box(method, model)
+    check_workers(workers, cluster)
+    if on_judged is not None and (workers, cluster) != (1, None):
+        raise SettingError("`on_judged` is called in this process: search with workers=1.")
     if method.needs_people and people is None:
         raise SettingError(
             f"The method '{method.name}' makes people from plausible people and was given none."
@@ -87,12 +101,15 @@ def search(
             " them out."
         )
     method, budget = _settled(method, budget)
-    world = replace(world_of(domain, model, method, people), budget=budget)
+    setup = Setup(domain, model, method, people, budget)
     merge = Merge(domain, budget, Clock(), people)
-    run = _Run(world, method, merge, len(seeds), progress, on_judged)
+    run = setup.run(merge, len(seeds))
+    run.progress, run.on_judged = progress, on_judged
+    chunks = chunks_of(method, len(seeds), domain.value_count, rng)
     try:
         with one_thread():
-            stopped = run.whole(seeds, rng)
+            whole = Whole(setup, run, seeds, chunks, checkpoint, _search_chunk)
+            stopped = whole.search(workers, cluster)
         return _findings(run, stopped, save_to, score)
     except FairprobeError as error:  # what was found before a network failed is not lost
         error.findings = _findings(run, "failed", None, None)
@@ -105,10 +122,7 @@ def _settled(method: Method, budget: Budget) -> tuple[Method, Budget]:
     """The method with the budget's iterations, and the budget with what it left to the method."""
     local = budget.local_iterations
     local = method.local_iterations if local is None else local
-    if isinstance(method, Explorer) and "local_iterations" in {
-        setting.name
-        for setting in fields(method)  # type: ignore[arg-type]
-    }:
+    if isinstance(method, Explorer) and _has_setting(method, "local_iterations"):
         method = replace(method, local_iterations=local)  # type: ignore[type-var]
     # A method's own time is for budgets that give none.
     has_time = (budget.seconds, budget.cpu_seconds) != (None, None)
@@ -138,37 +152,60 @@ def world_of(
     return World(domain, model, Moves(domain, encoder, step=method.step), people)
 
 
+def _has_setting(method: object, name: str) -> bool:
+    return is_dataclass(method) and name in {each.name for each in fields(method)}
+
+
 @dataclass(frozen=True)
-class Chunk:
-    """The seeds from `start` to `stop`, and the random numbers of their search."""
+class Setup:
+    """What all chunks of a search need."""
 
-    start: int
-    stop: int
-    rng: np.random.Generator
+    domain: Domain
+    model: Model
+    method: Method
+    people: PlausiblePeople | None
+    budget: Budget
 
-    def __len__(self) -> int:
-        return self.stop - self.start
+    def run(self, merge: Merge, seeds: int) -> Run:
+        world = world_of(self.domain, self.model, self.method, self.people)
+        return Run(replace(world, budget=self.budget), self.method, merge, seeds)
 
-
-def chunks_of(method: Method, seeds: int, values: int, rng: np.random.Generator) -> list[Chunk]:
-    """The chunks of a search. They do not depend on where they are searched."""
-    if not method.by_seeds:
-        return [Chunk(0, seeds, rng)]
-    return _divided(method, 0, seeds, values, rng)
-
-
-def _divided(
-    method: Method, start: int, stop: int, values: int, rng: np.random.Generator
-) -> list[Chunk]:
-    size = method.seeds_at_once(values)
-    starts = range(start, stop, size)
-    return [
-        Chunk(first, min(first + size, stop), own_rng)
-        for first, own_rng in zip(starts, rng.spawn(len(starts)), strict=True)
-    ]
+    def result(self, merge: Merge, batches: list[Batch], **ended: Any) -> ChunkResult:
+        """What these batches of a chunk brought. Without limits it does not matter which of them a
+        record came with.
+        """
+        limits = (self.budget.cpu_seconds, self.budget.rows, self.budget.wanted, self.people)
+        found, tried = (np.empty(0, dtype=dtype) for dtype in merge.ledger.dtypes)
+        together = all(limit is None for limit in limits)
+        return ChunkResult.of([*batches, Batch(0, found, tried)], together=together, **ended)
 
 
-class _Run:
+def _search_chunk(
+    seeds: Rows, chunk: Chunk, seconds: float | None, setup: bytes
+) -> ChunkResult | str:
+    """In a worker: search one chunk. What it cannot spend alone, all chunks together may spend."""
+    try:
+        here: Setup = unpacked(setup)
+    except Exception as error:  # noqa: BLE001  (any code may run here: that of the model's class)
+        return f"the model could not be opened there ({type(error).__name__}: {error})"
+    wanted = here.budget.wanted if here.people is None else None
+    seconds = None if seconds is None else max(0.0, seconds)
+    merge = Merge(here.domain, replace(here.budget, seconds=seconds, wanted=wanted), Clock())
+    merge.is_stopped = STOPPING.is_set
+    batches, ended = merge.keep(), dict[str, Any]()
+    try:
+        with one_thread():
+            here.run(merge, len(seeds)).search(seeds, chunk)
+    except Spent as spent:
+        ended = {"stopped": str(spent)}
+    except FairprobeError as error:
+        ended = {"failure": error}
+    finally:
+        merge.ledger.close()
+    return here.result(merge, batches, **ended)
+
+
+class Run:
     """A search from chunks of seeds: the plan of an explorer, or the two phases."""
 
     def __init__(
@@ -186,17 +223,6 @@ class _Run:
         self.local_iterations = world.budget.local_iterations or 0
         self._chunk = slice(0, 0)  # the seeds being worked on
 
-    def whole(self, seeds: Rows, rng: np.random.Generator) -> str:
-        """Run the whole search; return what ended it."""
-        try:
-            for chunk in chunks_of(self.method, len(seeds), self.world.domain.value_count, rng):
-                self.search(seeds[chunk.start : chunk.stop], chunk)
-        except Spent as spent:
-            return str(spent)
-        except KeyboardInterrupt:
-            return "interrupted"
-        return "complete"
-
     def search(self, seeds: Rows, chunk: Chunk) -> None:
         """Search from the seeds of a chunk."""
         if self.method.by_seeds:
@@ -205,9 +231,7 @@ class _Run:
             self.explore(self.method, seeds, chunk)
         elif isinstance(self.method, TwoPhase):
             values = self.world.domain.value_count
-            parts = [chunk]
-            if not self.method.by_seeds:
-                parts = _divided(self.method, chunk.start, chunk.stop, values, chunk.rng)
+            parts = [chunk] if self.method.by_seeds else divided(self.method, chunk, values)
             for part in parts:
                 self._chunk = slice(part.start, part.stop)
                 origin = np.arange(part.start, part.stop, dtype=np.int64)
@@ -338,7 +362,7 @@ class _Run:
 
 
 def _findings(
-    run: _Run, stopped: str, save_to: Path | None, score: Callable[[Rows], Rows] | None
+    run: Run, stopped: str, save_to: Path | None, score: Callable[[Rows], Rows] | None
 ) -> Findings:
     merge, method, people = run.merge, run.method, run.world.people
     generation = Generation(
@@ -350,7 +374,7 @@ def _findings(
         tried=merge.ledger.count_tried(),
         judged=merge.judged,
         stopped=stopped,
-        wall_seconds=merge.clock.wall,
+        wall_seconds=merge.wall,
         cpu_seconds=merge.cpu,
         scores={
             name: np.asarray(value).item() for name, value in method.scores(run.world).items()
@@ -366,5 +390,5 @@ def _findings(
     # The time includes removing duplicates and writing: that is part of the work.
     return replace(
         findings,
-        generation=replace(generation, wall_seconds=merge.clock.wall, cpu_seconds=merge.cpu),
+        generation=replace(generation, wall_seconds=merge.wall, cpu_seconds=merge.cpu),
     )

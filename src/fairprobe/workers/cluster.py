@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster, which decides where and when each one runs, and starts it again when a
+"""Tasks on a Ray cluster, which decides where and when each one runs, and starts it again when a
 machine is lost.
 """
 
@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,16 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairprobe.errors import SettingError
-from fairprobe.papers.jobs import (
-    DIED,
-    ONE_THREAD,
-    TRIES,
-    Inputs,
-    Job,
-    Report,
-    environment,
-    perform,
-)
+from fairprobe.workers.base import DIED, ONE_THREAD, TRIES, environment
 
 ANSWER_TIMEOUT = 5.0  # seconds for an address to answer
 JOIN_TIMEOUT = 30.0  # seconds for a cluster to accept us
@@ -38,8 +30,8 @@ class ClusterWorkers:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._inputs: dict[str, Any] = {}  # references to the results that other jobs need
-        self._ids: dict[Any, str] = {}  # submitted jobs, by the reference to their report
+        self._inputs: dict[str, Any] = {}  # references to what several tasks need
+        self._names: dict[Any, str] = {}  # submitted tasks, by the reference to their result
         self._is_ours = False
 
     def __enter__(self) -> Self:
@@ -57,7 +49,7 @@ class ClusterWorkers:
         if not self._ray.is_initialized():
             self._connect()
             self._is_ours = True
-        self._task = self._ray.remote(perform).options(
+        self._task = self._ray.remote(_call).options(
             num_cpus=1,
             max_retries=TRIES - 1,
             retry_exceptions=False,
@@ -83,36 +75,53 @@ class ClusterWorkers:
 
     def __exit__(self, *_: object) -> None:
         try:
-            for reference in self._ids:
+            for reference in self._names:
                 with suppress(self._ray.exceptions.RayError):
                     self._ray.cancel(reference, force=True)
         finally:
-            self._ids.clear()
+            self._names.clear()
             self._inputs.clear()
             if self._is_ours:
                 self._ray.shutdown()
 
+    @property
+    def count(self) -> int:
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
     def has_room(self) -> bool:
         return True  # the cluster has its own queue
 
-    def submit(self, job: Job, inputs: Inputs) -> None:
-        for name in job.inputs:
-            if name not in self._inputs:
-                self._inputs[name] = self._ray.put(inputs[name])
-        self._ids[self._task.remote(job, *(self._inputs[name] for name in job.inputs))] = job.id
+    def submit(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        for each, value in (inputs or {}).items():
+            if each not in self._inputs:
+                self._inputs[each] = self._ray.put(value)
+        shared = (self._inputs[each] for each in inputs or {})
+        self._names[self._task.remote(function, arguments, *shared)] = name
 
-    def wait(self, seconds: float) -> list[tuple[str, Report]]:
-        ended, _ = self._ray.wait(list(self._ids), num_returns=1, timeout=seconds)
-        return [(self._ids.pop(reference), self._report(reference)) for reference in ended]
+    def stop(self) -> bool:
+        return False
 
-    def _report(self, reference: Any) -> Report:
+    def wait(self, seconds: float) -> list[tuple[str, Any]]:
+        ended, _ = self._ray.wait(list(self._names), num_returns=1, timeout=seconds)
+        return [(self._names.pop(reference), self._result(reference)) for reference in ended]
+
+    def _result(self, reference: Any) -> Any:
         try:
-            report: Report = self._ray.get(reference)
+            return self._ray.get(reference)
         except self._ray.exceptions.WorkerCrashedError:
             return DIED
         except self._ray.exceptions.RayError as error:
             return f"the cluster could not do it: {_first_line(error)}"
-        return report
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...], *inputs: Any) -> Any:
+    return function(*arguments, *inputs)
 
 
 def _check_answer(address: str) -> None:
