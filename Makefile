@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types tests slow docs benchmark clean
+.PHONY: demo test lint types tests slow docs benchmark campaign campaign-full campaign-short clean
 
 demo: $(VENV)/installed  ## audit the packaged Adult data for gender and name the report
 	$(BIN)/fairprobe audit adult --sensitive gender --out runs/adult-gender --overwrite
@@ -29,6 +29,15 @@ docs: $(VENV)/installed-dev  ## the documentation as a site: open site/index.htm
 
 benchmark: $(VENV)/installed
 	$(BIN)/python -m benchmarks.generation
+
+campaign: $(VENV)/installed-dev  ## kills, full disks, damaged and hostile files, mutants: 20 minutes
+	$(BIN)/python -m campaign
+
+campaign-full: $(VENV)/installed-dev  ## the same overnight: 200 kills, 40,000 inputs, 400 mutants
+	$(BIN)/python -m campaign --scale full --out campaign-full.md
+
+campaign-short: $(VENV)/installed-dev  ## the same in two minutes, for CI
+	$(BIN)/python -m campaign --scale short
 
 clean:
 	rm -rf $(VENV) runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis
