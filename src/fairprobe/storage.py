@@ -173,6 +173,11 @@ def _workspace_of(place: Path) -> Path:
     return place.with_name(f".{name}{WORK}")
 
 
+def is_unfinished(target: Path) -> bool:
+    """Whether a process that worked on `target` left something to continue from."""
+    return (_workspace_of(target.resolve()) / CHECKPOINT).exists()
+
+
 def _leave(own: OwnFolder, place: Path, *, has_ended_well: bool) -> None:
     if (own.path / OLD).exists() and not place.exists():
         own.release()  # the only copy of a run that could not be moved back

@@ -18,6 +18,7 @@ from fairprobe.audits.base import AuditResult, OnStage, Write, check_seed
 from fairprobe.audits.confirm import confirmed
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import as_model, check_classes
+from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.table_document import table_document
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
@@ -53,6 +54,7 @@ from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
+from fairprobe.search.elsewhere import check_workers
 from fairprobe.versions import versions
 
 if TYPE_CHECKING:
@@ -160,6 +162,9 @@ def audit(
     progress: OnStage | None = None,
     findings_to: Path | None = None,
     show_records: bool = False,
+    workers: int = 1,
+    cluster: str | None = None,
+    checkpoint: Path | None = None,
 ) -> Audit:
     """Measure how a model treats people who differ only in the sensitive attributes.
 
@@ -184,7 +189,12 @@ def audit(
     seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
     file. An interrupt during the search keeps what was found. The pairs that a report shows are
     never people in the data, unless `show_records`.
+
+    The search runs in `workers` processes, or on the Ray `cluster` at "host:port", with the same
+    findings. In the folder `checkpoint` finished parts of it are kept: after a kill, the same audit
+    with the same folder goes on from there.
     """
+    check_workers(workers, cluster)
     check_settings(
         method, variant, outside, samples, seed, counterparts=counterparts, people=people
     )
@@ -257,6 +267,9 @@ def audit(
         score=None if maker is None else maker.score,
         progress=watch,
         save_to=findings_to,
+        workers=workers,
+        cluster=cluster,
+        checkpoint=search_checkpoint(checkpoint, data, model, how, budget, seeds, seed, people),
     )
     findings, refuted = confirmed(
         findings, model.original, _within("Asking the model itself again", tell)

@@ -15,6 +15,7 @@ from fairprobe.cli.common import (
     OVER,
     AsJson,
     Quiet,
+    Resume,
     app,
     end,
     print_run,
@@ -176,6 +177,14 @@ def audit(
             help="Let the report show people in the data as pairs. Off, because a report travels.",
         ),
     ] = False,
+    workers: Annotated[
+        int, typer.Option(help="Search in this many processes; the findings are the same.")
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Search on the Ray cluster at this address.", metavar="HOST:PORT"),
+    ] = None,
+    resume: Resume = False,
     fail_over: FailOver = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

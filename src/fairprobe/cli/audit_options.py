@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairprobe.cli.common import command_line, progress
+from fairprobe.cli.common import command_line, progress, tell_unfinished
 from fairprobe.cli.decision import decision_of
 from fairprobe.cli.inputs import ModelOptions, TableOptions
 from fairprobe.errors import SettingError
@@ -40,6 +40,9 @@ class AuditOptions:
     decision_threshold: str | None = None
     costs: Path | None = None
     show_records: bool = False
+    workers: int = 1
+    cluster: str | None = None
+    resume: bool = False
 
 
 def make_run(
@@ -55,7 +58,10 @@ def make_run(
     document. Mistakes in the options are reported before anything is trained.
     """
     from fairprobe import audits, search
+    from fairprobe.audits.resume import kept_network
+    from fairprobe.search.elsewhere import check_workers
 
+    check_workers(options.workers, options.cluster)
     budget = search.Budget(
         seeds=options.seeds,
         global_iterations=options.global_iterations,
@@ -78,10 +84,21 @@ def make_run(
     audits.check_settings(**settings)
     data = table.open()
     decision = decision_of(options.decision_threshold, options.costs, data)
-    with audits.RunFolder(folder, overwrite=overwrite) as staged, progress(show=show) as on_stage:
+    tell_unfinished(folder, resume=options.resume)
+    with (
+        audits.RunFolder(folder, overwrite=overwrite, resume=options.resume) as staged,
+        progress(show=show) as on_stage,
+    ):
 
         def train() -> Model:
-            return audits.train(data, kind=options.network, seed=options.seed, progress=on_stage)
+            how: dict[str, Any] = {"kind": options.network, "seed": options.seed}
+            return kept_network(
+                staged.checkpoint,
+                data,
+                "audited",
+                how,
+                lambda: audits.train(data, progress=on_stage, **how),
+            )
 
         audit = audits.audit(
             data,
@@ -92,6 +109,9 @@ def make_run(
             progress=on_stage,
             findings_to=staged.findings,
             show_records=options.show_records,
+            workers=options.workers,
+            cluster=options.cluster,
+            checkpoint=staged.checkpoint,
             **settings,
         )
         return staged.fill(audit, command=command_line())

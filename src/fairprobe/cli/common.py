@@ -78,6 +78,12 @@ output = SafeConsole()
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Go on with the same command that was killed, from what it had finished."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
 
@@ -195,7 +201,23 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
 
 def command_line() -> str:
     """The command as it was typed, for the run's document."""
-    return printable(shlex.join(["fairprobe", *sys.argv[1:]]))
+    return printable(
+        shlex.join(["fairprobe", *(word for word in sys.argv[1:] if word != "--resume")])
+    )
+
+
+def tell_unfinished(folder: Path, *, resume: bool) -> None:
+    """Say what becomes of a run in this folder that did not finish."""
+    from fairprobe.storage import is_unfinished
+
+    if is_unfinished(folder):
+        if not resume:
+            say(
+                f"An earlier run to {folder} did not finish. This one starts anew; --resume goes on"
+                " with what was done."
+            )
+    elif resume:
+        say(f"There is no unfinished run to {folder}; this one starts anew.")
 
 
 def write(text: str) -> None:

@@ -1,0 +1,89 @@
+"""Going on with a run that was killed: what is kept of it, and whether it is still the same run.
+
+A checkpoint is a folder beside the run in the making:
+
+    fingerprint    of the data, the settings and the version
+    networks/      those that were trained
+    search/        finished chunks of the search, with a fingerprint that includes the model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fairprobe import networks
+from fairprobe.datasets.base import Dataset
+from fairprobe.errors import FairprobeError
+from fairprobe.models import Model, TorchModel
+from fairprobe.search.chunks import Checkpoint, check_fingerprint
+from fairprobe.versions import versions
+
+
+def fingerprint(data: Dataset, *settings: object, model: Model | None = None) -> str:
+    """A digest of all that a run depends on: the rows and their schema, the settings, the versions
+    and the model: its weights, or what it answers everybody in the data.
+    """
+    digest = sha256(repr((versions("torch", "numpy"), data.domain, data.classes)).encode())
+    for part in (data.x, data.y):
+        digest.update(np.ascontiguousarray(part).data)
+    for setting in settings:
+        digest.update(_told(setting))
+    if isinstance(model, TorchModel):
+        for name, value in model.module.state_dict().items():
+            raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            digest.update(name.encode() + raw.numpy().tobytes())
+    if model is not None:
+        digest.update(model.labels(data.x).astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def _told(setting: object) -> bytes:
+    """What identifies a setting. Arrays among those of a method follow from data and model."""
+    if isinstance(setting, np.ndarray):
+        return sha256(np.ascontiguousarray(setting).data).digest()
+    if hasattr(setting, "__dataclass_fields__"):
+        values = {
+            each.name: getattr(setting, each.name)
+            for each in fields(setting)  # type: ignore[arg-type]
+        }
+        plain = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, str | int | float | bool | tuple | None)
+        }
+        return repr((type(setting).__qualname__, plain)).encode()
+    return repr(setting).encode()
+
+
+def search_checkpoint(
+    folder: Path | None, data: Dataset, model: Model, *settings: object
+) -> Checkpoint | None:
+    """Where finished chunks of this search are kept; None without a folder."""
+    if folder is None:
+        return None
+    return Checkpoint(folder / "search", fingerprint(data, *settings, model=model))
+
+
+def kept_network(
+    folder: Path | None, data: Dataset, name: str, settings: object, train: Callable[[], TorchModel]
+) -> TorchModel:
+    """A network that an earlier run trained with these settings, or else a new one, which is kept.
+    Only networks of fairprobe's own kind can be kept.
+    """
+    if folder is None:
+        return train()
+    place = folder / "networks" / name
+    check_fingerprint(place, fingerprint(data, settings))
+    with suppress(FairprobeError):
+        return networks.load(place, data.domain)
+    network = train()
+    with suppress(FairprobeError):
+        networks.save(network, place)
+    return network

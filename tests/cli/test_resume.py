@@ -1,0 +1,95 @@
+"""A command that is killed goes on with --resume, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fairprobe import datasets
+from fairprobe.cli import app
+from fairprobe.findings import Findings
+from fairprobe.storage import _workspace_of
+
+SEARCH = "--people possible --method random --seeds 500 --local-iterations 20 --samples 500"
+AUDIT = ["audit", "german", *["--sensitive", "gender,age", "--network", "lfcn"], *SEARCH.split()]
+FEW = "--people possible --method random --seeds 3 --local-iterations 2 --samples 200"
+TINY = ["audit", "german", *["--sensitive", "gender", "--network", "lfcn"], *FEW.split()]
+TIMES = ("wall_seconds", "cpu_seconds", "wall_ms_per_1000_idis", "cpu_ms_per_1000_idis")
+
+
+def command(*words: str | Path) -> Any:
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+def kill_when(found: Path, count: int, *words: str | Path) -> None:
+    """Start a command, and kill it when so many files are in a folder of its workspace."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairprobe", *map(str, words)], stderr=subprocess.PIPE
+    )
+    give_up = time.monotonic() + 300
+    while len(list(found.glob("*"))) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def told(run: Path) -> dict[str, Any]:
+    """The document of a run, without what depends on the time and the place."""
+    document = json.loads((run / "audit.json").read_text(encoding="utf-8"))
+    for name in TIMES:
+        document["generation"].pop(name)
+    return {name: document[name] for name in document if name not in ("created", "command")}
+
+
+def findings(run: Path) -> Any:
+    domain = datasets.load("german").with_sensitive(("gender", "age")).domain
+    return Findings.load(run / "findings.parquet", domain).to_pandas(codes=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_killed_audit_goes_on_from_its_last_chunk_and_ends_like_an_uninterrupted_one(
+    tmp_path: Path,
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    kept = _workspace_of(killed) / "checkpoint" / "search"
+    kill_when(kept, 3, *AUDIT, "--out", killed)
+    assert not killed.exists()
+    chunks = {path: path.stat().st_mtime_ns for path in kept.glob("chunk-*")}
+    network = (kept.parent / "networks" / "audited" / "model.safetensors").read_bytes()
+    other = command(*AUDIT, "--out", killed, "--resume", "--wanted", "3")
+    assert other.exit_code == 2
+    assert "other settings" in other.output
+    assert {path: path.stat().st_mtime_ns for path in kept.glob("chunk-*")} == chunks
+    resumed = command(*AUDIT, "--out", killed, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "no unfinished run" not in resumed.output
+    assert (killed / "model" / "model.safetensors").read_bytes() == network
+    assert command(*AUDIT, "--out", whole).exit_code == 0
+    assert told(killed) == told(whole)
+    assert findings(killed).equals(findings(whole))
+    assert not kept.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+
+
+def test_resume_without_anything_to_resume_says_so_and_starts_anew(tmp_path: Path) -> None:
+    done = command(*TINY, "--out", tmp_path / "run", "--resume")
+    assert done.exit_code == 0
+    assert "There is no unfinished run to" in done.output
+    document = json.loads((tmp_path / "run" / "audit.json").read_text(encoding="utf-8"))
+    assert "--resume" not in document["command"]
+
+
+def test_an_unfinished_run_is_told_of_when_it_is_started_anew(tmp_path: Path) -> None:
+    (_workspace_of(tmp_path / "run") / "checkpoint").mkdir(parents=True)
+    done = command(*TINY, "--out", tmp_path / "run", "-q")
+    assert "--resume goes on" in done.output
