@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,8 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,8 +153,17 @@ def _start_worker(studio: Studio) -> None:
     import cv2
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interrupts
+    Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)
     _STUDIO[:] = [studio]
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _in_worker(job: list[Task]) -> list[Outcome]:
