@@ -119,6 +119,8 @@ METHODS: Catalogue[Any] = Catalogue(
         "adf": "fairprobe.search.methods.adf:ADF",
         "eidig": "fairprobe.search.methods.eidig:EIDIG",
         "aequitas": "fairprobe.search.methods.aequitas:Aequitas",
+        "grft": "fairprobe.search.methods.grft:GRFT",
+        "maft": "fairprobe.search.methods.maft:MAFT",
         "symbgen": "fairprobe.search.methods.symbgen:SymbGen",
         "themis": "fairprobe.search.methods.themis:Themis",
         "random": "fairprobe.search.methods.random_walk:RandomWalk",

@@ -18,6 +18,7 @@ from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.models.chain import Passed
 from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
@@ -77,11 +78,18 @@ class Failing(TorchModel):
         super().__init__(module)
         self.answers = answers
 
-    def probabilities(self, x: Rows) -> Rows:
+    def _forward(self, x: Rows) -> Rows:
+        self._count()
+        return super()._forward(x)
+
+    def log_odds(self, x: Rows) -> tuple[Rows, Passed | None] | None:
+        self._count()
+        return super().log_odds(x)
+
+    def _count(self) -> None:
         self.answers -= 1
         if self.answers < 0:
             raise ModelError("The model is gone.")
-        return super().probabilities(x)
 
 
 @pytest.mark.parametrize(("name", "variant"), EVERY)

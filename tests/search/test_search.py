@@ -63,7 +63,8 @@ OWN_STARTS = {
     "aequitas random",
     "probe",
 }  # uniform draws, not the seeds alone
-EXPLORERS = {"themis", "symbgen", "probe"}  # no seed that is given up after its first finding
+# no seed that is given up after its first finding
+EXPLORERS = {"themis", "symbgen", "probe", "grft"}
 
 
 # -- worlds: a domain and a network that discriminates in it ---------------------------------------

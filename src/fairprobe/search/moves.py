@@ -10,6 +10,7 @@ never move.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -192,11 +193,8 @@ class Moves:
             up = rng.random(len(x), dtype=np.float32) < 0.5
         moved = x[row, attribute] + np.where(up, self._stride[attribute], -self._stride[attribute])
         if self._groups:
-            low, high = self.domain.low[attribute], self.domain.high[attribute]
-            other = low + np.floor(rng.random(len(x)) * (high - low)).astype(
-                np.float32
-            )  # of all categories but the current one
-            moved = np.where(self._is_group[attribute], other + (other >= x[row, attribute]), moved)
+            other = self._other_category(attribute, x[row, attribute], rng)
+            moved = np.where(self._is_group[attribute], other, moved)
         new[row, attribute] = np.clip(
             moved, self.domain.low[attribute], self.domain.high[attribute]
         )
@@ -218,6 +216,54 @@ class Moves:
         new = x.copy()
         new[row, attribute] = np.clip(np.where(far, any_value, near), low, high)
         return self._settle(x, self.on_grid(new), rng)
+
+    def scatter(
+        self, x: Rows, proposed: Rows, attributes: int, steps: int, *, rng: np.random.Generator
+    ) -> Rows:
+        """What is proposed for each row, with so many random attributes moved by up to `steps`
+        steps, up or down; a one-hot attribute changes to a random other category. Where that breaks
+        a constraint the row goes a part of the way, or stays.
+        """
+        count = min(attributes, len(self.columns))
+        lots = rng.random((len(x), len(self.columns)), dtype=np.float32)
+        chosen = self.columns[lots.argpartition(count - 1, axis=1)[:, :count]]
+        far = rng.integers(1, steps + 1, chosen.shape) * rng.choice([-1, 1], chosen.shape)
+        moved = np.take_along_axis(proposed, chosen, axis=1)
+        if self._groups:
+            other = self._other_category(chosen, moved, rng)
+        moved = moved + far.astype(np.float32) * self._stride[chosen]
+        if self._groups:
+            moved = np.where(self._is_group[chosen], other, moved)
+        new = proposed.copy()
+        np.put_along_axis(new, chosen, moved, axis=1)
+        return self._settle(x, self.domain.clip(new), rng)
+
+    def _other_category(self, attribute: Ints, at: Rows, rng: np.random.Generator) -> Rows:
+        """One of all categories but the current one."""
+        low, high = self.domain.low[attribute], self.domain.high[attribute]
+        other = low + np.floor(rng.random(attribute.shape) * (high - low)).astype(np.float32)
+        return np.asarray(other + (other >= at), dtype=np.float32)
+
+    def slopes(self, x: Rows, value: Callable[[Rows], Rows]) -> Rows:
+        """(N, network's columns) how a value changes when one attribute moves by a step (down at
+        its upper bound), or when a one-hot attribute changes to each category. `value` takes rows
+        (N, K, A), the first of K being x itself, and returns N·K numbers.
+        """
+        n, columns = len(x), self._movable
+        attribute = self._attribute_of[columns]
+        rows = np.repeat(x[:, None], len(columns) + 1, axis=1)
+        up = x + self._stride <= self.domain.high
+        moved = np.where(up, x + self._stride, np.maximum(x - self._stride, self.domain.low))
+        rows[:, 1 + np.arange(len(columns)), attribute] = moved[:, attribute]
+        for group, first, width, lowest in self._groups:
+            place = 1 + np.searchsorted(columns, first) + np.arange(width)
+            rows[:, place, group] = np.arange(lowest, lowest + width, dtype=np.float32)
+        values = value(rows).reshape(n, -1)
+        slopes = np.zeros((n, len(self._attribute_of)), dtype=np.float32)
+        slopes[:, columns] = (values[:, 1:] - values[:, :1]) * np.where(
+            up[:, attribute] | self._is_group[attribute], 1, -1
+        )
+        return slopes
 
     def _settle(self, x: Rows, new: Rows, rng: np.random.Generator) -> Rows:
         """Where a move breaks a constraint, a random part of it is tried; where none holds, the row
