@@ -81,6 +81,23 @@ def test_a_killed_audit_goes_on_from_its_last_chunk_and_ends_like_an_uninterrupt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_killed_repair_goes_on_with_the_networks_it_had_trained(tmp_path: Path) -> None:
+    assert command(*TINY, "--out", tmp_path / "run").exit_code == 0
+    words = ["--with", "counterfactual", "--no-curve", "--max-seeds", "4", "--samples", "200"]
+    repair = ["repair", str(tmp_path / "run"), *words]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    kept = _workspace_of(killed) / "checkpoint" / "networks"
+    kill_when(kept, 4, *repair, "--out", killed)
+    trained = {path: path.stat().st_mtime_ns for path in kept.glob("*/model.json")}
+    assert len(trained) >= 2
+    resumed = command(*repair, "--out", killed, "--resume", "-q")
+    uninterrupted = command(*repair, "--out", whole, "-q")
+    assert resumed.exit_code == uninterrupted.exit_code in (0, 1, 3), resumed.output
+    assert told(killed) == told(whole)
+
+
 def test_resume_without_anything_to_resume_says_so_and_starts_anew(tmp_path: Path) -> None:
     done = command(*TINY, "--out", tmp_path / "run", "--resume")
     assert done.exit_code == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairprobe.audits.base import OnStage
 from fairprobe.audits.models import as_model
+from fairprobe.audits.resume import check_repair
 from fairprobe.audits.table import AUTO, Audit, audit
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import read_table_run
@@ -47,6 +48,7 @@ def repair(
     seed: int | None = None,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
+    checkpoint: Path | None = None,
     **settings: Any,
 ) -> Audit:
     """Repair a network so that it treats people alike who differ only in the sensitive attributes.
@@ -56,7 +58,9 @@ def repair(
     given network is left as it is. `with_` is a repair by name (`repairs.REPAIRS`), with its
     `settings`, or a repair of your own. Without `strength`, the strength is chosen on validation
     people, unless `choose` is False. `seed` is that of the split the network was trained with; a
-    network that fairprobe trained knows its own. The other options are those of `repairs.prove` and
+    network that fairprobe trained knows its own. In the folder `checkpoint` trained networks are
+    kept: after a kill, the same repair with the same folder does not train them again. The other
+    options are those of `repairs.prove` and
     of `audit`.
     """
     given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
@@ -71,6 +75,10 @@ def repair(
         how, choose = how.at_strength(strength), False
     if seed is None:
         seed = network.trained_on[1] if network.trained_on else 0
+    if checkpoint is not None:
+        check_repair(
+            checkpoint, data, network, repr(how), seed, choose, curve, people, method, max_seeds
+        )
     proof = prove(
         network,
         data,
@@ -87,6 +95,7 @@ def repair(
         samples=samples,
         max_seeds=max_seeds,
         progress=progress,
+        kept=None if checkpoint is None else checkpoint / "networks",
     )
     done = audit(
         given,
@@ -101,6 +110,7 @@ def repair(
         seed=seed,
         progress=progress,
         findings_to=findings_to,
+        checkpoint=checkpoint,
     )
     return replace(done, repair=proof)
 

@@ -10,7 +10,6 @@ A checkpoint is a folder beside the run in the making:
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +19,6 @@ import torch
 
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import FairprobeError
 from fairprobe.models import Model, TorchModel
 from fairprobe.search.chunks import Checkpoint, check_fingerprint
 from fairprobe.versions import versions
@@ -72,18 +70,14 @@ def search_checkpoint(
 
 
 def kept_network(
-    folder: Path | None, data: Dataset, name: str, settings: object, train: Callable[[], TorchModel]
+    folder: Path, data: Dataset, settings: object, train: Callable[[], TorchModel]
 ) -> TorchModel:
-    """A network that an earlier run trained with these settings, or else a new one, which is kept.
-    Only networks of fairprobe's own kind can be kept.
-    """
-    if folder is None:
-        return train()
-    place = folder / "networks" / name
+    """The network that an earlier run trained for its audit with these settings, or a new one."""
+    place = folder / "networks" / "audited"
     check_fingerprint(place, fingerprint(data, settings))
-    with suppress(FairprobeError):
-        return networks.load(place, data.domain)
-    network = train()
-    with suppress(FairprobeError):
-        networks.save(network, place)
-    return network
+    return networks.kept(place, data.domain, train)
+
+
+def check_repair(folder: Path, data: Dataset, model: Model, *settings: object) -> None:
+    """Refuse a folder with what was kept of another repair."""
+    check_fingerprint(folder / "networks", fingerprint(data, *settings, model=model))

@@ -95,7 +95,6 @@ def make_run(
             return kept_network(
                 staged.checkpoint,
                 data,
-                "audited",
                 how,
                 lambda: audits.train(data, progress=on_stage, **how),
             )

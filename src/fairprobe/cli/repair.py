@@ -14,12 +14,14 @@ from fairprobe.cli.common import (
     OVER,
     AsJson,
     Quiet,
+    Resume,
     app,
     command_line,
     end,
     print_run,
     progress,
     report_errors,
+    tell_unfinished,
 )
 from fairprobe.cli.inputs import (
     BlindTo,
@@ -129,6 +131,7 @@ def repair(
     max_seeds: Annotated[
         int, typer.Option(help="Train at most this many pairs of networks to decide.")
     ] = 12,
+    resume: Resume = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -173,9 +176,10 @@ def repair(
         from fairprobe.audits import RunFolder, repair_run
         from fairprobe.documents import read_table_run
 
+        tell_unfinished(folder, resume=resume)
         read_table_run(run)  # refuse what is not a run before anything is made
         with (
-            RunFolder(folder, overwrite=overwrite) as staged,
+            RunFolder(folder, overwrite=overwrite, resume=resume) as staged,
             progress(show=not (quiet or as_json)) as on_stage,
         ):
             done = repair_run(
@@ -192,6 +196,7 @@ def repair(
                 max_seeds=max_seeds,
                 progress=on_stage,
                 findings_to=staged.findings,
+                checkpoint=staged.checkpoint,
             )
             document = staged.fill(done, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)

@@ -1,7 +1,7 @@
 """The papers' networks, one training loop, and their files."""
 
 from fairprobe.networks.dense import HFCN, LFCN, DenseNetwork, dense, hfcn, lfcn
-from fairprobe.networks.files import FILES, load, save
+from fairprobe.networks.files import FILES, kept, load, save
 from fairprobe.networks.training import Batch, Examples, Penalty, Training, is_constant, train
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "dense",
     "hfcn",
     "is_constant",
+    "kept",
     "lfcn",
     "load",
     "save",

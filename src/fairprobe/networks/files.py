@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from fairprobe.documents import read_bytes
-from fairprobe.errors import ModelError, StorageError
+from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import Encoder, Merge, Scale, TorchModel
 from fairprobe.networks.dense import DenseNetwork
 from fairprobe.schema.domain import Domain
@@ -116,6 +118,20 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     if about.trained_on is not None:
         model.trained_on = (about.trained_on.dataset, about.trained_on.seed)
     return model
+
+
+def kept(folder: Path | None, domain: Domain, train: Callable[[], TorchModel]) -> TorchModel:
+    """The network that an earlier run kept in the folder, or else a new one, which is kept there.
+    Without a folder, and for networks of other kinds than fairprobe's own, always a new one.
+    """
+    if folder is not None and (folder / DESCRIPTION).exists():
+        with suppress(FairprobeError):  # damaged: it is trained again
+            return load(folder, domain)
+    network = train()
+    if folder is not None and isinstance(network.module, DenseNetwork):
+        with suppress(StorageError):  # no room: it is trained again when it is needed
+            save(network, folder)
+    return network
 
 
 def _merge(weights: dict[str, torch.Tensor], width: int) -> Merge | None:

@@ -17,6 +17,7 @@ initial weights, the order of the batches and what a repair draws.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -145,9 +146,10 @@ def prove(
     samples: int = SAMPLES,
     max_seeds: int = LOOKS[-1],
     progress: OnStage | None = None,
+    kept: Path | None = None,
 ) -> Proof:
     """Repair the network and measure what that did. `seed` is that of the split the network was
-    trained with.
+    trained with. Trained networks are kept in the folder `kept`, and taken from it.
 
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
     by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
@@ -177,7 +179,7 @@ def prove(
     maker = _maker(data, seed, report) if people == "plausible" else None
     if method == AUTO:
         method = "neuronfair" if maker is None else "crossover"
-    trainer = Trainer(network_of(model), data, seed, report)
+    trainer = Trainer(network_of(model), data, seed, report, kept)
     panel = Panel(data, seed, maker, min(samples, PEOPLE))
     workshop = _Workshop(trainer, panel, method, variant, budget, samples)
     before = workshop.measured("before", trainer.given)

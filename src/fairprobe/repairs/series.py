@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +20,7 @@ from fairprobe.errors import DataError
 from fairprobe.judgement import judge
 from fairprobe.metrics import dm_rs
 from fairprobe.models import TorchModel, one_thread
-from fairprobe.networks import Examples, is_constant
+from fairprobe.networks import Examples, is_constant, kept
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.base import OnEpoch, Repair, alive, learn
 from fairprobe.repairs.blind import Blind
@@ -44,12 +46,15 @@ BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
 
 @dataclass(frozen=True)
 class Trainer:
-    """Trains networks in the place of the given one, all on one split: that of `seed`."""
+    """Trains networks in the place of the given one, all on one split: that of `seed`. Networks
+    that are in the folder `kept` are not trained again.
+    """
 
     given: TorchModel
     data: Dataset
     seed: int
     report: OnStage = lambda *_: None
+    kept: Path | None = None
 
     @cached_property
     def pinned(self) -> Dataset:
@@ -57,15 +62,17 @@ class Trainer:
 
     def repaired(self, repair: Repair, seed: int, stage: str = "Repairing") -> TorchModel:
         """A network repaired with this seed."""
-        network = repair(self.given, self.pinned, seed=seed, progress=self._epochs(stage))
-        return self._on_split(network)
+
+        def train() -> TorchModel:
+            return repair(self.given, self.pinned, seed=seed, progress=self._epochs(stage))
+
+        return self._new((repair, seed), train)
 
     def control(self, repair: Repair, name: str, seed: int, stage: str = "") -> TorchModel:
         """A network that was trained with the settings of the repair, but not repaired by it."""
         stage = stage or f"Control: {name}"
         if name == BLIND:
             return self.repaired(Blind(start=repair.start, training=repair.training), seed, stage)
-        more = self.random_points() if name == RANDOM else None
 
         def teach(network: nn.Module) -> TorchModel:
             return learn(
@@ -75,10 +82,13 @@ class Trainer:
                 self.pinned,
                 seed=seed,
                 progress=self._epochs(stage),
-                more=more,
+                more=self.random_points() if name == RANDOM else None,
             )
 
-        return self._on_split(alive(self.given, repair.start, self.pinned, seed, teach))
+        return self._new(
+            (repair, seed, name),
+            lambda: alive(self.given, repair.start, self.pinned, seed, teach),
+        )
 
     def random_points(self) -> Examples:
         """Possible people who are not discriminated against, about as many as in the training data,
@@ -90,7 +100,13 @@ class Trainer:
     def _epochs(self, stage: str) -> OnEpoch:
         return lambda done, total: self.report(stage, done, total, f"epoch {done}")
 
-    def _on_split(self, network: TorchModel) -> TorchModel:
+    def _new(self, what: tuple[object, ...], train: Callable[[], TorchModel]) -> TorchModel:
+        """A network that was trained now or is kept from before, by what it was trained for."""
+        folder = self.kept
+        if folder is not None:
+            folder /= sha256(repr(what).encode()).hexdigest()[:16]
+        network = kept(folder, self.data.domain, train)
+        network.decision = network.decision or self.given.decision  # files have none
         network.trained_on = (self.data.name, self.seed)
         return network
 
