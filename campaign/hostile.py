@@ -76,6 +76,9 @@ def try_one(tree: Tree, originals: Path, name: str) -> str:
             f"{memory / 2**30:.1f} GiB of memory" if memory > MEMORY else "",
             *_escaped(answer, place),
             "the gate let it pass" if "rates of -1" in name and answer.code == 0 else "",
+            "the message shows a Python error"
+            if "endpoint" in name and re.search(r"\b[A-Z]\w+Error: ", answer.text)
+            else "",
         ]
     shutil.rmtree(place, ignore_errors=True)
     return "; ".join(filter(None, harms))

@@ -82,6 +82,8 @@ def _run_with(given: Case, words: str) -> Path:
 @case("scenes with HTML, formulas and escape sequences as classes")
 def _scene_classes(given: Case) -> list[str]:
     shutil.copytree(given.originals / "masks", given.folder / "masks")
+    for path in (given.folder / "masks").glob("*/*.png"):
+        path.rename(path.with_name(f"=cmd|calc {path.name}"))
     names = given.folder / "masks" / "names.json"
     numbers = json.loads(names.read_text())
     evil = {"person": f"{FORMULA}", "bicycle": f"{HTML}{ESCAPES}"}

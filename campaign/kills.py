@@ -1,4 +1,5 @@
-"""Part 1: real commands are killed at random moments with SIGKILL, SIGINT and SIGTERM.
+"""Part 1: real commands are killed with SIGKILL, SIGINT and SIGTERM, at random moments and right
+after a random move of a file (see `hooks/`), where a kill hurts most.
 
 After each kill: the run under its name is complete or not there, with `--overwrite` the old or the
 new one is; the exit code is right; no process is left. Then the same command is started again (with
@@ -16,16 +17,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow import parquet
 
 from campaign.originals import TABLE
 from campaign.processes import Tree, trouble
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 PATIENCE = 300.0  # for one command
+AFTER_MOVES = 0.3  # the share of kills right after a move of a file
 GRACE = 20.0  # seconds in which a command ends after a signal, and its children after it
 VARIES = ("created", "command", "second", "cpu", "versions", "stopped", "speed", "per_", "elapsed")
 
@@ -93,6 +97,28 @@ SCENARIOS = (
 EXPERIMENT = Scenario("experiment", _experiment, same=())
 
 
+@dataclass(frozen=True)
+class Reference:
+    """An uninterrupted command: its run, how long it took, and how many files it moved."""
+
+    run: Path
+    seconds: float
+    moves: int
+
+
+@dataclass(frozen=True)
+class Kill:
+    """When and how a command is killed: after a share of its time, or after a move of a file."""
+
+    sent: signal.Signals
+    moment: float
+    move: int = 0
+
+    def __str__(self) -> str:
+        when = f"after move {self.move}" if self.move else f"at {self.moment:.0%}"
+        return f"{self.sent.name} {when}"
+
+
 @dataclass
 class Kills:
     """What became of all kills."""
@@ -115,37 +141,41 @@ def try_kills(
 ) -> Kills:
     """Kill so many commands, no new one after so many seconds."""
     start, result, rng = time.monotonic(), Kills(), np.random.default_rng(seed)
-    references: dict[str, tuple[Path, float]] = {}
+    references: dict[str, Reference] = {}
     for number in range(count):
         if seconds is not None and time.monotonic() - start > seconds:
             break
         scenario = scenarios[number % len(scenarios)]
         if scenario.name not in references:
-            place = tree.folder / "references" / scenario.name.replace(" ", "")
-            references[scenario.name] = _reference(tree, originals, scenario, place)
-        sent = SIGNALS[int(rng.integers(len(SIGNALS)))]
-        moment = float(rng.uniform(0.02, 1.02))
-        what = f"{scenario.name}, {sent.name} at {moment:.0%} (number {number})"
-        harms, was_hit, was_resumed = _kill(
-            tree, originals, scenario, references[scenario.name], sent, moment
-        )
+            references[scenario.name] = _reference(tree, originals, scenario)
+        reference = references[scenario.name]
+        kill = Kill(SIGNALS[int(rng.integers(len(SIGNALS)))], float(rng.uniform(0.02, 1.02)))
+        if rng.random() < AFTER_MOVES and reference.moves:
+            kill = Kill(signal.SIGKILL, 0.0, int(rng.integers(1, reference.moves + 1)))
+        harms, was_hit, was_resumed = _kill(tree, originals, scenario, reference, kill)
         result.kills += 1
         result.hit += was_hit
         result.resumed += was_resumed
-        result.failures += [f"{what}: {harm}" for harm in harms]
+        result.failures += [f"{scenario.name}, {kill}, number {number}: {harm}" for harm in harms]
     result.seconds = time.monotonic() - start
     return result
 
 
-def _reference(tree: Tree, originals: Path, scenario: Scenario, place: Path) -> tuple[Path, float]:
-    """The run of an uninterrupted command, and how long it took."""
+def _reference(tree: Tree, originals: Path, scenario: Scenario) -> Reference:
+    place = tree.folder / "references" / scenario.name.replace(" ", "")
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
+    out, count = place / scenario.out, place / "moves"
+    words = _known(tree, scenario.words(originals, place))
     begin = time.monotonic()
-    answer = tree.run(*_known(tree, scenario.words(originals, place)), patience=PATIENCE)
+    answer = tree.run(*words, patience=PATIENCE, CAMPAIGN_COUNT=str(count))
     if answer.code not in (0, 1):
         raise RuntimeError(f"{scenario.name} ended with {answer.code}: {answer.text[-500:]}")
-    return place / scenario.out, time.monotonic() - begin
+    seconds = time.monotonic() - begin
+    if scenario.overwrites:  # the moves of a run that replaces another
+        tree.run(*words, "--overwrite", patience=PATIENCE, CAMPAIGN_COUNT=str(count))
+    moves = int(count.read_text()) if count.exists() else 0
+    return Reference(out, seconds, moves)
 
 
 def _known(tree: Tree, words: list[str]) -> list[str]:
@@ -168,12 +198,7 @@ def has_option(tree: Tree, command: str, option: str) -> bool:
 
 
 def _kill(
-    tree: Tree,
-    originals: Path,
-    scenario: Scenario,
-    reference: tuple[Path, float],
-    sent: signal.Signals,
-    moment: float,
+    tree: Tree, originals: Path, scenario: Scenario, reference: Reference, kill: Kill
 ) -> tuple[list[str], bool, bool]:
     folder = tree.folder / "killed"
     for place in (folder, tree.temporary):
@@ -182,22 +207,25 @@ def _kill(
     words, out = _known(tree, scenario.words(originals, folder)), folder / scenario.out
     again = ["--overwrite"] if scenario.name != "experiment" else []
     if scenario.overwrites:
-        shutil.copytree(reference[0], out)
+        shutil.copytree(reference.run, out)
         words = [*words, "--overwrite"]
-    process = tree.start(*words)
-    time.sleep(moment * reference[1])
+    changes = {"CAMPAIGN_DIE_AFTER": str(kill.move)} if kill.move else {}
+    process = tree.start(*words, cwd=tree.folder, **changes)
+    if not kill.move:
+        time.sleep(kill.moment * reference.seconds)
     was_running = process.poll() is None
-    is_early = not _catches(process.pid)
-    process.send_signal(sent)
+    is_early = not kill.move and not _catches(process.pid)
+    if not kill.move:
+        process.send_signal(kill.sent)
     harms = []
     try:
-        _, err = process.communicate(timeout=GRACE + 3 * reference[1])
+        _, err = process.communicate(timeout=GRACE + 6 * reference.seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         _, err = process.communicate()
-        harms.append(f"did not end within {GRACE:.0f} s of the signal")
+        harms.append("did not end after the signal")
     if was_running and not is_early:
-        harms += _code_harms(process.returncode, sent, err)
+        harms += _code_harms(process.returncode, kill.sent, err)
     harms += [f"a process was left: {name}" for name in _orphans(process.pid)]
     harms += _run_harms(out, must_be_there=scenario.overwrites)
     # The next start.
@@ -211,7 +239,7 @@ def _kill(
         harms += [f"left over: {path}" for path in leftovers(folder, tree.temporary, out)]
         harms += [
             f"differs from an uninterrupted run: {name}"
-            for name in _differing(scenario, reference[0], out)
+            for name in _differing(scenario, reference.run, out)
         ]
     return harms, was_running, bool(resume)
 
@@ -298,9 +326,16 @@ def _differing(scenario: Scenario, one: Path, other: Path) -> list[str]:
             first, second = (_timeless(json.loads(content)) for content in contents)
             if first != second:
                 differing.append(f"{name} at {_first_place(first, second)}")
-        elif contents[0] != contents[1]:
+        elif _rows(contents[0]) != _rows(contents[1]):
             differing.append(name)
     return differing
+
+
+def _rows(content: bytes) -> Any:
+    """The rows of a Parquet file and what it says about itself, times aside."""
+    table = parquet.read_table(BytesIO(content))
+    about = json.loads((table.schema.metadata or {}).get(b"fairprobe", b"{}"))
+    return table.replace_schema_metadata(None), _timeless(about)
 
 
 def _timeless(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -129,7 +130,9 @@ def _reopen(folder: Path) -> None:
             opened = import_module(home).reopen
         except (ImportError, AttributeError):
             continue
-        data, model = opened(folder / "run")
+        takes_table = "table" in signature(opened).parameters
+        table = {"table": folder / "people.csv"} if takes_table else {}
+        data, model = opened(folder / "run", **table)
         model.probabilities(data.x[:20])
         return
 

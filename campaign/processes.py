@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+HOOKS = Path(__file__).parent / "hooks"
 PATIENCE = 180.0  # seconds for one command, on a busy machine
 
 
@@ -44,11 +45,12 @@ class Tree:
     def environment(self, **changes: str) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
+        places = (self.source, self.source.parent, ROOT, HOOKS)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         return (
             kept
             | {
-                "PYTHONPATH": os.pathsep.join(map(str, (self.source, self.source.parent, ROOT))),
+                "PYTHONPATH": os.pathsep.join(map(str, places)),
                 "TMPDIR": str(self.temporary),
                 "HOME": str(home),
                 "OMP_NUM_THREADS": "1",
