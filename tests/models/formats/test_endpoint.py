@@ -484,3 +484,62 @@ def test_an_address_with_a_secret_is_refused_because_runs_record_it(query: str) 
 
 def test_an_address_may_have_a_harmless_query() -> None:
     assert open_endpoint("https://example.org/predict?api-version=2026-01-01").takes == "words"
+
+
+# -- servers that mean no good ---------------------------------------------------------------------
+
+
+def trickles_headers(service: Service, rows: list[Any]) -> None:
+    """A byte of the headers now and then, each within the time-out."""
+    service.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    for _ in range(100):
+        service.wfile.write(b"x")
+        service.wfile.flush()
+        time.sleep(0.1)
+
+
+def sends_huge_headers(service: Service, rows: list[Any]) -> None:
+    service.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    for number in range(2_000):
+        service.wfile.write(f"X-{number}: {'y' * 1_000}\r\n".encode())
+    service.wfile.write(b"Content-Length: 0\r\n\r\n")
+
+
+def redirects_without_end(service: Service, rows: list[Any]) -> None:
+    time.sleep(0.3)
+    service.reply(b"", code=307, Location="/slowly-round")
+
+
+RESPONSES["/trickles"] = trickles_headers
+RESPONSES["/huge-headers"] = sends_huge_headers
+RESPONSES["/slowly-round"] = redirects_without_end
+RESPONSES["/bad-location"] = redirects("http://[::1")
+RESPONSES["/odd-location"] = redirects("http://localhost:99999999/")
+RESPONSES["/odd-names"] = says(lambda rows: {"predictions": [{"²": 0.7, "1": 0.3} for _ in rows]})
+
+
+@pytest.mark.parametrize("path", ["/trickles", "/drips", "/slowly-round"])
+def test_one_deadline_holds_for_a_whole_request_however_slowly_a_server_answers(
+    server: Server, path: str
+) -> None:
+    endpoint = connect(server, path, timeout=0.5, retries=0)
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=r"did not answer within 0\.5 seconds"):
+        endpoint(FRAME)
+    assert time.monotonic() - start < 3
+    assert len(connect(server, "/good")(FRAME)) == 3
+
+
+@pytest.mark.parametrize("path", ["/bad-location", "/odd-location", "/huge-headers"])
+def test_invalid_redirections_and_headers_are_reported_in_a_sentence(
+    server: Server, path: str
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        connect(server, path, retries=0)(FRAME)
+    assert "\n" not in str(caught.value)
+
+
+def test_class_names_may_be_digits_that_are_no_numbers(server: Server) -> None:
+    endpoint = connect(server, "/odd-names")
+    assert endpoint(FRAME).shape == (3, 2)
+    assert endpoint.classes == ("1", "²")

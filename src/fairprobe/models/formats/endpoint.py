@@ -17,10 +17,13 @@ import email.utils
 import json
 import os
 import re
+import socket
 import ssl
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +56,46 @@ class _Retry(Exception):  # noqa: N818  (a signal, not a failure)
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
         self.after = after
+
+
+class _Connection:
+    """The connection of a client, and a deadline for each request. httpx limits every single wait,
+    so a server that sends a byte now and then, of its headers or its answer, could take forever;
+    here its connection is shut down.
+    """
+
+    is_late = False
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    def trace(self, step: str, details: dict[str, Any]) -> None:
+        """Note the connection; httpx reports every step of a request."""
+        if step.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = details["return_value"]
+            if self.is_late:
+                self._shut_down()
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Shut the connection down if the block takes longer than this."""
+        self.is_late = False
+        timer = threading.Timer(seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        self.is_late = True
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        if self._stream is not None:
+            with suppress(OSError, AttributeError):
+                self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
 
 class Endpoint:
@@ -102,11 +145,13 @@ class Endpoint:
             return np.empty((0, len(self.classes or "01")), dtype=np.float32)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         headers |= {"Accept-Encoding": "identity", "User-Agent": "fairprobe", **self._token()}
+        connection = _Connection()
         with httpx.Client(
             headers=headers, timeout=self.timeout, verify=self._certificates
         ) as client:
+            send = partial(self._send, client, connection)
             parts = [
-                self._predict(client, x[first : first + self.batch], first)
+                self._predict(send, x[first : first + self.batch], first)
                 for first in range(0, len(x), self.batch)
             ]
         if len({part.shape[1:] for part in parts}) > 1:
@@ -115,7 +160,9 @@ class Endpoint:
             )
         return np.concatenate(parts)
 
-    def _predict(self, client: httpx.Client, x: pd.DataFrame | Rows, first: int) -> Rows:
+    def _predict(
+        self, send: Callable[[bytes, str], bytes], x: pd.DataFrame | Rows, first: int
+    ) -> Rows:
         """The probabilities of one batch, whose first row is row number `first`."""
         which = f"rows {first} to {first + len(x) - 1}"
         what = f"{self.shown} ({which})"
@@ -132,7 +179,7 @@ class Endpoint:
             reraise=True,
         )
         try:
-            content = retrying(self._send, client, body, what)
+            content = retrying(send, body, what)
         except _Retry as failure:
             raise ModelError(
                 f"{what} {failure}; tried {self.retries + 1} times. Check that the server is up and"
@@ -160,30 +207,37 @@ class Endpoint:
             self._next_turn = turn + self._interval
         time.sleep(turn - now)
 
-    def _send(self, client: httpx.Client, body: bytes, what: str) -> bytes:
-        """The content of the answer; redirections are followed on the same host only."""
+    def _send(
+        self, client: httpx.Client, connection: _Connection, body: bytes, what: str
+    ) -> bytes:
+        """The content of the answer, within the time-out; redirections are followed on the same
+        host only.
+        """
         self._wait_for_turn()
         url = self.url
         try:
-            for _ in range(REDIRECTS + 1):
-                with client.stream("POST", url, content=body) as response:
-                    if response.is_success:
-                        return self._read(response, what)
-                    url = self._redirected(response, what)
-        except httpx.TimeoutException as error:
-            raise _Retry(f"did not answer within {self.timeout:g} seconds") from error
-        except httpx.RequestError as error:
+            with connection.within(self.timeout):
+                for _ in range(REDIRECTS + 1):
+                    with client.stream(
+                        "POST", url, content=body, extensions={"trace": connection.trace}
+                    ) as response:
+                        if response.is_success:
+                            return self._read(response, what)
+                        url = self._redirected(response, what)
+        except (httpx.RequestError, _Retry) as error:
+            if connection.is_late or isinstance(error, httpx.TimeoutException):
+                raise _Retry(f"did not answer within {self.timeout:g} seconds") from error
+            if isinstance(error, _Retry):
+                raise
             raise _failure(error, what) from error
         raise ModelError(f"{what} redirects in a circle. Give the address that answers.")
 
     def _read(self, response: httpx.Response, what: str) -> bytes:
-        """The whole answer within the time-out, even if a server sends a byte at a time."""
-        deadline, content = time.monotonic() + self.timeout, b""
+        """The whole answer, if it is not too large."""
+        content = bytearray()
         try:
             for part in response.iter_bytes():
                 content += part
-                if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("")
                 if len(content) > LARGEST:
                     raise ModelError(
                         f"{what} answered with more than {LARGEST // 2**20} MiB. Check that this is"
@@ -191,7 +245,7 @@ class Endpoint:
                     )
         except (httpx.RemoteProtocolError, httpx.DecodingError) as error:
             raise _Retry("broke off in the middle of its answer") from error
-        return content
+        return bytes(content)
 
     def _redirected(self, response: httpx.Response, what: str) -> httpx.URL:
         """The address to which an unsuccessful response redirects; an error if it does not."""
@@ -199,7 +253,7 @@ class Endpoint:
             here, location = response.url, response.headers["Location"]
             try:
                 there = here.join(location)
-            except httpx.InvalidURL as error:
+            except (httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
                 raise ModelError(f"{what} redirects to an invalid address.") from error
             if not _same_host(here, there):
                 raise ModelError(
@@ -278,7 +332,7 @@ class Endpoint:
         names = self.classes or tuple(
             sorted(
                 answer[0],
-                key=lambda name: (float(name), name) if name.isdigit() else (np.inf, name),
+                key=lambda name: (float(name), name) if name.isdecimal() else (np.inf, name),
             )
         )
         for row, one in enumerate(answer, start=first):
@@ -323,7 +377,7 @@ ENDPOINT = Format(
 
 def _checked(address: str) -> httpx.URL:
     url = None
-    with suppress(httpx.InvalidURL):
+    with suppress(httpx.InvalidURL, ValueError):
         url = httpx.URL(address)
     if (
         url is None
