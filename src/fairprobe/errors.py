@@ -13,6 +13,11 @@ Each message says what was expected, what came, and what to do. Anything else th
 
 from __future__ import annotations
 
+import lzma
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -30,6 +35,13 @@ __all__ = [
 ]
 
 SHOWN = 30  # known names listed in a message
+
+# What libraries raise at damaged or hostile files: archives, arrays, JSON nested too deep.
+DAMAGED: tuple[type[Exception], ...] = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+    *(OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    *(RuntimeError, MemoryError, SyntaxError, SystemError),
+)
 
 
 class FairprobeError(Exception):

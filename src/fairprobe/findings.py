@@ -243,7 +243,10 @@ def _in_words(attribute: Attribute, codes: pd.Series[Any]) -> Any:
 def _reading(path: Path | None) -> Iterator[None]:
     try:
         yield
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+    except (
+        *(OSError, pa.ArrowException, ValueError, KeyError, TypeError),
+        *(RecursionError, MemoryError, OverflowError),
+    ) as error:
         raise StorageError(
             f"{path} cannot be read as findings: {error}. Run the audit again."
         ) from error

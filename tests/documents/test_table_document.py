@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 import fairprobe as fp
-from fairprobe.documents import encode, read_table_run
+from fairprobe.documents import TableDocument, encode, from_dict, read_table_run
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render
@@ -304,3 +304,26 @@ def test_a_run_with_a_changed_origin_is_reopened_or_refused(runs: dict[str, Path
                 except FairprobeError as error:
                     assert "\n" not in str(error)  # noqa: PT017
     (run / "audit.json").write_text(json.dumps(whole))
+
+
+def test_no_number_that_the_gate_reads_can_be_impossible(runs: dict[str, Path]) -> None:
+    """Whole intervals are altered, so that each still holds its estimate."""
+    body, accepted, altered = body_of(runs["trained"]), [], 0
+    for at in places(body):
+        node: Any = body
+        for step in at:
+            node = node[step]
+        if not isinstance(node, dict) or not node.keys() >= {"estimate", "low", "high"}:
+            continue
+        for value in (-2.0, *(() if "impact_ratio" in at else (3.0,))):
+            impossible = node | dict.fromkeys(("estimate", "low", "high"), value)
+            altered += 1
+            try:
+                from_dict(changed(body, at, impossible), TableDocument)
+            except FairprobeError:
+                continue
+            accepted.append(at)
+    assert altered > 20
+    assert accepted == []
+    with pytest.raises(FairprobeError):
+        from_dict(changed(body, ("interpretation", "auc"), -1.0), TableDocument)

@@ -232,7 +232,7 @@ def _is_finished(path: Path) -> bool:
 
     try:
         state = msgspec.json.decode(path.read_bytes(), type=State)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return path.exists()
     return not state.partial and state.judged
 

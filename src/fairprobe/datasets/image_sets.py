@@ -15,7 +15,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts import celeba, fairface, imagenet, lfw, npz, utkface
 from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
-from fairprobe.datasets.image_layouts.npz import FACE_CLASSES
+from fairprobe.datasets.image_layouts.npz import FACE_CLASSES, MOST_BYTES
 from fairprobe.datasets.pictures import (
     Bytes,
     MessageLog,
@@ -30,7 +30,6 @@ __all__ = ["FACE_CLASSES", "ImageAttribute", "ImageSet", "open_images"]
 LAYOUTS = (celeba, fairface, lfw, utkface)  # UTKFace last: it checks the names of all pictures
 TEST_SHARE = 5  # one picture in so many is held out if there is no test part
 SMALLEST, LARGEST = 8, 1024  # pixels
-MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 
 
 @dataclass(frozen=True)

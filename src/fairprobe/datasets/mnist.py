@@ -11,19 +11,18 @@ import gzip
 import io
 import shutil
 import tarfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.cache import Package, cache_folder, workplace
-from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.errors import DAMAGED, DataError, SettingError, StorageError
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -152,7 +151,7 @@ def read_digits(
             f"{path} has no part {error}. Digits are read from {KERAS_FILE}, {NPM.file} or"
             f" {WHEEL.file}."
         ) from error
-    except (BadZipFile, zlib.error, tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (*DAMAGED, tarfile.TarError) as error:
         if isinstance(error, StorageError | DataError):
             raise
         raise StorageError(

@@ -57,8 +57,14 @@ class TextFile:
                 " row."
             )
         separator = _separator(text)
-        reader = csv.reader(io.StringIO(text), delimiter=separator)
-        header = next(record for record in reader if record)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        try:
+            header = next(record for record in reader if record)
+        except csv.Error as error:
+            raise DataError(
+                f"The header of {path} cannot be read ({error}). Expected a line with the column"
+                " names."
+            ) from error
         names = [name.strip() for name in header]
         return cls(path, separator, names, reader.line_num, sha256, odd_quotes=quotes % 2 == 1)
 
@@ -98,10 +104,13 @@ class TextFile:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
             reader = csv.reader(text, delimiter=self.separator)
             begins = 1
-            for record in reader:
-                if record and begins > self.header_lines:
-                    yield begins, record
-                begins = reader.line_num + 1
+            try:
+                for record in reader:
+                    if record and begins > self.header_lines:
+                        yield begins, record
+                    begins = reader.line_num + 1
+            except csv.Error as error:
+                raise DataError(f"Line {begins} of {self.path} cannot be read: {error}.") from error
 
     def _refuse_ragged(self) -> None:
         """Names the first row that is longer or shorter than the header."""
@@ -132,7 +141,7 @@ def _separator(text: str) -> str:
     best = (False, 0, ",")
     for separator in SEPARATORS:
         try:
-            reader = csv.reader(io.StringIO(text), delimiter=separator)
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
             widths = [len(record) for record in islice(reader, LINES) if record]
         except csv.Error:
             continue

@@ -18,7 +18,7 @@ from fairprobe.documents.base import (
     to_dict,
 )
 from fairprobe.documents.decision import DecisionDocument
-from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes
+from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
 from fairprobe.documents.people import (
     Advantage,
     BothCounterparts,
@@ -153,5 +153,6 @@ __all__ = [
     "read_bytes",
     "read_run",
     "read_table_run",
+    "read_toml",
     "to_dict",
 ]

@@ -20,6 +20,7 @@ Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-1.7e308, le=1.7e308)]  # f
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1.7e308)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1.7e308)]
 Settings: TypeAlias = dict[str, Any]  # names and plain values, for people to read
 
 
@@ -55,6 +56,12 @@ class EstimateDocument(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_interval(self.low, self.estimate, self.high)
+
+    def check_range(self, lowest: float = 0.0, highest: float = 1.0) -> None:
+        """Refuse a number, or an end of its interval, that cannot be."""
+        for value in (self.low, self.estimate, self.high):
+            if value is not None and not lowest - ROUNDING <= value <= highest + ROUNDING:
+                raise ValueError(f"{value} is not from {lowest:g} to {highest:g}")
 
 
 class RankTestDocument(Document, frozen=True, kw_only=True):

@@ -4,12 +4,18 @@ is opened because of it.
 
 from __future__ import annotations
 
+import re
 import stat
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from fairprobe.errors import StorageError
 
 MOST_BYTES = 256 * 1024 * 1024  # of a document
+MOST_TOML = 16 * 1024 * 1024
+# A key of so many parts that the reader of TOML would need all memory.
+ENDLESS_KEY = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*\.\s*){100}""")
 
 
 def file_in(folder: Path | str, name: str) -> Path:
@@ -39,3 +45,15 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
             f"{path} is larger than {most // 2**20} MiB, more than any document of fairprobe."
         )
     return data
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file. A ValueError says what is wrong with its text."""
+    text = read_bytes(path, MOST_TOML).decode("utf-8-sig")
+    too_deep = ValueError("it is nested too deep")
+    if ENDLESS_KEY.search(text):
+        raise too_deep
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise too_deep from None

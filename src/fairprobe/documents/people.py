@@ -52,6 +52,10 @@ class SeverityDocument(Document, frozen=True, kw_only=True):
     gap_p90: EstimateDocument
     decisions: list[DecisionCount]
 
+    def __post_init__(self) -> None:
+        self.gap_median.check_range()
+        self.gap_p90.check_range()
+
 
 class People(RateDocument, frozen=True, kw_only=True):
     """The people in the data who are affected, by sensitive value and by group; all of those who

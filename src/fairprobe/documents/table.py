@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from fairprobe.documents.base import (
+    Amount,
     Count,
     Document,
     EstimateDocument,
@@ -133,8 +135,8 @@ class ModelDocument(ModelSummary, frozen=True, kw_only=True):
 class Layer(LayerSize, frozen=True, kw_only=True):
     """How strongly a layer's neurons react to a change of the sensitive attributes."""
 
-    auc: Number
-    auc_scale_free: Number
+    auc: Amount
+    auc_scale_free: Amount
     threshold: Number
     biased: Count
     biased_neurons: list[Count]
@@ -167,7 +169,7 @@ class Interpretation(Document, frozen=True, kw_only=True):
     grid: Number
     pairs: Count
     most_biased: str
-    auc: Number
+    auc: Amount
     ablation: AblationDocument
 
     def __post_init__(self) -> None:
@@ -270,6 +272,10 @@ class SelectionRow(RateDocument, frozen=True, kw_only=True):
     is_small: bool
     is_empty: bool
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.impact_ratio.check_range(highest=inf)
+
 
 class EqualizedOdds(EstimateDocument, frozen=True, kw_only=True):
     """ΔEO among people whose true answer is `given`."""
@@ -288,6 +294,10 @@ class SelectionTable(Document, frozen=True, kw_only=True):
     dp_sd: EstimateDocument
     eo: list[EqualizedOdds]
     eo_sd: list[EqualizedOdds]
+
+    def __post_init__(self) -> None:
+        for each in (self.dp, self.dp_sd, *self.eo, *self.eo_sd):
+            each.check_range()
 
 
 class GroupFairness(Document, frozen=True, kw_only=True):
@@ -310,6 +320,11 @@ class Quality(Document, frozen=True, kw_only=True):
 
     accuracy: RateDocument
     scores: dict[str, Score]
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("f1", 0.0), ("mcc", -1.0)):
+            if name in self.scores:
+                self.scores[name].check_range(lowest)
 
 
 class Fairness(Document, frozen=True, kw_only=True):
@@ -400,6 +415,11 @@ class Measured(Document, frozen=True, kw_only=True):
     auc_scale_free: Number | None
     others: list[OtherAttribute]
     is_constant: bool
+
+    def __post_init__(self) -> None:
+        self.mcc.check_range(-1.0)
+        for each in (self.f1, self.dp, *self.eo):
+            each.check_range()
 
     @property
     def other_names(self) -> list[str]:

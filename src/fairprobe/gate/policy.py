@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from fairprobe.documents import read_toml
 from fairprobe.documents.policy import PolicyDocument, Uncertain
-from fairprobe.errors import SettingError, suggest
+from fairprobe.errors import SettingError, StorageError, suggest
 from fairprobe.metrics import MEASURES
 
 __all__ = ["Policy", "Uncertain", "read_policy"]
@@ -79,16 +79,18 @@ def read_policy(path: Path | str) -> Policy:
     """Read and validate the policy of a TOML file."""
     place = Path(path)
     try:
-        body = tomllib.loads(place.read_text(encoding="utf-8-sig"))
+        body = read_toml(place)
     except FileNotFoundError as error:
         raise SettingError(
             f"There is no policy {place}. Write one with, for instance, the lines [limits] and"
             " dm_rs = 0.01."
         ) from error
     except OSError as error:
+        if isinstance(error, StorageError):
+            raise
         raise SettingError(f"The policy {place} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        why = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
+    except ValueError as error:
+        why = str(error).partition("\n")[0]
         raise SettingError(f"The policy {place} is not valid TOML: {why}.") from error
     for key in body:
         if key in MEASURES or key in OLD_NAMES:

@@ -257,5 +257,5 @@ def _kept(studio: Studio, task: Task) -> Outcome | None:
             return None
         places = tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in note["places"])
         return MadePicture(task, path, int(note["objects"]), places, float(note["seconds"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None

@@ -214,7 +214,7 @@ class _Store:
         try:
             rows = json.loads(place.read_text(encoding="utf-8"))["detections"]
             return check_answer([Detection(label, score, box) for label, score, box in rows])
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def write(self, place: Path, found: tuple[Detection, ...]) -> None:

@@ -7,7 +7,6 @@ a mistake in the file is reported in one sentence.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,7 @@ import numpy as np
 import tomlkit
 
 from fairprobe.arrays import Rows
+from fairprobe.documents import read_toml
 from fairprobe.errors import DomainError, StorageError, suggest
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import Coding
@@ -191,14 +191,16 @@ def read_domain(path: Path | str) -> Declared:
     """What the file declares; a mistake in it is reported in one sentence."""
     file = Path(path)
     try:
-        content = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+        content = read_toml(file)
     except OSError as error:
+        if isinstance(error, StorageError):
+            raise
         raise StorageError(
             f"Cannot read the domain file {file}: {error.strerror}. Check the path."
         ) from error
     except UnicodeDecodeError as error:
         raise DomainError(f"The domain file {file} is not UTF-8. Save it as UTF-8.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise DomainError(f"The domain file {file} is not valid TOML: {error}.") from error
     try:
         return _read(content)

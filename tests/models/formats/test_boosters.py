@@ -343,3 +343,32 @@ def test_a_file_cut_short_anywhere_or_with_wrong_bytes_never_ends_the_program(
         except ModelError:
             continue
         assert len(answer) == N
+
+
+def test_xgboost_json_with_numbers_too_large_or_nesting_too_deep_is_refused(
+    tmp_path: Path,
+) -> None:
+    xgb().fit(ARRAY, BINARY).save_model(tmp_path / "good.json")
+    text = (tmp_path / "good.json").read_text(encoding="utf-8")
+    body = json.loads(text)
+    path = tmp_path / "bad.json"
+
+    def refuses(content: str) -> None:
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(FairprobeError) as caught:
+            open_xgboost(path)
+        assert "\n" not in str(caught.value)
+
+    refuses('{"learner": ' + "[" * 100_000)
+    refuses('{"learner": ' + "9" * 100_000 + "}")
+    tree = body["learner"]["gradient_booster"]["model"]["trees"][0]
+    for name in ("left_children", "right_children", "parents", "split_indices"):
+        for value in (2**63, -(2**70), 1e400, None, "x", []):
+            whole, tree[name] = tree[name], [value, *tree[name][1:]]
+            refuses(json.dumps(body))
+            tree[name] = whole
+    for value in (str(2**70), "1e400", "-1", None, [], {}):
+        parameters = body["learner"]["learner_model_param"]
+        whole, parameters["num_feature"] = parameters["num_feature"], value
+        refuses(json.dumps(body))
+        parameters["num_feature"] = whole

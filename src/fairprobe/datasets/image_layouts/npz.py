@@ -10,12 +10,11 @@ unknown. Nothing is unpickled.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
 from fairprobe.datasets.pictures import Bytes, MessageLog, commonest_shape, read_picture
-from fairprobe.errors import DataError, FairprobeError, StorageError
+from fairprobe.errors import DAMAGED, DataError, FairprobeError, StorageError
 
 Array = npt.NDArray[Any]
 
@@ -31,10 +30,8 @@ NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
 MOST_VALUES = 50  # of an attribute; an array with more, such as file names, defines no groups
 TOO_MANY = f"has more than {MOST_VALUES} values"
 UNKNOWN_BYTE = 255
+MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 FACE_CLASSES = ("not a face", "face")
-
-
-DAMAGED = (BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,8 @@ def _arrays(path: Path) -> dict[str, Array]:
                     f"{path} is not an .npz file. Expected a folder of faces, or an .npz file"
                     " written by numpy.savez."
                 )
+        with ZipFile(path) as packed:
+            _check_size(path, sum(entry.file_size for entry in packed.infolist()))
         with np.load(path, allow_pickle=False) as stored:
             for name in stored.files:
                 array = stored[name]
@@ -101,6 +100,14 @@ def _arrays(path: Path) -> dict[str, Array]:
             " numpy.savez, words as numpy.array(words, dtype=str)."
         ) from error
     return arrays
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise StorageError(
+            f"{path} unpacks to {size / 2**30:.1f} GiB; at most {MOST_BYTES // 2**30} GiB are read."
+            " Save fewer or smaller pictures."
+        )
 
 
 def _pixels(arrays: Mapping[str, Array], path: Path, log: MessageLog) -> tuple[Bytes, Mask]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats
-from fairprobe.errors import ModelError
+from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.booster_text import checked_lightgbm, from_ubjson
 from fairprobe.models.formats.file_checks import check_exists, first_line, within
@@ -202,7 +202,7 @@ def _reading(path: Path, library: str, own_error: type[Exception]) -> Iterator[N
     """Reports what a library complains about, without the time and place in its own program."""
     try:
         yield
-    except (own_error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (own_error, *DAMAGED) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         said = re.sub(r"^\[[\d:]+\]\s*\S+?:\d+:\s*", "", said)[:200].rstrip(".:")
         raise ModelError(

@@ -207,9 +207,7 @@ class Endpoint:
             self._next_turn = turn + self._interval
         time.sleep(turn - now)
 
-    def _send(
-        self, client: httpx.Client, connection: _Connection, body: bytes, what: str
-    ) -> bytes:
+    def _send(self, client: httpx.Client, connection: _Connection, body: bytes, what: str) -> bytes:
         """The content of the answer, within the time-out; redirections are followed on the same
         host only.
         """

@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.errors import ModelError
+from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.aten import translate
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.file_checks import (
-    ZIP_ERRORS,
     Predict,
     checked,
     damaged,
@@ -66,7 +65,7 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
         ) from finding
     except ModelError:
         raise
-    except ZIP_ERRORS as error:
+    except DAMAGED as error:
         said = f"{type(error).__name__}: {first_line(error)}"
         raise damaged(path.name, KIND, said) from error
     raw = predicting(network, dtype=archive.dtype)

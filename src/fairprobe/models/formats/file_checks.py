@@ -4,10 +4,7 @@ network that was rebuilt from it.
 
 from __future__ import annotations
 
-import lzma
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
-from fairprobe.errors import FairprobeError, ModelError, StorageError
+from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.models.torch_model import Outputs
 
 Predict = Callable[[Rows], Any]
@@ -29,12 +26,6 @@ SCALES = (0.1, 1.0, 10.0, 100.0)
 TRIED = 64  # random rows at each scale
 WIDEST = 512  # columns tried where a model does not say how many it takes
 PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it is not opened"
-# What zipfile, the decompressors and readers of JSON raise at damaged files.
-ZIP_ERRORS = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError, EOFError),
-    *(LookupError, ValueError, TypeError, AttributeError, ArithmeticError),
-    *(OSError, RuntimeError, MemoryError),
-)
 UNPACKED, TIMES = 2**30, 100  # an archive may unpack to this many bytes, or so many times its size
 
 
@@ -65,7 +56,7 @@ def archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
             yield file
     except FairprobeError:
         raise
-    except ZIP_ERRORS as error:
+    except DAMAGED as error:
         raise damaged(path.name, kind, error) from error
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from fairprobe.arrays import Rows
-from fairprobe.errors import ModelError
+from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.aten import translate
 from fairprobe.models.formats.base import Format, Opened
 from fairprobe.models.formats.export_file import open_export
@@ -29,7 +29,6 @@ from fairprobe.models.formats.file_checks import (
     PICKLE,
     TOLERANCE,
     TRIED,
-    ZIP_ERRORS,
     Predict,
     archive,
     check_archive,
@@ -116,7 +115,7 @@ def _open_script(path: Path) -> Opened:
     with _quietly():
         try:
             script = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-        except ZIP_ERRORS as error:
+        except DAMAGED as error:
             raise damaged(path.name, KIND, error) from error
     floats = (value.dtype for value in script.parameters() if value.is_floating_point())
     dtype = next(floats, torch.float32)

@@ -11,13 +11,12 @@ could fuse regions of stuff itself, but then gives two segments the same number.
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairprobe.errors import DataError, ModelError, StorageError
+from fairprobe.errors import DAMAGED, DataError, ModelError, StorageError
 from fairprobe.models import one_thread
 from fairprobe.models.formats.file_checks import first_line
 from fairprobe.scenes.geometry import Numbers
@@ -152,7 +151,7 @@ def _read_segments(path: Path, size: tuple[int, ...]) -> tuple[Numbers, list[str
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             numbers = file["numbers"].astype(np.int32)
             labels = [str(label) for label in file["labels"]]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+    except DAMAGED:
         return None
     is_valid = numbers.shape == size and numbers.min() >= 0 and numbers.max() <= len(labels)
     return (numbers, labels) if is_valid else None
