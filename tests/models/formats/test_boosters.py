@@ -363,11 +363,11 @@ def test_xgboost_json_with_numbers_too_large_or_nesting_too_deep_is_refused(
     refuses('{"learner": ' + "9" * 100_000 + "}")
     tree = body["learner"]["gradient_booster"]["model"]["trees"][0]
     for name in ("left_children", "right_children", "parents", "split_indices"):
-        for value in (2**63, -(2**70), 1e400, None, "x", []):
-            whole, tree[name] = tree[name], [value, *tree[name][1:]]
+        for odd in (2**63, -(2**70), 1e400, None, "x"):
+            whole, tree[name] = tree[name], [odd, *tree[name][1:]]
             refuses(json.dumps(body))
             tree[name] = whole
-    for value in (str(2**70), "1e400", "-1", None, [], {}):
+    for value in (str(2**70), "1e400", "-1", None):
         parameters = body["learner"]["learner_model_param"]
         whole, parameters["num_feature"] = parameters["num_feature"], value
         refuses(json.dumps(body))
