@@ -298,7 +298,7 @@ class Domain:
 
     # -- counterparts ------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def value_count(self) -> int:
         """`V`, the number of combinations of sensitive values."""
         return prod(self[name].size or 1 for name in self.sensitive)

@@ -22,7 +22,8 @@ def chances(effect: Rows) -> Rows:
 
 def up_to(chance: Rows) -> Rows:
     """The chances of the attributes up to each, to be compared with one random number."""
-    cumulated: Rows = chance.cumsum(axis=1)
+    # A product with ones above the diagonal: the same sums as cumsum's, several times faster.
+    cumulated: Rows = chance @ np.triu(np.ones((chance.shape[1],) * 2, dtype=np.float32))
     cumulated[:, -1] = 1  # rounding must not leave a gap
     return cumulated
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairprobe.arrays import Mask, Rows
+from fairprobe.arrays import Ints, Rows
 from fairprobe.judgement import Seen
 from fairprobe.models import GradientsOf, Model, TorchModel
 
@@ -48,13 +48,13 @@ def judged_gradients(
     cotangent: Callable[[Tensor], Tensor],
     x: Rows,
     seen: Seen,
-    rows: Mask,
+    rows: Ints,
     *,
     layer: str,
 ) -> tuple[Rows, Rows]:
     """`pair_gradients` at some of the rows that were judged last, from what the judge has seen."""
     assert isinstance(model, TorchModel)
-    where = np.concatenate([seen.own[rows], seen.other[rows]])
+    where = np.concatenate([seen.own.take(rows), seen.other.take(rows)])
     gradient = model.gradient_of(seen.passed, cotangent, x, where, layer=layer)
     return gradient[: len(where) // 2], gradient[len(where) // 2 :]
 

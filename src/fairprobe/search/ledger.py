@@ -68,13 +68,14 @@ class Ledger:
     ) -> tuple[Records, Records]:
         """The records of what was found among these rows, and of all of them."""
         keys = self.domain.key(x)
-        is_idi = verdict.is_discriminatory
-        found = self._records(self._found, x, keys, is_idi)
-        found["x"] = self.domain.pack(x[is_idi])
-        found["other"] = self.domain.pack(verdict.x_other[is_idi], self.domain.changing_columns)
+        idis = np.flatnonzero(verdict.is_discriminatory)
+        found = self._records(self._found, x, keys, idis)
+        found["x"] = self.domain.pack(x.take(idis, axis=0))
+        others = verdict.x_other.take(idis, axis=0)
+        found["other"] = self.domain.pack(others, self.domain.changing_columns)
         for name in ("label", "label_other", "probability", "probability_other", "gap"):
-            found[name] = getattr(verdict, name)[is_idi]
-        found["origin"], found["phase"] = origin[is_idi], phase
+            found[name] = getattr(verdict, name).take(idis)
+        found["origin"], found["phase"] = origin.take(idis), phase
         return found, self._records(self._tried, x, keys, None)
 
     def enter(self, found: Records, tried: Records) -> None:
@@ -82,8 +83,8 @@ class Ledger:
         self._found.add(found)
         self._tried.add(tried)
 
-    def _records(self, store: _Store, x: Rows, keys: Keys, rows: Mask | None) -> Records:
-        kept = keys if rows is None else keys[rows]
+    def _records(self, store: _Store, x: Rows, keys: Keys, rows: Ints | None) -> Records:
+        kept = keys if rows is None else keys.take(rows)
         records = np.empty(len(kept), dtype=store.dtype)
         records["key"] = kept
         if not self.domain.exact_keys:

@@ -30,8 +30,9 @@ def local_walk(
         walkers.hit = verdict.is_discriminatory
         accepted = walkers.hit | _accept_misses(method, walkers.on_idi, rng)
         moved = accepted & (candidate != walkers.x).any(axis=1)  # not a step against a bound
+        rows = np.flatnonzero(accepted)
         x, x_other = walkers.x.copy(), walkers.x_other.copy()
-        x[moved], x_other[accepted] = candidate[moved], verdict.x_other[accepted]
+        x[rows], x_other[rows] = candidate[rows], verdict.x_other[rows]
         walkers.on_idi = np.where(accepted, walkers.hit, walkers.on_idi)
         walkers.seen = verdict.seen
         if method.on_miss == "back to start":

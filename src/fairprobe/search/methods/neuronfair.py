@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairprobe.arrays import Mask, Rows
+from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
@@ -156,22 +156,27 @@ class NeuronFair(TwoPhase):
         memory = walkers.memory.setdefault(
             "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
         )
-        if stale.any():
-            gradients = self._gradients(world, walkers, stale)
-            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *gradients)))
+        rows = np.flatnonzero(stale)
+        if len(rows):
+            gradients = self._gradients(world, walkers, rows, known=stale is walkers.moved)
+            effect = world.moves.effect(walkers.x.take(rows, axis=0), *gradients)
+            memory[rows] = up_to(chances(effect))
 
-    def _gradients(self, world: World, walkers: Walkers, rows: Mask | None) -> tuple[Rows, Rows]:
+    def _gradients(
+        self, world: World, walkers: Walkers, rows: Ints | None, *, known: bool = False
+    ) -> tuple[Rows, Rows]:
+        """At all walkers or some; `known`: these have moved to where the judge has just been."""
         model, watched = world.model, walkers.memory["watched"]
         assert isinstance(model, TorchModel)
         if rows is not None:
-            watched = watched[rows]
+            watched = watched.take(rows, axis=0)
         weights = torch.from_numpy(watched).to(model.device, model.dtype)
         objective, layer = partial(cotangent, watched=weights), self.layer.name
-        if rows is walkers.moved and walkers.seen is not None:
+        if known and rows is not None and walkers.seen is not None:
             return judged_gradients(model, objective, walkers.x, walkers.seen, rows, layer=layer)
         x, x_other = walkers.x, walkers.x_other
         if rows is not None:
-            x, x_other = x[rows], x_other[rows]
+            x, x_other = x.take(rows, axis=0), x_other.take(rows, axis=0)
         return pair_gradients(model, objective, x, x_other, layer=layer)
 
 
@@ -190,9 +195,6 @@ def cotangent(a: Tensor, watched: Tensor) -> Tensor:
     """(2n, …) the derivative of J(x) by a(x), then of J(x') by a(x'). `a` holds the activations of
     n rows or pictures and then of their counterparts; `watched` is 1 for the neurons that count.
     """
-    mine, other = a.chunk(2)
-    below = a + SMALLEST_ACTIVATION
-    ratio = torch.empty_like(below)
-    torch.div(other, below[: len(mine)], out=ratio[: len(mine)])
-    torch.div(mine, below[len(mine) :], out=ratio[len(mine) :])
-    return ratio.view(2, -1, *a.shape[1:]).mul_(-watched).view_as(a)
+    pairs = a.view(2, -1, *a.shape[1:])
+    ratio = pairs.flip(0).div_(pairs + SMALLEST_ACTIVATION)
+    return ratio.mul_(-watched).view_as(a)
