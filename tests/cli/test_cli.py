@@ -186,7 +186,7 @@ def test_the_budget_and_the_mode_of_the_command_are_those_of_the_search(
     trained: Path, variant: str
 ) -> None:
     ask("audit", "german", "--sensitive", "age", "--model", trained, "--out", "run", "-q",
-    "--variant", variant, "--seeds", "20",
+    "--method", "neuronfair", "--variant", variant, "--seeds", "20",
         "--global-iterations", "7", "--local-iterations", "9", "--samples", "123", "--seed",
         "5")  # fmt: skip
     body = read_document("run")
@@ -311,7 +311,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "an attribute twice": (["audit", "german", "--sensitive", "gender,gender"], "named twice"),
     "an unknown network": ([*AUDIT, "--network", "huge"], "no network 'huge'"),
     "an unknown method": ([*AUDIT, "--method", "adff"], "no method 'adff'. Did you mean 'adf'"),
-    "an unknown variant": ([*AUDIT, "--variant", "jump"], "revert, walk, paper; got 'jump'"),
+    "an unknown variant": (
+        [*AUDIT, "--method", "neuronfair", "--variant", "jump"],
+        "revert, walk, paper; got 'jump'",
+    ),
+    "a variant of no method": ([*AUDIT, "--variant", "walk"], "and none is named"),
     "a variant of another method": (
         [*AUDIT, "--method", "eidig", "--variant", "walk"],
         "one of 5, inf; got 'walk'",
@@ -716,15 +720,15 @@ def test_help_and_version_do_not_wait_for_heavy_libraries() -> None:
 # that the signal is sent then.
 IN_THE_SEARCH = """
 import pathlib, sys
-from fairprobe.search import loop
+from fairprobe.search.ledger import Ledger
 from fairprobe.cli import main
 come, _ = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
-enter = loop.Ledger.add
-def watched(ledger, *args, **options):
-    if options["phase"] == 1 and ledger.idis_with_repetitions > 100:
+enter = Ledger.enter
+def watched(ledger, *args):
+    if ledger.idis_with_repetitions > 100:
         come.touch()
-    return enter(ledger, *args, **options)
-loop.Ledger.add = watched
+    return enter(ledger, *args)
+Ledger.enter = watched
 main()
 """
 BEFORE_THE_SEARCH = """

@@ -173,8 +173,7 @@ def audit(
       from them; and among `samples` possible people, drawn uniformly from the domain.
     - A search looks for as many discriminatory instances as the `budget` allows, among "plausible"
       or "possible" `people`, with a `method` by name (`search.METHODS`; its first variant is the
-      default) or one of your own. "auto" is linked crossover among plausible people; among possible
-      people it is NeuronFair for a network and Aequitas for a black box.
+      default) or one of your own. "auto" is Probe, fairprobe's own.
 
     Counterparts are twins: what the schema couples to a sensitive attribute changes along (the
     counterpart of a husband is a wife). `counterparts="bare"` changes nothing else, as the papers
@@ -207,7 +206,7 @@ def audit(
     model = as_model(model, data).with_decision(decision, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
     among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
-    chosen = _chosen(method, variant, model, has_layers=inside, makes_people=among_plausible)
+    chosen = _chosen(method, model, has_layers=inside, makes_people=among_plausible)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
@@ -218,7 +217,7 @@ def audit(
     made, maker, no_plausible = _plausible(data, model, samples, seed, rngs["people"], tell)
     if made is None and among_plausible:  # nobody new can be made from these records
         among_plausible = False
-        chosen = _chosen(method, variant, model, has_layers=inside, makes_people=False)
+        chosen = _chosen(method, model, has_layers=inside, makes_people=False)
     among = maker if among_plausible else None
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
@@ -378,6 +377,11 @@ def check_settings(
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)
+        elif variant is not None:
+            raise SettingError(
+                f"The variant '{variant}' goes with a method, and none is named. Name one, such as"
+                " neuronfair; 'fairprobe methods' lists them with their variants."
+            )
     elif not isinstance(method, Method):
         raise SettingError(
             f"A method is a name ({', '.join(METHODS)}) or an object such as"
@@ -403,7 +407,6 @@ def check_settings(
 
 def _chosen(
     method: str | Method,
-    variant: str | None,
     model: Model,
     *,
     has_layers: bool,
@@ -413,10 +416,7 @@ def _chosen(
     of those that need not.
     """
     if method == AUTO:
-        method = "neuronfair" if has_layers else "aequitas"
-        if makes_people and variant is None:
-            method = "crossover"
-        check_method(method, variant)
+        method = "probe"
     described = METHODS[method] if isinstance(method, str) else method
     if described.needs_people and not makes_people:
         raise SettingError(

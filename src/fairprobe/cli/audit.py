@@ -75,11 +75,7 @@ Counterparts = Annotated[
 ]
 
 # Names need no imports; the descriptions do, and `--help` must not wait for them.
-METHOD = (
-    f"How to search: {', '.join(METHODS)}; auto is crossover among plausible people, and among"
-    " possible people neuronfair for a network, aequitas for a black box. 'fairprobe methods'"
-    " explains them."
-)
+METHOD = f"How to search: {', '.join(METHODS)}; auto is probe. 'fairprobe methods' explains them."
 PEOPLE = (
     "Whom the search looks among: plausible people, who are made from the people in the data, or"
     " all possible people, as in the papers."

@@ -155,9 +155,8 @@ def prove(
     by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
     also trains it with other settings of its dial; `choose` then takes the one that is best for
     the validation people within the accuracy allowed, instead of the repair's own. The search looks
-    among `people`; its method is linked crossover among plausible and NeuronFair among possible
-    people, unless another one is named. Pairs of networks are trained with more and more seeds, at
-    most `max_seeds`, until the decision is clear.
+    among `people`; its method is Probe, unless another one is named. Pairs of networks are
+    trained with more and more seeds, at most `max_seeds`, until the decision is clear.
     """
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
@@ -178,7 +177,7 @@ def prove(
     report = progress or (lambda *_: None)
     maker = _maker(data, seed, report) if people == "plausible" else None
     if method == AUTO:
-        method = "neuronfair" if maker is None else "crossover"
+        method = "probe"
     trainer = Trainer(network_of(model), data, seed, report, kept)
     panel = Panel(data, seed, maker, min(samples, PEOPLE))
     workshop = _Workshop(trainer, panel, method, variant, budget, samples)
