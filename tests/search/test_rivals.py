@@ -12,7 +12,7 @@ from fairprobe.errors import SettingError
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, Model, TorchModel
 from fairprobe.schema.domain import Attribute, Domain
-from fairprobe.search import GRFT, MAFT, Budget, Method, search
+from fairprobe.search import GRFT, MAFT, Aequitas, Budget, Method, search
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.grft import _total_change
 from fairprobe.search.methods.maft import _slopes
@@ -118,3 +118,26 @@ def test_a_population_grows_fitter_and_ends_at_its_first_idi() -> None:
 def test_a_population_of_three_is_refused() -> None:
     with pytest.raises(SettingError, match="4 or more members"):
         GRFT(population=3)
+
+
+def test_aequitas_draws_until_it_has_its_starts_or_its_rows_are_spent() -> None:
+    model = sure(WIDE, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # few are near enough the boundary
+    seeds = WIDE.sample(50, rng=np.random.default_rng(0))
+
+    def starts(method: Aequitas, budget: Budget) -> int:
+        rng = np.random.default_rng(1)
+        return search(WIDE, model, method, seeds, budget, rng=rng).count("global")
+
+    none = Budget(local_iterations=0)
+    assert starts(Aequitas(global_iterations=0), none) < 5
+    assert starts(Aequitas(), none) == 50
+    spent = search(
+        WIDE,
+        model,
+        Aequitas(),
+        seeds,
+        Budget(local_iterations=0, rows=500),
+        rng=np.random.default_rng(1),
+    )
+    assert spent.generation.stopped == "rows"
+    assert spent.generation.judged <= 550

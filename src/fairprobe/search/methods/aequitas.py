@@ -1,8 +1,7 @@
 """Aequitas: uniform draws, then a walk whose chances learn from what succeeded.
 
     paper                       here
-    global search               one uniform draw of the domain for each seed (with more global
-                                iterations: until it is an IDI)
+    global search               uniform draws of the domain, for each seed until one is an IDI
     local search                one attribute by ±1 a step; a miss is accepted with probability 1/e
                                 (the authors' basin hopping)
     σ_v (probability of −1)     `down`: from 0.5, moved by `learning` towards the direction that
@@ -12,6 +11,9 @@
 
 Deliberate choices:
 - `variant`: "random" (both uniform), "semi" (learns `down`), "full" (learns both; the default).
+- The paper draws a number of people and starts from the IDIs among them; where these are rare it
+  has none. Here each seed stands for a start: it draws again, up to `global_iterations` times. With
+  0 it draws once, as in the papers' tables.
 - The chances live as long as the search. All walkers of a batch take a step before the chances
   learn from it: the sum of what they would have learned one after the other.
 - The authors' code lowers the chance of an attribute that succeeded, by a slip of sign. Here it
@@ -63,7 +65,7 @@ class Aequitas(TwoPhase):
     by_seeds: ClassVar[bool] = False  # its chances learn from all of them
 
     variant: Variant = "full"
-    global_iterations: int = 0
+    global_iterations: int = 1000
     local_iterations: int = 1000
     step: float = 1.0
     learning: float = 0.001
