@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types tests slow docs benchmark campaign campaign-full campaign-short clean
+.PHONY: demo test lint types tests slow docs benchmark campaign campaign-full campaign-short sbom clean
 
 demo: $(VENV)/installed  ## audit the packaged Adult data for gender and name the report
 	$(BIN)/fairprobe audit adult --sensitive gender --out runs/adult-gender --overwrite
@@ -38,6 +38,10 @@ campaign-full: $(VENV)/installed-dev  ## the same overnight: 200 kills, 40,000 i
 
 campaign-short: $(VENV)/installed-dev  ## the same in two minutes, for CI
 	$(BIN)/python -m campaign --scale short
+
+sbom: $(VENV)/installed  ## the wheel, with a software bill of materials in it
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python tools/sbom.py dist/*.whl
 
 clean:
 	rm -rf $(VENV) runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis

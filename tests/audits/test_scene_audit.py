@@ -5,6 +5,7 @@ mishaps cost nothing else.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -18,12 +19,13 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.audits.scene_evidence import MAKING
-from fairprobe.audits.scenes import SceneAudit, audit_scenes
+from fairprobe.audits.scenes import SceneAudit, _table, audit_scenes
 from fairprobe.cli import app
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.papers.distrofair.survey import evaluate_survey, write_survey
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.mutants import read_mutant
+from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
 from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
 from tests.toy_scenes import fair, toy_scenes, unfair
@@ -561,3 +563,23 @@ def test_the_old_name_of_the_audit_warns_and_works() -> None:
         assert fp.scenes.audit is fp.audit_scenes
     with pytest.raises(AttributeError, match="It has: LAYOUTS, Detection"):
         fp.scenes.nothing  # noqa: B018
+
+
+def test_names_that_a_spreadsheet_would_take_for_formulas_are_texts_in_the_table_of_tests() -> None:
+    hostile = Test(
+        scene="=cmd|' /C calc'!A0",
+        detector="+1",
+        operator="insert",
+        label="@SUM(A1)",
+        kind="ood",
+        repeat=-1,
+        image="-2",
+        original=Counter({"=1": 1}),
+        found=Counter(),
+        truth=Counter(),
+    )
+    _, row = csv.reader(io.StringIO(_table([hostile])))
+    assert row[:4] == ["'+1", "'=cmd|' /C calc'!A0", "insert", "'@SUM(A1)"]
+    assert row[5] == "-1"  # a number stays one
+    assert row[7] == "'-2"
+    assert row[8] == '{"=1": 1}'
