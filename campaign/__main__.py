@@ -66,7 +66,7 @@ SHORT_CASES = (
     "a zip bomb as .keras",
     "an endpoint with the class ²",
 )
-SHORT_DISK = ("a full disk of 400 KiB",)
+SHORT_DISK = ("a full disk of 100 KiB",)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from campaign.kills import leftovers
 from campaign.originals import TABLE
 from campaign.processes import Answer, Tree, trouble
 
-SIZES_KIB = (64, 200, 400, 800, 1600)  # of a full disk: the run is about 1 MB
+SIZES_KIB = (16, 40, 64, 100, 400)  # of a full disk: the run takes about 160 KiB
 PATIENCE = 300.0
 
 
@@ -93,6 +93,18 @@ def full_disk(tree: Tree, originals: Path, size: int) -> str:
     is_lost = "found" in answer.text and "findings" in answer.text and not rescued
     lost = "findings are named but not kept" if is_lost and "in memory" in answer.text else ""
     return "; ".join(filter(None, (said, half, hidden, lost)))
+
+
+def full_everywhere(tree: Tree, originals: Path) -> str:
+    """The disk of the run is full, and the temporary folder lies on it: what was found goes where
+    there is room; a process that ends keeps nothing in its memory.
+    """
+    disk = _fresh(tree, "disk")
+    small = Tree(tree.folder, tree.source, {**tree.extra, "TMPDIR": str(disk)})
+    answer = _on_disk(small, _audit(originals, disk / "run"), disk, "size=40k")
+    said = trouble(answer, (0, 2))
+    lost = "findings stay in the memory of a process that ends" if "memory" in answer.text else ""
+    return "; ".join(filter(None, (said, lost)))
 
 
 def full_temporary_disk(tree: Tree, originals: Path) -> str:
@@ -173,6 +185,7 @@ MOUNTED: dict[str, Case] = {
         )
         for size in SIZES_KIB
     },
+    "a full disk with the temporary folder on it": full_everywhere,
     "a full temporary folder": full_temporary_disk,
     "a read-only folder": read_only,
 }
