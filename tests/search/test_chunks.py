@@ -25,6 +25,7 @@ from fairprobe.search.methods.base import Proposal, World
 from fairprobe.workers.base import Workers
 from fairprobe.workers.local import LocalWorkers
 from tests.helpers import everybody, planted, tiny_domain
+from tests.search.mortal import Mortal
 
 LITTLE = Budget(seeds=40, global_iterations=3, local_iterations=12)
 
@@ -170,6 +171,20 @@ def test_a_failed_worker_task_is_told_with_the_reason(
     monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Lost())
     with pytest.raises(ModelError, match="by a worker: its process died three times"):
         subject(workers=2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_ray_worker_that_is_killed_during_a_search_does_not_change_what_is_found(
+    subject: Subject, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+    mortal = Mortal(TorchModel(planted(subject.domain)), os.getpid(), tmp_path / "killed")
+    here = replace(subject, model=Model(mortal))
+    expected = here()
+    assert not mortal.mark.exists()
+    assert same(expected, here(cluster="local"))
+    assert mortal.mark.exists()
 
 
 # -- chunks ----------------------------------------------------------------------------------------
