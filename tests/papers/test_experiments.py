@@ -435,7 +435,7 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
     assert code == 1
     assert "neuronfair-table4-quick.md" in out
     assert "Failed: generate-quick-german-gender-random-0" in err
-    assert "1 of 8 jobs failed" in err
+    assert "1 of 9 jobs failed" in err
     assert "failed" in (tmp_path / "neuronfair-table4-quick.md").read_text(encoding="utf-8")
 
 
@@ -461,5 +461,5 @@ def test_an_interrupted_run_continues_where_it_stopped_with_the_same_numbers(
     done = experiment("neuronfair-table4", tmp_path, repeats=1)  # now in a process of its own
     assert done.failures == {}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert len(list((tmp_path / "jobs").glob("*.json"))) == done.jobs == 8
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == done.jobs == 9
     assert cells(tmp_path, "neuronfair-table4").equals(cells(shared, "neuronfair-table4"))

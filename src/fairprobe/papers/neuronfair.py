@@ -42,6 +42,7 @@ SUBJECTS = (
 )
 AEQUITAS, SYMBGEN, RANDOM = Variant("aequitas", "full"), Variant("symbgen"), Variant("random")
 ADF, ADF_WALK, EIDIG = Variant("adf", "seed"), Variant("adf", "walk"), Variant("eidig", "5")
+PROBE = Variant("probe")  # not of the paper: a further column without printed figures
 NEURONFAIR, NEURONFAIR_WALK = Variant("neuronfair", "revert"), Variant("neuronfair", "walk")
 
 IDIS = Measure("idis", "Individual discriminatory instances found", "count")
@@ -208,7 +209,7 @@ class Table4(Searches):
         " Different instances only."
     )
     quick = "100 seeds and 500 local steps, so the same rate of finding would be a ratio near 0.05."
-    variants = (AEQUITAS, ADF, ADF_WALK, EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM)
+    variants = (AEQUITAS, ADF, ADF_WALK, EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE)
     ours = (SPREAD, CELLS)
     measures = (IDIS, GSR, *ours)
     paper_table = "table4"
@@ -225,7 +226,7 @@ class Table5(Searches):
         " there are no more."
     )
     quick = "10 seconds and 2,000 seeds."
-    variants = (SYMBGEN, NEURONFAIR)
+    variants = (SYMBGEN, NEURONFAIR, PROBE)
     ours = (Measure("wall_seconds", "Seconds used", "seconds"),)
     measures = (IDIS, GSR, *ours)
     paper_table = "table5"
@@ -389,7 +390,7 @@ class Table8(Searches):
         " it has is scaled to 1,000."
     )
     quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 seconds."
-    variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM)
+    variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM, PROBE)
     measures = (SPEED,)
     paper_table = "table8"
     remarks = (

@@ -42,6 +42,7 @@ TITLES = {  # as their papers spell them
     "symbgen": "SymbGen",
     "themis": "Themis",
     "random": "Random",
+    "probe": "Probe",
     "adult": "Adult",
     "german": "German Credit",
     "bank": "Bank",
