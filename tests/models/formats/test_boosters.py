@@ -292,6 +292,82 @@ def test_xgboost_trees_that_lead_nowhere_are_refused(
         open_xgboost(tmp_path / "model.json")
 
 
+MODEL_DAMAGE: list[tuple[str, Any, str]] = [
+    ("tree_info", [0, 0, 10**30, 0], "belong to one of its classes"),
+    ("tree_info", [0, 0, 1, 0], "belong to one of its classes"),
+    ("tree_info", [0, 0, -1, 0], "belong to one of its classes"),
+    ("tree_info", [0, 0, 0.5, 0], "belong to one of its classes"),
+    ("tree_info", [0, 0, 0], "belong to one of its classes"),
+    ("iteration_indptr", [0, 1, 2, 3, 10**9], "divided into rounds"),
+    ("iteration_indptr", [0, 3, 1, 2, 4], "divided into rounds"),
+    ("iteration_indptr", [], "divided into rounds"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "said"), MODEL_DAMAGE)
+def test_xgboost_trees_that_belong_to_no_class_or_round_are_refused(
+    field: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    """The library's own reader ends the process."""
+    told = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    told["learner"]["gradient_booster"]["model"][field] = value
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError, match=f"its 4 trees .*{said}"):
+        open_xgboost(tmp_path / "model.json")
+
+
+def test_xgboost_trees_with_wrong_numbers_lists_or_sizes_are_refused(tmp_path: Path) -> None:
+    whole = bytes(xgb(booster="dart").fit(ARRAY, BINARY).get_booster().save_raw("json"))
+
+    def refuses(change: Callable[[Any, Any], object], said: str) -> None:
+        told = json.loads(whole)
+        booster = told["learner"]["gradient_booster"]
+        change(told["learner"]["learner_model_param"], booster)
+        (tmp_path / "model.json").write_text(json.dumps(told))
+        with pytest.raises(ModelError, match=said):
+            open_xgboost(tmp_path / "model.json")
+
+    def tree(booster: Any) -> Any:
+        return booster["gbtree"]["model"]["trees"][1]
+
+    refuses(lambda about, booster: tree(booster).update(id=0), "not numbered from 0")
+    refuses(lambda about, booster: tree(booster)["split_conditions"].pop(), "tree 1 has nodes")
+    size = {"size_leaf_vector": "-1"}
+    refuses(lambda about, booster: tree(booster)["tree_param"].update(size), "tree 1 has nodes")
+    refuses(lambda about, booster: booster["weight_drop"].pop(), "4 trees and 3 weights")
+    refuses(lambda about, booster: about.update(num_target="-1"), "columns and")
+    refuses(lambda about, booster: about.update(num_class="2147483647"), "2147483647 classes")
+
+
+def test_linear_xgboost_with_missing_weights_is_refused(tmp_path: Path) -> None:
+    model = xgboost.XGBClassifier(booster="gblinear", n_estimators=2, n_jobs=1)
+    told = json.loads(bytes(model.fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    told["learner"]["gradient_booster"]["model"]["weights"].pop()
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError, match="does not have 3 weights for each class"):
+        open_xgboost(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("objective=multiclass num_class:3", "objective=multiclass num_class:5"),
+        ("objective=multiclass num_class:3", "objective=multiclass num_class:1000000000"),
+        ("\nnum_class=3", "\nnum_class=1"),
+        ("\nnum_class=3", "\nnum_class=-1"),
+    ],
+)
+def test_lightgbm_files_that_contradict_themselves_about_classes_are_refused(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    """The library would write answers beyond the memory that it has for them."""
+    text = lgbm().fit(ARRAY, THREE).booster_.model_to_string()
+    assert old in text
+    (tmp_path / "model.txt").write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match="number of its classes"):
+        open_lightgbm(tmp_path / "model.txt")
+
+
 TEXT_DAMAGE: list[tuple[str, str, str]] = [
     ("left_child=", "left_child=999", "lead nowhere"),
     ("split_feature=", "split_feature=9 ", "expected"),

@@ -116,6 +116,7 @@ end of parameters
 
 pandas_categorical:null
 """
+MOST_CLASSES = 100_000
 MORE_LEAVES = ("leaf_weight", "leaf_count")
 
 
@@ -137,8 +138,12 @@ def checked_lightgbm(text: str) -> LightGBMText:
     objective = head.get("objective", "")
     if not re.fullmatch(r"[a-z_]*( [a-z_]+:[\w.+-]+)*( sqrt)?", objective):
         raise ValueError("its objective cannot be read")
-    kept = ("version", "num_class", "num_tree_per_iteration", "label_index")
-    lines = ["tree", *(f"{name}={head[name]}" for name in kept)]
+    told = dict(word.split(":") for word in objective.split() if ":" in word)
+    classes = int(told.get("num_class", 1)) if objective else per_round
+    if not int(head["num_class"]) == per_round == classes or classes > MOST_CLASSES:
+        raise ValueError("it contradicts itself about the number of its classes")
+    lines = ["tree", *(f"{name}={head[name]}" for name in ("version", "label_index"))]
+    lines += [f"num_class={classes}", f"num_tree_per_iteration={per_round}"]
     lines += [f"max_feature_idx={width - 1}", *([f"objective={objective}"] if objective else [])]
     lines += ["average_output"] * ("average_output" in top.splitlines())
     lines += [f"feature_names={' '.join(names)}", f"feature_infos={' '.join(infos)}", ""]

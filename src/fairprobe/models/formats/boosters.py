@@ -27,8 +27,14 @@ XGBOOST_OBJECTIVES = {
     "binary:logitraw": "logits",
     "multi:softmax": "logits",  # it returns classes, so its scores are requested instead
 }
+# What an XGBoost tree says of each node: first where it leads and which column it asks.
+NODE_LISTS = (
+    *("left_children", "right_children", "parents", "split_indices"),
+    *("split_conditions", "default_left", "base_weights", "loss_changes", "sum_hessian"),
+)
 LIGHTGBM_OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
 TREES = "is a set of trees, not a neural network: it can be queried, but has no neurons."
+MOST_COLUMNS = 100_000  # or classes
 AS_CLASSIFIER = (
     "Only classifiers can be audited; a regressor needs a function that turns its score into a"
     " probability."
@@ -233,23 +239,49 @@ def _trees_of(learner: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_xgboost_trees(learner: dict[str, Any]) -> None:
-    """Refuses a damaged file in which a walk down a tree would leave the tree; XGBoost does not
-    check.
+    """Refuses a damaged file in which a walk down a tree would leave the tree, or whose trees are
+    not numbered, counted and divided among the classes as they must be; XGBoost does not check.
     """
-    width = int(learner["learner_model_param"]["num_feature"])
-    for number, tree in enumerate(_trees_of(learner).get("trees", ())):
+    about, model = learner["learner_model_param"], _trees_of(learner)
+    sizes = [int(about.get(name, 0)) for name in ("num_feature", "num_class", "num_target")]
+    if not within(sizes, MOST_COLUMNS):
+        raise ValueError(f"it has {sizes[0]} columns and {max(sizes[1:])} classes")
+    width, groups = sizes[0], max(1, *sizes[1:])
+    if len(model.get("weights", ())) not in (0, (width + 1) * groups):
+        raise ValueError(f"it does not have {width + 1} weights for each class")
+    if "trees" not in model:
+        return
+    trees = model["trees"]
+    for number, tree in enumerate(trees):
         if not _is_whole(tree, width):
             raise ValueError(f"tree {number} has nodes that lead nowhere")
+    count = len(trees)
+    if not _positions(model["tree_info"], count, groups):
+        raise ValueError(f"its {count} trees do not each belong to one of its classes")
+    if sorted(tree["id"] for tree in trees) != list(range(count)):
+        raise ValueError("its trees are not numbered from 0")
+    rounds = model.get("iteration_indptr", [0, count])
+    rises = all(one <= other for one, other in pairwise(rounds))
+    if not _positions(rounds, len(rounds), count + 1) or not rises or rounds[-1:] != [count]:
+        raise ValueError(f"its {count} trees are not divided into rounds")
+    drops = learner["gradient_booster"].get("weight_drop")
+    if drops is not None and len(drops) != count:
+        raise ValueError(f"it has {count} trees and {len(drops)} weights for them")
+
+
+def _positions(numbers: list[Any], count: int, end: int) -> bool:
+    """Whether these are so many whole numbers from 0 to below `end`."""
+    return len(numbers) == count and all(type(one) is int and 0 <= one < end for one in numbers)
 
 
 def _is_whole(tree: dict[str, Any], width: int) -> bool:
-    lists = [
-        np.array(tree[name], dtype=np.int64)
-        for name in ("left_children", "right_children", "parents", "split_indices")
-    ]
+    lists = [np.array(tree[name], dtype=np.int64) for name in NODE_LISTS[:4]]
     left, right, parents, fields = lists
-    sizes = {len(one) for one in lists} | {int(tree["tree_param"]["num_nodes"])}
-    if len(sizes) > 1 or not len(left) or (right[left == -1] != -1).any():
+    about = tree["tree_param"]
+    sizes = {len(tree[name]) for name in NODE_LISTS} | {int(about["num_nodes"])}
+    if len(sizes) > 1 or int(about.get("size_leaf_vector", 0)) not in (0, 1):
+        return False
+    if not len(left) or (right[left == -1] != -1).any():
         return False
     inner = np.flatnonzero(left != -1)
     for side in (left, right):
