@@ -379,6 +379,25 @@ def test_logits_and_probabilities_are_told_apart_and_the_output_is_no_hidden_lay
     assert list(model.layers(x)) == ["tanh"]
 
 
+@pytest.mark.parametrize(("outputs", "end"), list(ENDINGS.values()), ids=list(ENDINGS))
+@both_ways
+def test_logits_do_not_saturate_however_a_network_ends(
+    outputs: int, end: Callable[[Tensor], Tensor], closed_form: bool
+) -> None:
+    module = seeded(lambda: Ending(outputs, end))
+    assert isinstance(module, Ending)
+    with torch.no_grad():
+        module.out.weight *= 1e4
+    x = rows(40)
+    scores = module.scores(x).numpy()
+    scores = np.concatenate([np.zeros_like(scores), scores], axis=1) if outputs == 1 else scores
+    logits = TorchModel(module, closed_form=closed_form, batch=16).logits(x)
+    assert np.abs(scores[:, 1] - scores[:, 0]).max() > 1_000
+    np.testing.assert_allclose(
+        logits - logits[:, :1], scores - scores[:, :1], rtol=1e-4, atol=np.abs(scores).max() * 1e-5
+    )
+
+
 BOTH_COLUMNS: dict[str, Callable[[Tensor], Tensor]] = {
     "cat": lambda s: torch.cat([1 - torch.sigmoid(s), torch.sigmoid(s)], dim=1),
     "stack": lambda s: torch.stack([1 - torch.sigmoid(s[:, 0]), torch.sigmoid(s[:, 0])], dim=1),

@@ -168,12 +168,14 @@ class TorchModel(Model):
         return self._outputs
 
     def logits(self, x: Rows) -> Rows:
-        """(N, C) numbers whose softmax are the class probabilities. They do not saturate, unless
-        the network itself ends in probabilities.
+        """(N, C) numbers whose softmax are the class probabilities. They do not saturate, also
+        those of a network that ends in a softmax or sigmoid.
         """
         with torch.inference_mode(), self._explaining(x):
-            self._look_at(x)
-            parts = [as_logits(self._run(part), self._outputs) for part in self._parts(x)]
+            if self.outputs(x) == "logits":
+                parts = [as_logits(self._run(part), "logits") for part in self._parts(x)]
+            else:
+                parts = [self._logits(self._encode(part).clone(), part) for part in self._parts(x)]
             return _to_numpy(torch.cat(parts))
 
     def probabilities_and_logits(self, x: Rows) -> tuple[Rows, Rows | None]:
