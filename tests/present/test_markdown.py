@@ -174,6 +174,19 @@ def test_addresses_are_text_and_no_links() -> None:
     assert escaped("https://x.org WWW.x.org") == r"https:\//x.org WWW\.x.org"
 
 
+@pytest.mark.parametrize("write", WRITERS)
+def test_no_reader_of_markdown_takes_a_name_for_a_tag_a_link_or_a_picture(
+    write: Callable[[TableDocument], str],
+) -> None:
+    """Readers other than GitHub's do not know a backslash before a tag."""
+    name = "<script>alert(1)</script><img src=x onerror=alert(1)>![a](javascript:b)&lt;[c](d)"
+    text = write(typed(with_texts(document(), lambda old: f"{old}{name}")))
+    shown = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", text)  # code stands for itself
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+    assert r"!\[a\](javascript:b)&amp;lt;\[c\](d)" in shown
+    assert not re.search(r"<|(?<!\\)\[", shown)
+
+
 def test_words_with_an_underscore_or_a_full_stop_are_left_as_they_are() -> None:
     for text in ("capital_gain", "IFR_b 0.5", "a & b", "30-39", "income: x (y)"):
         assert escaped(text) == text

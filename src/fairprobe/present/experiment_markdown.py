@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.present.experiment import Grid, Shown, figure_table, grids, measured, reading
 from fairprobe.present.formats import listed, plain
+from fairprobe.present.markdown_text import ENTITIES
 from fairprobe.present.table import UNDEFINED
 
 WIDTH = 120  # characters of a line of prose
@@ -114,7 +115,11 @@ def _escaped(text: str) -> str:
     where a wrapped line begins with it.
     """
     line = " ".join(text.split())
-    line = re.sub(r"[\\`*|\[\]~$]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)", r"\\\g<0>", line)
+    line = re.sub(
+        r"[\\`*|\[\]~$]|<(?=[A-Za-z/!?])|&(?=[#\w]+;)",
+        lambda found: ENTITIES.get(found[0], f"\\{found[0]}"),
+        line,
+    )
     line = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", line)  # not inside a word
     line = re.sub(r"(?<!\S)[-+#>=](?=[\s#>=-]|$)|(?<!\S)>", r"\\\g<0>", line)
     return re.sub(r"(^\d+|(?<!\S)1)([.)])(?=\s)", r"\1\\\2", line)  # would begin a numbered list

@@ -13,11 +13,12 @@ LONGEST = 80  # characters of a name in a table or a heading
 
 # What could be read as a break, as an order to write from right to left, or not be written at all.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-# A backslash before each character that would begin something: code, emphasis, a link, a tag, a
-# cell, a formula, an address.
+# What would begin something: code, emphasis, a link, a cell, a formula or an address gets a
+# backslash; a tag or an entity is spelled out, because not every reader of Markdown knows \<.
 _SPECIAL = re.compile(
     r"[\\`*\[\]<>|~$#]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?<=:)/(?=/)|(?<=www)\.", re.IGNORECASE
 )
+ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _FIRST = re.compile(
     r"^(\d+(?=[.)](?:\s|$))|(?=[-+=]))"
 )  # what would begin a list or a heading at the start of a line
@@ -26,7 +27,7 @@ _FIRST = re.compile(
 def escaped(text: str, *, in_cell: bool = False) -> str:
     """One line that is shown as it is, whatever it contains. In a cell nothing can begin a list."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    safe = _SPECIAL.sub(lambda found: f"\\{found[0]}", line)
+    safe = _SPECIAL.sub(lambda found: ENTITIES.get(found[0], f"\\{found[0]}"), line)
     return safe if in_cell else _FIRST.sub(lambda found: f"{found[0]}\\", safe)
 
 
