@@ -45,10 +45,31 @@ from fairprobe.locks import (
 IN_USE = ".fairprobe-in-use"  # the lock in a folder that is filled in its place
 RESCUED = "fairprobe-rescued-"  # begins the name of a folder with what could not go to its place
 SPARE = ("/var/tmp", "/dev/shm")  # noqa: S108  (tried when other places are full)
+UNPACKED, TIMES = 2**29, 50  # a file may unpack to this many bytes, or so many times its size
 LONGEST = 239  # bytes of a name, so that the name of its workspace has at most 255
 
 
 # -- files -----------------------------------------------------------------------------------------
+
+
+def check_regular(path: Path) -> None:
+    """Refuses a pipe or a device, which may never end and cannot be read twice."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StorageError(
+            f"{path} is not a regular file but a pipe or a device. Save what it gives in a file,"
+            " and name that."
+        )
+
+
+def check_unpacked(path: Path, size: int) -> None:
+    """Refuses a file that unpacks to far more than its own size: such a file is made to fill the
+    memory.
+    """
+    if size > max(UNPACKED, TIMES * path.stat().st_size):
+        raise StorageError(
+            f"{path} would unpack to {size / 2**30:,.1f} GiB or more, over {TIMES} times its size;"
+            " it is not opened. If it is what you expect, store it unpacked."
+        )
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from fairprobe.datasets import open_table
 from fairprobe.datasets.image_layouts import npz
+from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import FairprobeError
 from fairprobe.schema.domain_file import read_domain
 
@@ -101,5 +104,45 @@ def test_an_npz_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> N
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(npz, "MOST_BYTES", 2**30)
+        patch.setattr("fairprobe.storage.UNPACKED", 2**40)
         with pytest.raises(FairprobeError, match="unpacks to"):
             npz.read(path)
+
+
+def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, images=np.zeros((9_000, 8, 8, 3), np.uint8))
+    assert len(npz.read(path).images) == 9_000
+    monkeypatch.setattr("fairprobe.storage.UNPACKED", 2**20)
+    with pytest.raises(FairprobeError, match="would unpack to"):
+        npz.read(path)
+
+
+def test_a_table_in_gzip_that_unpacks_to_far_more_than_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress("\n".join([*ROWS, *["20,f,0"] * 300_000]).encode()))
+    assert len(open_table(path, label="y", sensitive="sex")) == 300_090
+    monkeypatch.setattr("fairprobe.storage.UNPACKED", 2**20)
+    with pytest.raises(FairprobeError, match="would unpack to"):
+        open_table(path, label="y", sensitive="sex")
+
+
+def test_a_table_with_an_endless_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress(("\n".join([*ROWS, "a" * 2**25])).encode()))
+    with pytest.raises(FairprobeError, match="a line of more than 16 MiB"):
+        open_table(path, label="y", sensitive="sex")
+
+
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+    for name in ("people.csv", "people.parquet", "faces.npz"):
+        os.mkfifo(tmp_path / name)
+    for name in ("people.csv", "people.parquet"):
+        with pytest.raises(FairprobeError, match="not a regular file but a pipe or a device"):
+            open_table(tmp_path / name, label="y", sensitive="sex")
+    with pytest.raises(FairprobeError, match="not a regular file but a pipe or a device"):
+        open_images(tmp_path / "faces.npz")

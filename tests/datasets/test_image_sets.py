@@ -652,6 +652,22 @@ def test_a_list_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
         open_images(root)
 
 
+@pytest.mark.parametrize("name", ["x" * 5_000, "a/" * 5_000 + "b.jpg", "train/\0.jpg"])
+def test_a_picture_called_as_no_file_can_be_is_missing(tmp_path: Path, name: str) -> None:
+    for root, write, file, row in (
+        (tmp_path / "a", fairface, "fairface_label_train.csv", "20-29,Female,White,False"),
+        (tmp_path / "b", celeba, "list_attr_celeba.txt", "1 1 1"),
+    ):
+        root.mkdir()
+        whole = len(open_images(write(root)))
+        with (root / file).open("a") as stream:
+            stream.write(f"{name},{row}\n" if file.endswith("csv") else f"{name} {row}\n")
+        images = open_images(root)
+        assert len(images) == whole
+        (said,) = (one for one in images.messages if "not in the folder" in one)
+        assert len(said) < 300
+
+
 def test_a_list_without_its_columns_is_told(tmp_path: Path) -> None:
     (tmp_path / "fairface_label_train.csv").write_text("picture,sex\n1.jpg,f\n")
     with pytest.raises(DataError, match="has no column 'file'"):

@@ -32,6 +32,7 @@ from fairprobe.arrays import Ints
 from fairprobe.datasets.parquet import arrow_of_parquet, categories_of, is_parquet
 from fairprobe.datasets.text import GAPS, TextFile
 from fairprobe.errors import DataError, SettingError, StorageError, suggest
+from fairprobe.storage import check_regular
 
 if TYPE_CHECKING:
     import polars
@@ -95,6 +96,7 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
         raise StorageError(
             f"{path} is a folder; expected a CSV or Parquet file. Name the file in it."
         )
+    check_regular(path)
     try:
         packed = is_parquet(path)
         categories: frozenset[str] = frozenset()

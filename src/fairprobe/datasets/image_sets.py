@@ -7,6 +7,7 @@ Pictures that cannot be used are left out and named in messages.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def _read(
     read: dict[int, Bytes] = {}
     held = 0
     for at, path in enumerate(listing.paths):
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113  (False for a name that no file can have)
             log.note("missing", [path])
         elif (picture := read_picture(path, log, size=size)) is not None:
             read[at] = picture

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Channels = Literal[1, 3]
 
-SHOWN = 5  # names in a message
+SHOWN, LONGEST = 5, 200  # names in a message, characters of a name
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 GRAY, ALPHA = ("1", "L", "LA"), ("RGBA", "LA", "PA")
 DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")  # more than a byte a pixel, of unknown range
@@ -78,7 +78,8 @@ class MessageLog:
         return (*sentences, *self.empty)
 
     def _sentence(self, paths: list[Path], ending: str) -> str:
-        shown = ", ".join(str(path.relative_to(self.root)) for path in paths[:SHOWN])
+        names = (str(path.relative_to(self.root)) for path in paths[:SHOWN])
+        shown = ", ".join(name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in names)
         if len(paths) == 1:
             return f"{shown} {ending}."
         more = f" and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else ""

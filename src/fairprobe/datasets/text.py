@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from fairprobe.errors import DataError
+from fairprobe.storage import check_unpacked
 
 # Words for a gap: those of pandas, and "?".
 GAPS = ("", *["?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"])
@@ -28,6 +29,7 @@ SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 18  # bytes read to find the separator
 LINES = 100  # of the sample that must have the same number of cells
 CHUNK = 1 << 22
+LONGEST_LINE = 1 << 24  # bytes
 MOST_DICTIONARY = 100_000  # words of a block; a larger dictionary saves no memory
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -166,8 +168,18 @@ def _scan(path: Path) -> tuple[str, int, bytes]:
         raise DataError(f"{path} is written in UTF-16; expected UTF-8. Save it again as UTF-8.")
     decoder = codecs.getincrementaldecoder("utf-8")()
     quotes, lines, sample = 0, 1, b""
+    size, line_begins = 0, 0  # bytes
     with _stream(path) as stream:
         while chunk := stream.read(CHUNK):
+            line_end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            line_begins = size + line_end if line_end else line_begins
+            size += len(chunk)
+            check_unpacked(path, size)
+            if size - line_begins > LONGEST_LINE:
+                raise DataError(
+                    f"{path} has a line of more than {LONGEST_LINE // 2**20} MiB; expected one line"
+                    " for each row."
+                )
             sample = sample or chunk[:SAMPLE]
             if b"\0" in chunk:
                 raise DataError(

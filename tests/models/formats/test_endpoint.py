@@ -537,6 +537,9 @@ def test_invalid_redirections_and_headers_are_reported_in_a_sentence(
     with pytest.raises(ModelError) as caught:
         connect(server, path, retries=0)(FRAME)
     assert "\n" not in str(caught.value)
+    assert "Error" not in str(caught.value)
+    if "location" in path:
+        assert "redirects to" in str(caught.value)
 
 
 def test_class_names_may_be_digits_that_are_no_numbers(server: Server) -> None:

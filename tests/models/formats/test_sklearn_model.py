@@ -5,6 +5,7 @@ and files are never trusted.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import warnings
 import zipfile
@@ -617,3 +618,20 @@ def test_opening_touches_no_random_numbers() -> None:
 def test_pipelines_without_a_classifier_at_their_end_are_refused() -> None:
     with pytest.raises(ModelError, match="pass it as the encoder"):
         open_estimator(Pipeline([("scale", StandardScaler())]).fit(ARRAY))
+
+
+def test_a_skops_file_that_unpacks_to_far_more_than_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairprobe.storage.UNPACKED", 2**20)
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("schema.json", bytes(2**21))
+    with pytest.raises(StorageError, match="would unpack to"):
+        open_skops(path)
+
+
+def test_a_skops_file_that_is_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.skops")
+    with pytest.raises(StorageError, match="not a regular file"):
+        open_skops(tmp_path / "model.skops")

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairprobe.errors import ModelError
+from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.formats.torch_file import open_torch
 from fairprobe.models.formats.torch_records import check_records
 
@@ -178,7 +178,7 @@ def test_damage_at_any_byte_is_reported_in_a_sentence(good: Path) -> None:
         path.write_bytes(broken)
         try:
             open_torch(path)
-        except ModelError as error:
+        except FairprobeError as error:
             assert "\n" not in str(error)  # noqa: PT017
 
 
@@ -190,7 +190,7 @@ def test_an_archive_that_unpacks_to_much_more_than_it_is_is_refused(good: Path) 
         with new.open("good/extra/zeros", "w", force_zip64=True) as file:
             for _ in range(18):
                 file.write(b"\0" * 2**26)
-    with pytest.raises(ModelError, match="would unpack to"):
+    with pytest.raises(FairprobeError, match="would unpack to"):
         open_torch(path)
 
 

@@ -23,6 +23,7 @@ from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
 from fairprobe.datasets.pictures import Bytes, MessageLog, commonest_shape, read_picture
 from fairprobe.errors import DAMAGED, DataError, FairprobeError, StorageError
+from fairprobe.storage import check_regular, check_unpacked
 
 Array = npt.NDArray[Any]
 
@@ -76,6 +77,7 @@ def _arrays(path: Path) -> dict[str, Array]:
     """All arrays of the file by their names."""
     arrays: dict[str, Array] = {}
     name = ""
+    check_regular(path)
     try:
         with path.open("rb") as file:
             if not is_zipfile(file):
@@ -84,7 +86,9 @@ def _arrays(path: Path) -> dict[str, Array]:
                     " written by numpy.savez."
                 )
         with ZipFile(path) as packed:
-            _check_size(path, sum(entry.file_size for entry in packed.infolist()))
+            size = sum(entry.file_size for entry in packed.infolist())
+            check_unpacked(path, size)
+            _check_size(path, size)
         with np.load(path, allow_pickle=False) as stored:
             for name in stored.files:
                 array = stored[name]

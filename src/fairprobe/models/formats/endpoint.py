@@ -417,6 +417,8 @@ def _failure(error: httpx.RequestError, what: str) -> Exception:
     cause: BaseException = error
     while cause.__context__ is not None:
         cause = cause.__context__
+        if isinstance(cause, httpx.InvalidURL):
+            return ModelError(f"{what} redirects to an invalid address.")
     if isinstance(cause, ssl.SSLCertVerificationError):
         return ModelError(
             f"{what} has a certificate that cannot be trusted: {cause.verify_message}. No rows were"
@@ -424,7 +426,8 @@ def _failure(error: httpx.RequestError, what: str) -> Exception:
         )
     if isinstance(cause, ConnectionRefusedError):
         return _Retry("refused the connection")
-    return _Retry(f"could not be reached ({type(cause).__name__}: {str(cause)[:SHOWN]})")
+    said = getattr(cause, "strerror", None) or str(cause) or "the connection ended"
+    return _Retry(f"could not be reached ({said[:SHOWN].rstrip('.')})")
 
 
 def retry_after(header: str | None) -> float:

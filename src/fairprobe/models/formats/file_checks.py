@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.models.torch_model import Outputs
+from fairprobe.storage import check_regular, check_unpacked
 
 Predict = Callable[[Rows], Any]
 
@@ -26,16 +27,16 @@ SCALES = (0.1, 1.0, 10.0, 100.0)
 TRIED = 64  # random rows at each scale
 WIDEST = 512  # columns tried where a model does not say how many it takes
 PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it is not opened"
-UNPACKED, TIMES = 2**30, 100  # an archive may unpack to this many bytes, or so many times its size
 
 
 # -- files -----------------------------------------------------------------------------------------
 
 
 def check_exists(path: Path, kind: str) -> None:
-    """Refuses a folder, a missing, unreadable or empty file."""
+    """Refuses a folder, a pipe, a missing, unreadable or empty file."""
     if path.is_dir():
         raise StorageError(f"{path} is a folder; name the {kind} itself.")
+    check_regular(path)
     try:
         size = path.stat().st_size
         with path.open("rb"):
@@ -64,12 +65,7 @@ def check_archive(path: Path, file: zipfile.ZipFile) -> None:
     """Refuses an archive that unpacks to much more than it is, or of which a part differs from its
     checksum.
     """
-    total = sum(entry.file_size for entry in file.infolist())
-    if total > max(UNPACKED, TIMES * path.stat().st_size):
-        raise ModelError(
-            f"{path.name} would unpack to {total / 2**30:,.1f} GiB, as no model does; it is not"
-            " opened."
-        )
+    check_unpacked(path, sum(entry.file_size for entry in file.infolist()))
     if (broken := file.testzip()) is not None:
         raise ModelError(
             f"{path.name} is damaged (the checksum of {broken} differs); write it again."

@@ -15,9 +15,10 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from fairprobe.errors import ModelError, StorageError
+from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models.formats.base import import_library
 from fairprobe.models.formats.file_checks import PICKLE, first_line, within
+from fairprobe.storage import check_regular, check_unpacked
 
 # Each of these only holds numbers, text and other listed types; loading or calling it opens no file
 # and starts no program.
@@ -99,9 +100,13 @@ def _check_archive(path: Path) -> None:
         raise StorageError(
             f"There is no file {path}. Write one with skops.io.dump(model, '{path.name}')."
         )
+    check_regular(path)
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
+            check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
+    except FairprobeError:
+        raise
     except BadZipFile as error:
         with path.open("rb") as file:
             is_pickle = file.read(1) == b"\x80"
