@@ -36,7 +36,7 @@ from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
-from fairprobe.search import Budget, NeuronFair, loop, search
+from fairprobe.search import Budget, NeuronFair, loop, merge, search
 from fairprobe.search.ledger import Ledger
 from tests.helpers import everybody, planted, read_document, tiny_domain
 
@@ -439,7 +439,7 @@ def test_a_search_whose_temporary_disk_is_full_keeps_what_it_had_found(
         return full() if temporary in path.parents else real(path, *words, **options)
 
     assert len(go()) > 20
-    monkeypatch.setattr(loop, "Ledger", Small)
+    monkeypatch.setattr(merge, "Ledger", Small)
     monkeypatch.setattr(Path, "open", no_room)
     assert within_reach(lambda: go(tmp_path / "f.parquet"), tmp_path / "f.parquet") > 0
 
