@@ -263,7 +263,8 @@ def test_an_error_keeps_the_checkpoint_and_nothing_else(tmp_path: Path) -> None:
     def fail(*folders: str) -> None:
         with workspace(tmp_path / "run") as work:
             for name in folders:
-                (work / name).mkdir()
+                (work / name).mkdir(parents=True)
+                (work / name / ("weights" if "networks" in name else "fingerprint")).touch()
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -271,6 +272,9 @@ def test_an_error_keeps_the_checkpoint_and_nothing_else(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     with pytest.raises(RuntimeError):
         fail("run", CHECKPOINT)
+    assert names(tmp_path) == []  # there is nothing in it
+    with pytest.raises(RuntimeError):
+        fail("run", f"{CHECKPOINT}/networks")
     assert names(tmp_path / f".run{WORK}") == [CHECKPOINT, LOCK]
 
 

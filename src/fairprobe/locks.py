@@ -29,6 +29,7 @@ PART = ".fairprobe-part"  # ends the name of a file in the making
 WORK = ".fairprobe-work"  # ends the name of a workspace
 SCRATCH = "fairprobe-scratch-"  # begins the name of a temporary folder
 LOCK = "fairprobe.lock"  # in a workspace or temporary folder
+FINGERPRINT = "fingerprint"  # in a checkpoint: of what its results depend on
 CHECKPOINT = "checkpoint"  # in a workspace: what a later process can continue from
 RUN, OLD = "run", "old"  # in a workspace: the folder in the making; the one it replaces
 PATIENCE = 1.0  # seconds in which a process that only looks for leftovers releases a lock

@@ -25,9 +25,10 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.errors import DataError, DomainError, FairprobeError, SettingError, StorageError
 from fairprobe.locks import (
     CHECKPOINT,
+    FINGERPRINT,
     OLD,
     PART,
     PATIENCE,
@@ -157,7 +158,7 @@ def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
 
     While another process works on the same target, it is refused. What a dead process left there is
     removed, but with `resume` its `CHECKPOINT` is kept. The folder is removed when the block ends
-    well. When it does not, a checkpoint stays.
+    well. When it does not, a checkpoint with finished work stays, unless the data are wrong.
     """
     place = _real(target)
     own = _claim_workspace(place)
@@ -166,10 +167,11 @@ def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
         tidy(place.parent)
         tidy()
         yield own.path
-    except BaseException:
-        _leave(own, place, has_ended_well=False)
+    except BaseException as error:
+        # With the same table and schema the same error would come again.
+        _leave(own, place, keep=not isinstance(error, DataError | DomainError))
         raise
-    _leave(own, place, has_ended_well=True)
+    _leave(own, place, keep=False)
 
 
 def _claim_workspace(place: Path) -> OwnFolder:
@@ -196,13 +198,23 @@ def _workspace_of(place: Path) -> Path:
 
 def is_unfinished(target: Path) -> bool:
     """Whether a process that worked on `target` left something to continue from."""
-    return (_workspace_of(target.resolve()) / CHECKPOINT).exists()
+    path = _workspace_of(_real(target))
+    own = OwnFolder.take_over(path) if has_work(path) else None  # None: its process is alive
+    if own is not None:
+        own.release()
+    return own is not None
 
 
-def _leave(own: OwnFolder, place: Path, *, has_ended_well: bool) -> None:
+def has_work(workspace: Path) -> bool:
+    """Whether a checkpoint holds anything beside fingerprints of what it is for."""
+    files = (path for path in (workspace / CHECKPOINT).rglob("*") if path.is_file())
+    return any(path.name != FINGERPRINT for path in files)
+
+
+def _leave(own: OwnFolder, place: Path, *, keep: bool) -> None:
     if (own.path / OLD).exists() and not place.exists():
         own.release()  # the only copy of a run that could not be moved back
-    elif (own.path / CHECKPOINT).exists() and not has_ended_well:
+    elif keep and has_work(own.path):
         with suppress(OSError):
             own.empty(CHECKPOINT)
         own.release()

@@ -126,7 +126,8 @@ def test_a_gate_checks_a_model_with_its_rule() -> None:
 
 
 def test_the_model_of_an_earlier_run_brings_its_rule() -> None:
-    run("--decision-threshold", "0.3")
+    words = ["audit", *TABLE, "--decision-threshold", "0.3", *TINY, "--out", "run"]
+    assert CliRunner().invoke(app, words).exit_code == 0
     words = ["audit", *TABLE, "--model", "run", *TINY, "--out", "again"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output

@@ -479,7 +479,7 @@ def test_searches_with_different_budgets_are_not_compared() -> None:
     ("key", "value", "named"),
     [
         ("method", "random", "it was made by the search 'random' among possible people"),
-        ("people", "plausible", "it was made by the search 'neuronfair' among plausible people"),
+        ("people", "plausible", "it was made by the search 'probe' among plausible people"),
     ],
 )
 def test_a_baseline_made_by_another_search_is_refused_where_findings_are_counted(

@@ -170,7 +170,7 @@ def test_a_pipeline_that_multiplies_attributes_is_a_black_box_that_says_why() ->
         table(), model, "sex", budget=Budget(seeds=20, local_iterations=5), samples=500
     ).to_dict()
     assert any("Why it is one: Column" in note for note in body["notes"])
-    assert body["generation"]["method"] == "crossover"
+    assert body["generation"]["method"] == "probe"
 
 
 def test_a_forest_in_a_pipeline_is_asked_in_words() -> None:

@@ -8,6 +8,7 @@ RunFolder     filled beside its place and moved there whole, so that it is compl
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -192,7 +193,9 @@ class RunFolder(StagedFolder):
                 write(self.staging / name)
             self.take_place()
         except OSError as error:
-            raise StorageError(f"{self.why(error)}. {_save_run(files, self.folder)}") from error
+            saved = _save_run(files, self.folder)
+            shutil.rmtree(self.checkpoint, ignore_errors=True)  # it needs the room, and is done
+            raise StorageError(f"{self.why(error)}. {saved}") from error
         return document
 
 

@@ -17,12 +17,11 @@ import numpy as np
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import FairprobeError, SettingError
+from fairprobe.locks import FINGERPRINT
 from fairprobe.search.ledger import Records, unique
 from fairprobe.search.merge import Batch
 from fairprobe.search.methods.base import Method
 from fairprobe.storage import replacing, write_text
-
-FINGERPRINT = "fingerprint"
 
 
 @dataclass(frozen=True)
