@@ -491,6 +491,10 @@ DEEP = (
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "not a .skops file"),
     "text": (b"hello", "not a .skops file"),
+    "later version of zip": (
+        GOOD.replace(b"PK\1\2\x14\3\x14", b"PK\1\2\x14\3\xa9"),
+        "not a .skops file",
+    ),
     "truncated": (GOOD[: len(GOOD) // 2], "truncated"),
     "no end": (GOOD[:-30], "truncated"),
     "a pickle": (pickle.dumps({"a": 1}), "is a pickle, and opening a pickle runs"),

@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
-from fairprobe.errors import FairprobeError, ModelError, StorageError
+from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.models.formats.base import import_library
 from fairprobe.models.formats.file_checks import PICKLE, first_line, within
 from fairprobe.storage import check_regular, check_unpacked
@@ -107,15 +107,15 @@ def _check_archive(path: Path) -> None:
             check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
     except FairprobeError:
         raise
-    except BadZipFile as error:
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except DAMAGED as error:
         with path.open("rb") as file:
             is_pickle = file.read(1) == b"\x80"
         what = PICKLE if is_pickle else "not a .skops file, or truncated"
         raise ModelError(
             f"{path} is {what}. Write the model with skops.io.dump, or {OWN_CODE}."
         ) from error
-    except OSError as error:
-        raise StorageError(f"Cannot read {path}: {error.strerror or error}.") from error
     if "schema.json" not in names:
         raise ModelError(
             f"{path} is an archive that skops did not write: it has no schema.json. Write it with"
