@@ -4,8 +4,11 @@ and no crash on a damaged file.
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,14 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 import xgboost
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.formats.booster_text import from_ubjson
-from fairprobe.models.formats.boosters import open_lightgbm, open_xgboost
+from fairprobe.models.formats.boosters import check_snapshot, open_lightgbm, open_xgboost
+from fairprobe.models.formats.skops_file import load_skops
 
 RNG = np.random.default_rng(5)
 N = 200
@@ -339,6 +345,19 @@ def test_xgboost_trees_with_wrong_numbers_lists_or_sizes_are_refused(tmp_path: P
     refuses(lambda about, booster: about.update(num_class="2147483647"), "2147483647 classes")
 
 
+@pytest.mark.parametrize("category", [-(2**30), 2**30])
+def test_xgboost_trees_that_ask_for_impossible_categories_are_refused(
+    category: int, tmp_path: Path
+) -> None:
+    model = xgb(enable_categorical=True, max_cat_to_onehot=1).fit(CATEGORICAL, BINARY)
+    told = json.loads(bytes(model.get_booster().save_raw("json")))
+    tree = told["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree["categories"][0] = category
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError, match="tree 0 has nodes that lead nowhere"):
+        open_xgboost(tmp_path / "model.json")
+
+
 def test_linear_xgboost_with_missing_weights_is_refused(tmp_path: Path) -> None:
     model = xgboost.XGBClassifier(booster="gblinear", n_estimators=2, n_jobs=1)
     told = json.loads(bytes(model.fit(ARRAY, BINARY).get_booster().save_raw("json")))
@@ -448,3 +467,67 @@ def test_xgboost_json_with_numbers_too_large_or_nesting_too_deep_is_refused(
         whole, parameters["num_feature"] = parameters["num_feature"], value
         refuses(json.dumps(body))
         parameters["num_feature"] = whole
+
+
+# -- inside other files ----------------------------------------------------------------------------
+
+
+def in_skops(path: Path, model: Any, old: bytes = b"", new: bytes = b"") -> Path:
+    """A .skops file of the model in which something has been replaced."""
+    with (
+        zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))) as good,
+        zipfile.ZipFile(path, "w") as bad,
+    ):
+        records = {name: good.read(name) for name in good.namelist()}
+        assert any(old in content for content in records.values())
+        for name, content in records.items():
+            bad.writestr(name, content.replace(old, new) if old else content)
+    return path
+
+
+def test_boosters_in_a_skops_file_answer_as_before(tmp_path: Path) -> None:
+    members = [("a", xgb()), ("b", lgbm())]
+    for model, x in (
+        (VotingClassifier(members, voting="soft").fit(ARRAY, THREE), ARRAY),
+        (StackingClassifier(members, cv=2).fit(ARRAY, BINARY), ARRAY),
+        (xgb(enable_categorical=True).fit(CATEGORICAL, BINARY), CATEGORICAL),
+        (lgbm().fit(CATEGORICAL, BINARY), CATEGORICAL),
+    ):
+        again = load_skops(in_skops(tmp_path / "model.skops", model))
+        np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+
+
+HUGE = (2**31 - 1).to_bytes(4, "big")
+SIZE = b"L" + bytes(7)  # of a length below 256 in an XGBoost snapshot, without its last byte
+
+
+@pytest.mark.parametrize(
+    ("make", "old", "new", "said"),
+    [
+        (xgb, b"tree_info[#" + SIZE + b"\x04i\0", b"tree_info[#" + SIZE + b"\x04i\x7f", "classes"),
+        (xgb, b"idi\1", b"idi\0", "numbered"),
+        (xgb, b"BytearrayNode", b"BytesNode", "not known to be harmless"),
+        (lgbm, b"num_class:3", b"num_class:9999999", "number of its classes"),
+        (lgbm, b"tree_sizes=", b"tree_sizes=1", "sizes"),
+        (lgbm, b"split_gain=", b"split_gain0", "not a name and a value"),
+        (lgbm, b'"_handle"', b'"handle"', "cannot be rebuilt"),
+    ],
+)
+def test_damaged_boosters_in_a_skops_file_are_refused(
+    make: Callable[[], Any], old: bytes, new: bytes, said: str, tmp_path: Path
+) -> None:
+    """The libraries' own readers end the process."""
+    model = make().fit(ARRAY, BINARY if make is xgb else THREE)
+    with pytest.raises(ModelError, match=said):
+        load_skops(in_skops(tmp_path / "model.skops", model, old, new))
+
+
+@pytest.mark.parametrize("name", ["sorted_idx", "feature_segments", "offsets"])
+def test_categories_that_lead_out_of_an_xgboost_snapshot_are_refused(name: str) -> None:
+    booster = xgb(enable_categorical=True).fit(CATEGORICAL, BINARY).get_booster()
+    stored = bytes(booster.__getstate__()["handle"])
+    check_snapshot(stored)
+    found = re.finditer(name.encode() + rb"\[\$l#L.{7}[^\0]", stored, flags=re.DOTALL)
+    first = next(found).end()
+    with pytest.raises(ValueError, match="its categories"):
+        check_snapshot(stored[:first] + HUGE + stored[first + 4 :])

@@ -158,6 +158,18 @@ def checked_lightgbm(text: str) -> LightGBMText:
     return LightGBMText(checked, objective.partition(" ")[0], names, _categories(text, names))
 
 
+def check_lightgbm(text: str) -> None:
+    """The same checks of a text that LightGBM reads as it is, with the sizes of its trees."""
+    checked_lightgbm(text)
+    top, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
+    sizes = [len(f"Tree={block}\n".encode()) for block in blocks]
+    if "tree_sizes" in (head := _fields(top)) and head["tree_sizes"].split() != [*map(str, sizes)]:
+        raise ValueError("its trees do not have the sizes that it tells")
+    lines = [line for block in blocks for line in block.splitlines()[1:] if line]
+    if not all(re.fullmatch(r"[a-z_]+=[^=]*", line) for line in lines):
+        raise ValueError("a line of its trees is not a name and a value")
+
+
 def _fields(block: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ NODE_LISTS = (
 LIGHTGBM_OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
 TREES = "is a set of trees, not a neural network: it can be queried, but has no neurons."
 MOST_COLUMNS = 100_000  # or classes
+MOST_CATEGORIES = 2**24  # XGBoost knows no more
 AS_CLASSIFIER = (
     "Only classifiers can be audited; a regressor needs a function that turns its score into a"
     " probability."
@@ -269,6 +270,32 @@ def _check_xgboost_trees(learner: dict[str, Any]) -> None:
         raise ValueError(f"it has {count} trees and {len(drops)} weights for them")
 
 
+def check_snapshot(content: bytes) -> None:
+    """Refuses a damaged XGBoost model in the form in which it is kept inside other files."""
+    learner = from_ubjson(content)["Model"]["learner"]
+    _check_xgboost_trees(learner)
+    stored = _trees_of(learner).get("cats", {})
+    sizes = [0]
+    for known in stored.get("enc", ()):
+        values, ends = known["values"], known.get("offsets")
+        if ends and (ends[0] != 0 or ends[-1] != len(values) or sorted(ends) != ends):
+            raise ValueError("its categories overlap")
+        sizes.append(len(values) if ends is None else max(len(ends) - 1, 0))
+    places = [place for size in sizes for place in range(size)]
+    ordered = [sorted(part) for part in _parts(stored.get("sorted_idx", []), sizes)]
+    if [*chain(*ordered)] != places or stored.get("feature_segments", []) not in (
+        [],
+        [*accumulate(sizes)],
+    ):
+        raise ValueError("its categories are not in order")
+
+
+def _parts(numbers: list[int], sizes: list[int]) -> list[list[int]]:
+    """The list in parts of these sizes, and what is left."""
+    ends = [*accumulate(sizes), len(numbers)]
+    return [numbers[start:end] for start, end in pairwise(ends)]
+
+
 def _positions(numbers: list[Any], count: int, end: int) -> bool:
     """Whether these are so many whole numbers from 0 to below `end`."""
     return len(numbers) == count and all(type(one) is int and 0 <= one < end for one in numbers)
@@ -296,6 +323,7 @@ def _is_whole(tree: dict[str, Any], width: int) -> bool:
     return (
         len(nodes) == len(starts) == len(counts)
         and within(starts + counts, len(tree.get("categories", ())) + 1)
+        and within(tree.get("categories", ()), MOST_CATEGORIES)
         and within(starts, 2**31)
         and within(counts, 2**31)
         and within(fields[inner], width)

@@ -7,6 +7,7 @@ hold. A type on neither list is refused by name.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ import numpy as np
 
 from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.models.formats.base import import_library
+from fairprobe.models.formats.booster_text import check_lightgbm
+from fairprobe.models.formats.boosters import check_snapshot
 from fairprobe.models.formats.file_checks import PICKLE, first_line, within
 from fairprobe.storage import check_regular, check_unpacked
 
@@ -48,7 +51,7 @@ ALSO_TRUSTED = frozenset(
         # unchecked, so `_check_trees` does it.
         "sklearn.tree._tree.Tree",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        # Their state is a model file, which the library reads with the same reader as from a disk.
+        # Their state is a model file, which `_check_boosters` looks at before the library reads it.
         "lightgbm.sklearn.LGBMClassifier",
         "lightgbm.basic.Booster",
         "xgboost.sklearn.XGBClassifier",
@@ -81,6 +84,7 @@ def load_skops(path: Path) -> Any:
                 f" it is yours, {OWN_CODE}."
             )
         try:
+            _check_boosters(path)
             thing = skops.load(path, trusted=sorted(ALSO_TRUSTED))
             _check_trees(thing)
         except ModelError:
@@ -140,6 +144,31 @@ def _versions(caught: list[warnings.WarningMessage]) -> str:
 
 
 # -- trees -----------------------------------------------------------------------------------------
+
+
+def _check_boosters(path: Path) -> None:
+    """Refuses damaged models of XGBoost and LightGBM inside the file; the libraries follow their
+    numbers unchecked.
+    """
+    with ZipFile(path) as archive:
+        nodes = [json.loads(archive.read("schema.json"))]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, dict):
+                kind = f"{node.get('__module__')}.{node.get('__class__')}"
+                if not node.get("content"):
+                    pass  # a type, an object that is stored elsewhere, or no node
+                elif kind == "xgboost.core.Booster":
+                    held = node["content"]["content"]["handle"]
+                    _expect(held["__loader__"] == "BytearrayNode")
+                    check_snapshot(archive.read(held["file"]))
+                elif kind == "lightgbm.basic.Booster":
+                    state = node["content"]["content"]
+                    _expect(state["_handle"]["__loader__"] == "JsonNode" and "handle" not in state)
+                    check_lightgbm(json.loads(state["_handle"]["content"]))
+                nodes += node.values()
+            elif isinstance(node, list):
+                nodes += node
 
 
 def _check_trees(thing: Any) -> None:
