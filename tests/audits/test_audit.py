@@ -365,6 +365,7 @@ def test_the_scores_of_themis_agree_with_the_findings_the_sampled_rate_and_the_w
     assert any(f"{scores['draws']:,} draws" in note for note in body["notes"])
 
 
+@pytest.mark.slow
 def test_a_score_that_is_no_number_does_not_break_the_document() -> None:
     audit = run_audit(method="themis", budget=Budget(seeds=5))
     audit.findings.generation.scores.update({"causal": float("nan"), "draws": float(np.float32(3))})

@@ -104,6 +104,7 @@ for limit in (60_000, 0):
 """
 
 
+@pytest.mark.slow
 def test_where_no_place_takes_everything_the_findings_come_first_and_else_the_message_says_so(
     tmp_path: Path,
 ) -> None:

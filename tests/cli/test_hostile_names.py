@@ -136,6 +136,7 @@ def fairprobe(place: Path, *words: str | bytes) -> subprocess.CompletedProcess[b
     )
 
 
+@pytest.mark.slow
 def test_a_file_name_that_is_not_utf_8_is_read_and_written_into_the_run(
     place: Path, tmp_path: Path
 ) -> None:

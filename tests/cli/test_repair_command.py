@@ -513,6 +513,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_middle_of_a_repair_leaves_nothing_behind_and_says_so(
     trained: Path, tmp_path: Path, elsewhere: Path
 ) -> None:

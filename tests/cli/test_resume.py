@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from fairprobe import datasets
 from fairprobe.cli import app
 from fairprobe.findings import Findings
+from fairprobe.locks import OwnFolder
 from fairprobe.storage import _workspace_of
 
 SEARCH = "--people possible --method random --seeds 500 --local-iterations 20 --samples 500"
@@ -56,6 +57,7 @@ def findings(run: Path) -> Any:
     return Findings.load(run / "findings.parquet", domain).to_pandas(codes=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_a_killed_audit_goes_on_from_its_last_chunk_and_ends_like_an_uninterrupted_one(
     tmp_path: Path,
@@ -107,6 +109,9 @@ def test_resume_without_anything_to_resume_says_so_and_starts_anew(tmp_path: Pat
 
 
 def test_an_unfinished_run_is_told_of_when_it_is_started_anew(tmp_path: Path) -> None:
-    (_workspace_of(tmp_path / "run") / "checkpoint").mkdir(parents=True)
+    work = OwnFolder.claim(_workspace_of(tmp_path / "run"))
+    (work.path / "checkpoint" / "networks").mkdir(parents=True)
+    (work.path / "checkpoint" / "networks" / "weights").touch()
+    work.release()
     done = command(*TINY, "--out", tmp_path / "run", "-q")
     assert "--resume goes on" in done.output

@@ -11,6 +11,7 @@ from tests.docs.pages import run_page
 NETWORKS = ("how-to/keras", "how-to/onnx", "how-to/pytorch", "how-to/torch-files")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # readers see warnings and go on
 @pytest.mark.parametrize("page", NETWORKS)
 def test_every_block_of_a_page_runs(

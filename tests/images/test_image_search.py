@@ -662,6 +662,7 @@ def test_figures_of_findings_worked_out_by_hand() -> None:
 # -- real faces ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_faces_of_the_assets_in_small() -> None:
     """The limits hold for the seeds 0 to 4 of detector and heads: sums of floats depend on threads
     and machines, and a training may end as another seed's would.

@@ -585,6 +585,7 @@ def test_ray_gives_the_results_of_local_processes_and_goes_on_from_them(
     assert ray.is_initialized()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_an_experiment_on_ray_has_the_numbers_of_one_on_this_machine(
     tmp_path: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
@@ -609,6 +610,7 @@ def test_ray_workers_use_one_thread(lab: Lab, ray: Any) -> None:
     assert set(result["environment"].values()) == {"1"}
 
 
+@pytest.mark.slow
 def test_ray_tries_again_when_a_worker_dies_and_gives_up_after_three(
     lab: Lab, tmp_path: Path, ray: Any
 ) -> None:

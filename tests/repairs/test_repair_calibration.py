@@ -38,6 +38,7 @@ def fine_tuned(sensitive: str) -> tuple[TorchModel, TorchModel, Dataset]:
     return before, REPAIR(before, data, seed=SEED), data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sensitive", "fall"), [("gender", 0.4), ("race", 0.6), ("age", 0.6)])
 def test_one_pass_takes_away_much_of_the_discrimination(sensitive: str, fall: float) -> None:
     *networks, data = fine_tuned(sensitive)

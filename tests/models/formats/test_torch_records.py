@@ -206,5 +206,5 @@ def test_a_compressed_part_that_is_damaged_is_reported_in_a_sentence(good: Path)
         path.write_bytes(broken)
         try:
             open_torch(path)
-        except ModelError as error:
+        except FairprobeError as error:
             assert "\n" not in str(error)  # noqa: PT017
