@@ -108,7 +108,7 @@ def test_resume_without_anything_to_resume_says_so_and_starts_anew(tmp_path: Pat
     assert "--resume" not in document["command"]
 
 
-def test_an_unfinished_run_is_told_of_when_it_is_started_anew(tmp_path: Path) -> None:
+def test_starting_anew_mentions_the_unfinished_run(tmp_path: Path) -> None:
     work = OwnFolder.claim(_workspace_of(tmp_path / "run"))
     (work.path / "checkpoint" / "networks").mkdir(parents=True)
     (work.path / "checkpoint" / "networks" / "weights").touch()

@@ -32,7 +32,7 @@ def fingerprint(data: Dataset, *settings: object, model: Model | None = None) ->
     for part in (data.x, data.y):
         digest.update(np.ascontiguousarray(part).data)
     for setting in settings:
-        digest.update(_told(setting))
+        digest.update(_identity(setting))
     if isinstance(model, TorchModel):
         for name, value in model.module.state_dict().items():
             raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
@@ -42,7 +42,7 @@ def fingerprint(data: Dataset, *settings: object, model: Model | None = None) ->
     return digest.hexdigest()
 
 
-def _told(setting: object) -> bytes:
+def _identity(setting: object) -> bytes:
     """What identifies a setting. Arrays among those of a method follow from data and model."""
     if isinstance(setting, np.ndarray):
         return sha256(np.ascontiguousarray(setting).data).digest()

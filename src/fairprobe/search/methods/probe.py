@@ -10,7 +10,7 @@ at random, and children of the crowd who differ from their parent in one or two 
 Deliberate choices:
 - All findings count alike. A crowd of those with the widest gaps would find more at first, and soon
   look alike.
-- Nobody stays for ever: after each round a place in the crowd is worth a tenth less (`AGING`), so
+- Nobody stays for ever: each child makes the place of its parent worth a tenth less (`AGING`), so
   that newcomers replace those whose surroundings have been searched.
 - Of the ways to find somebody (draw anew; change one or two attributes, a little or to any value)
   each is used as often as it brought new findings lately, and never less than `LEAST`. Where
