@@ -19,7 +19,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
 from fairprobe.metrics import dm_rs
-from fairprobe.models import TorchModel, one_thread
+from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant, kept
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.base import OnEpoch, Repair, alive, learn
@@ -136,7 +136,7 @@ class Panel:
         others = [name for name in data.protected if name not in domain.sensitive]
         return tuple(name for name in others if len(np.unique(data.x[:, domain.index(name)])) > 1)
 
-    def answers(self, network: TorchModel) -> Answers:
+    def answers(self, network: Model) -> Answers:
         domain, x = self.data.domain, self.data.x[self.data.split(self.seed).test]
         with one_thread():
             affected, ties = _judged(domain, network, x[domain.comparable(x)])
@@ -158,6 +158,17 @@ class Panel:
             )
 
 
+def maker_of(data: Dataset, seed: int, report: OnStage) -> PlausiblePeople | None:
+    """What plausible people are made with; None where the data does not allow it."""
+    report("Learning what people are like", 0, 1, "")
+    try:
+        maker = PlausiblePeople.fit(data, seed=seed)
+        drawn(maker, FEWEST_PEOPLE, np.random.default_rng(seed))
+    except DataError:
+        return None
+    return maker
+
+
 def drawn(maker: PlausiblePeople, people: int, rng: np.random.Generator) -> Rows:
     """So many plausible people, or as many as a small table allows; raise DataError for none."""
     try:
@@ -168,7 +179,7 @@ def drawn(maker: PlausiblePeople, people: int, rng: np.random.Generator) -> Rows
         return drawn(maker, max(FEWEST_PEOPLE, people // 3), rng)
 
 
-def _judged(domain: Domain, network: TorchModel, x: Rows) -> tuple[Mask, float]:
+def _judged(domain: Domain, network: Model, x: Rows) -> tuple[Mask, float]:
     """Who of those with a counterpart is discriminated against, and the share of ties."""
     verdict = judge(domain, network, x)
     ties = float(verdict.is_tie.mean()) if len(x) else 0.0

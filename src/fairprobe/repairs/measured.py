@@ -1,0 +1,133 @@
+"""One model as a proof measures it: on the people held out, on everybody in the data, on plausible
+and possible people, by a search, and inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from fairprobe.arrays import Ints
+from fairprobe.interpret import NeuronBias, neuron_bias
+from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics.people import affected_rate
+from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.networks import is_constant
+from fairprobe.repairs.series import OnStage, Panel
+from fairprobe.search import Budget, choose_seeds, search
+from fairprobe.search.catalogue import method_named
+
+
+@dataclass(frozen=True)
+class OtherAttribute:
+    """How a network treats people who differ in an attribute that was not repaired."""
+
+    name: str
+    dm_rs: Rate
+    ifr_b: IFR
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model: on the people held out, on everybody in the data (`people`), on plausible and on
+    possible people (`plausible`, `dm_rs`), by a fresh search (`idis` of `tried`), and inside
+    (`auc`, NaN for a black box).
+
+    `selected`: the share that gets the favorable answer. `eo`: ΔEO for each true class in turn.
+    """
+
+    accuracy: Rate
+    f1: Estimate
+    mcc: Estimate
+    selected: Rate
+    ifr_b: IFR
+    ifr_p: IFR
+    dp: Estimate
+    eo: tuple[Estimate, ...]
+    people: Rate
+    plausible: Rate | None
+    dm_rs: Rate
+    idis: int
+    tried: int
+    auc: float
+    auc_scale_free: float
+    others: tuple[OtherAttribute, ...]
+    is_constant: bool
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all measurements of a proof share: the same held-out people, plausible and possible
+    people and seeds of the search.
+    """
+
+    panel: Panel
+    report: OnStage
+    method: str
+    variant: str | None
+    budget: Budget
+    samples: int
+
+    def _rng(self, purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self.panel.seed, purpose])
+
+    def measured(self, name: str, model: Model) -> Measured:
+        data, report = self.panel.data, self.report
+        domain, test = data.domain, data.split(self.panel.seed).test
+        stage = f"Measuring: {name}"
+        report(stage, 0, 4, "the people held out")
+        with one_thread():
+            people = fairness(data, model, test)
+            report(stage, 1, 4, "everybody in the data, plausible and possible people")
+            everybody = data.x[domain.comparable(data.x)]
+            common = dm_rs(domain, model, rng=self._rng(0), samples=self.samples)
+            others = tuple(self._other(model, name, test) for name in self.panel.others)
+            bias = None
+            if isinstance(model, TorchModel):
+                report(stage, 2, 4, "the neurons")
+                bias = neuron_bias(domain, model, everybody)
+            report(stage, 3, 4, "the same search")
+            idis, tried = self._searched(model, bias)
+        return Measured(
+            accuracy=people.accuracy,
+            f1=people.scores["f1"],
+            mcc=people.scores["mcc"],
+            selected=people.selected or Rate(0, 0),
+            ifr_b=people.individual.b,
+            ifr_p=people.individual.p,
+            dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
+            eo=people.groups[-1].eo if people.groups else (),
+            people=affected_rate(domain, model, everybody),
+            plausible=(
+                None if self.panel.maker is None else affected_rate(domain, model, self.panel.crowd)
+            ),
+            dm_rs=common,
+            idis=idis,
+            tried=tried,
+            auc=nan if bias is None else bias.auc,
+            auc_scale_free=(
+                nan if bias is None else max(layer.auc_scale_free for layer in bias.layers)
+            ),
+            others=others,
+            is_constant=is_constant(model, data.x[test]),
+        )
+
+    def _other(self, model: Model, name: str, test: Ints) -> OtherAttribute:
+        domain = self.panel.data.domain.with_sensitive(name)
+        rate = dm_rs(domain, model, rng=self._rng(0), samples=self.samples)
+        return OtherAttribute(
+            name, rate, individual_fairness(domain, model, self.panel.data.x[test]).b
+        )
+
+    def _searched(self, model: Model, bias: NeuronBias | None) -> tuple[int, int]:
+        domain = self.panel.data.domain
+        seeds = choose_seeds(domain, self.panel.data.x, self.budget.seeds, rng=self._rng(1))
+        how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.panel.data.x))
+        found = search(
+            domain, model, how, seeds, self.budget, rng=self._rng(2), people=self.panel.maker
+        )
+        if found.generation.stopped == "interrupted":  # half a search is not the same search
+            raise KeyboardInterrupt
+        return len(found), found.generation.tried
