@@ -130,7 +130,7 @@ def _decision_of(document: TableDocument) -> Decision | None:
 def _model_of(
     document: TableDocument, folder: Path, data: Outline, named: OpenModel | None
 ) -> Model:
-    origin = None if document.repair is not None else document.model.origin
+    origin = document.model.origin
     if named is not None and isinstance(data, Dataset):
         model = named(data)
         if origin is not None:
@@ -138,13 +138,21 @@ def _model_of(
         return model
     if origin is not None:
         files = {"--encoder": origin.encoder, "--weights": origin.weights}
-        others = "".join(f", {option} '{name}'" for option, name in files.items() if name)
+        others = "".join(
+            f", {option} '{_within(folder, name)}'" for option, name in files.items() if name
+        )
         raise ModelError(
             f"The model of the run {folder} is your own, and a run folder is data: nothing that it"
             " names is opened. Name the model on the command line, with the options of its audit."
-            f" The run says: --model '{origin.source}'{others}."
+            f" The run says: --model '{_within(folder, origin.source)}'{others}."
         )
     return trained_before(folder, data)
+
+
+def _within(folder: Path, name: str) -> str:
+    """A name as it is typed: that of a repaired model is relative to the folder of its run."""
+    is_repaired = name.startswith((f"{MODEL}/", f"{REFUSED}/"))
+    return str(folder / name) if is_repaired else name
 
 
 def _check_same(model: Model, origin: ModelOrigin) -> None:

@@ -34,14 +34,7 @@ pytestmark = pytest.mark.usefixtures("empty_figures")
 
 QUICK = ["--no-curve", "--samples", "500", "--max-seeds", "4"]
 LENIENT = ["--max-accuracy-drop", "100", "--max-harm", "1000"]
-DEADLY = [
-    "--with",
-    "iifr",
-    "--strength",
-    "1e6",
-    "--start",
-    "fine-tune",
-]  # everybody is to be answered alike
+DEADLY = ["--with", "iifr", "--strength", "1e6"]  # everybody is to be answered alike
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +11,7 @@ from fairprobe.audits.base import OnStage
 from fairprobe.audits.models import as_model
 from fairprobe.audits.resume import check_repair
 from fairprobe.audits.table import AUTO, Audit, audit
+from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError, SettingError
@@ -54,14 +56,14 @@ def repair(
     """Repair a network so that it treats people alike who differ only in the sensitive attributes.
 
     Returns the audit of the repaired network: `.model` is the network, `.repair` the proof of what
-    the repair did, beside controls, and `.repair.accepted` whether it may replace the old one. The
-    given network is left as it is. `with_` is a repair by name (`repairs.REPAIRS`), with its
-    `settings`, or a repair of your own. Without `strength`, the strength is chosen on validation
-    people, unless `choose` is False. `seed` is that of the split the network was trained with; a
-    network that fairprobe trained knows its own. In the folder `checkpoint` trained networks are
-    kept: after a kill, the same repair with the same folder does not train them again. The other
-    options are those of `repairs.prove` and
-    of `audit`.
+    the repair did, beside controls, and `.repair.accepted` whether it may replace the old one. A
+    network from a file is written in the format of that file, opened again and compared with the
+    proof's: `.written` is the new file. The given network is left as it is. `with_` is a repair by
+    name (`repairs.REPAIRS`), with its `settings`, or a repair of your own. Without `strength`, the
+    strength is chosen on validation people, unless `choose` is False. `seed` is that of the split
+    the network was trained with; a network that fairprobe trained knows its own. In the folder
+    `checkpoint` trained networks are kept: after a kill, the same repair with the same folder does
+    not train them again. The other options are those of `repairs.prove` and of `audit`.
     """
     given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
     network = network_of(as_model(model, data)).with_decision(decision, data)
@@ -97,9 +99,10 @@ def repair(
         progress=progress,
         kept=None if checkpoint is None else checkpoint / "networks",
     )
+    delivered, file = written(proof, data)
     done = audit(
         given,
-        proof.model,
+        delivered,
         sensitive,
         counterparts=counterparts,
         people=people,
@@ -112,32 +115,34 @@ def repair(
         findings_to=findings_to,
         checkpoint=checkpoint,
     )
-    return replace(done, repair=proof)
+    return replace(done, repair=proof, written=file)
 
 
 def repair_run(
     folder: Path | str,
     how: Repair,
     *,
+    sensitive: Sequence[str] = (),
     table: Path | str | None = None,
     model: OpenModel | None = None,
     **options: Any,
 ) -> Audit:
-    """Repair the network of a run, with the method and the budget of its audit. `table` and `model`
-    are the user's own, if the run was made with them; `options` are those of `repair`.
+    """Repair the model of a run, with the method and the budget of its audit, for its sensitive
+    attributes or for others. `table` and `model` are the user's own, if the run was made with them;
+    `options` are those of `repair`.
     """
     document = read_table_run(folder)
-    not_ours = ModelError(
-        f"The model of the run is your own ({document.model.network}), and is not trained"
-        " here. Repair a network that fairprobe trained (audit the table without --model), or"
-        " an nn.Module from Python: fairprobe.repair(data, model, sensitive)."
-    )
-    if document.model.why_black_box:
-        raise not_ours
     data = data_of(document, Path(folder), table)
-    network = model_of(document, Path(folder), data, model)
-    if not isinstance(network, TorchModel) or network.original is not None:
-        raise not_ours
+    if sensitive:
+        data = data.with_sensitive(sensitive)
+    given = model_of(document, Path(folder), data, model)
+    if not isinstance(given, TorchModel):
+        return repair_black_box(data, given, how, **options)
+    if given.own is not None and not how.keeps_shape:
+        raise SettingError(
+            f"The repair '{how.name}' changes what the network is given, so it cannot be written"
+            f" into {given.own.name}. Choose another, such as counterfactual."
+        )
     found = document.generation
     budget = Budget(
         seeds=found.seeds or 1,
@@ -150,14 +155,24 @@ def repair_run(
     )
     return repair(
         data,
-        network,
-        document.sensitive,
+        given,
+        tuple(sensitive) or document.sensitive,
         counterparts=document.counterparts.kind,
         with_=how,
         people=found.people,
         method=found.method,
         variant=found.variant or None,
         budget=budget,
-        seed=network.trained_on[1] if network.trained_on else document.seed,
+        seed=given.trained_on[1] if given.trained_on else document.seed,
         **options,
+    )
+
+
+def repair_black_box(data: Dataset, model: Model, how: Repair, **options: Any) -> Audit:
+    """A model without accessible weights: nothing can be trained."""
+    del data, how, options
+    why = f" Why it is a black box: {model.about.why}" if model.about and model.about.why else ""
+    raise ModelError(
+        "Only a network can be repaired, because its weights change; the model of the run is a"
+        f" black box.{why}"
     )

@@ -20,6 +20,7 @@ from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import as_model, check_classes
 from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.table_document import table_document
+from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument
@@ -71,7 +72,7 @@ class Audit(AuditResult[TableDocument]):
     and no ablation.
 
     `fairness` is about the people held out. `repair` is the proof of the repair that made the
-    model, if one did.
+    model, if one did, and `written` the model in the format that it came in.
     """
 
     data: Dataset
@@ -101,6 +102,7 @@ class Audit(AuditResult[TableDocument]):
     refuted: int | None = None
     weighted: tuple[Weighted, ...] = ()
     repair: Proof | None = None
+    written: WrittenModel | None = None
 
     @property
     def document(self) -> TableDocument:
@@ -112,9 +114,11 @@ class Audit(AuditResult[TableDocument]):
         of the user's own, to be edited and given back.
         """
         files: dict[str, Write] = {FINDINGS: self._write_findings}
-        model = self.model
-        if isinstance(model, TorchModel) and model.original is None:
-            is_refused = self.repair is not None and not self.repair.accepted
+        model, written = self.model, self.written
+        is_refused = self.repair is not None and not self.repair.accepted
+        if written is not None:
+            files[REFUSED if is_refused else MODEL] = written.save
+        elif isinstance(model, TorchModel) and model.original is None:
             files[REFUSED if is_refused else MODEL] = lambda path: networks.save(model, path)
         if self.data.origin is not None:
             files[DOMAIN] = lambda path: write_domain(self.data, path)

@@ -34,6 +34,7 @@ from fairprobe.cli.inputs import (
     RunTable,
     Weights,
     picked,
+    split,
 )
 from fairprobe.errors import SettingError
 
@@ -54,6 +55,12 @@ STRENGTH = (
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
     with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual",
+    sensitive: Annotated[
+        str,
+        typer.Option(
+            help="The sensitive attributes, separated by commas.", show_default="those of the run"
+        ),
+    ] = "",
     table: RunTable = None,
     model: RunModel = None,
     encoder: EncoderOption = None,
@@ -71,9 +78,12 @@ def repair(
     strength: Annotated[
         float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")
     ] = None,
-    start: Annotated[
-        str, typer.Option(help="Train from scratch, or go on from the network as it is: fine-tune.")
-    ] = "scratch",
+    from_scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch", help="Begin with fresh weights instead of those of the network."
+        ),
+    ] = False,
     threshold: Annotated[
         float | None,
         typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8"),
@@ -136,7 +146,8 @@ def repair(
     quiet: Quiet = False,
 ) -> None:
     """Repair the network of a run, measure what that did, and write a new run with the repaired
-    network.
+    network. A network of your own is written in the format it came in, into the folder model of
+    the new run; your files stay as they are.
 
     The network is measured before and after on the same people, beside controls: a blind network,
     a network trained again without repair, and one trained again with random people. The repair and
@@ -148,7 +159,7 @@ def repair(
 
       fairprobe repair runs/adult-gender
 
-      fairprobe repair runs/credit --table credit.csv
+      fairprobe repair runs/credit --table credit.csv --model credit.onnx
 
       fairprobe repair runs/adult-gender --with retrain --rounds 2 --out runs/retrained
 
@@ -166,7 +177,7 @@ def repair(
         settings = {name: value for name, value in given.items() if value is not None}
         settings |= {"copies": False} if single else {}
         settings |= {"balanced": True} if balanced else {}
-        how = _repair(with_, strength, start, settings)
+        how = _repair(with_, strength, "scratch" if from_scratch else "fine-tune", settings)
         folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
         if folder.resolve() == run.resolve():
             raise SettingError(
@@ -185,6 +196,7 @@ def repair(
             done = repair_run(
                 run,
                 how,
+                sensitive=split(sensitive),
                 table=table,
                 model=named.opener(),
                 max_accuracy_drop=max_accuracy_drop / 100,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import FairprobeError, ModelError
@@ -36,6 +37,18 @@ class About:
     origin: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class Own:
+    """How a user's own network is written again in the format it came in: the `name` of its file,
+    `write` for a module of the same shape with other weights, and `reopen` for what was written,
+    with the options of the first time.
+    """
+
+    name: str
+    write: Callable[[nn.Module, Path], None]
+    reopen: Callable[[Path], Model]
+
+
 class Model:
     """A classifier as a black box: `predict` takes (n, A) rows and returns (n, C) probabilities, or
     (n,) of class 1.
@@ -48,6 +61,7 @@ class Model:
         self._batch = batch
         self.about: About | None = None  # of a model that was loaded
         self.original: Model | None = None  # the user's own program, if this was rebuilt from it
+        self.own: Own | None = None  # of a user's network that can be written again
         self.decision: DecisionRule | None = None  # None: a person gets the most probable class
 
     def probabilities(self, x: Rows) -> Rows:
@@ -98,7 +112,7 @@ class Model:
     def without_original(self) -> Self:
         """The same model without the user's own program, as a search uses it."""
         other = self._copy()
-        other.original = None
+        other.original = other.own = None
         return other
 
     def _copy(self) -> Self:

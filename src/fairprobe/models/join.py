@@ -67,11 +67,8 @@ def join(
             white = TorchModel(module, encoder=None if plain.is_identity else plain, outputs=scores)
             scores = white.outputs(data.x)
             if order is not None:
-                white = TorchModel(
-                    nn.Sequential(module, Reordered(order, scores)),
-                    encoder=white.encoder,
-                    outputs=scores,
-                )
+                module = joined(None, module, Reordered(order, scores))
+                white = TorchModel(module, encoder=white.encoder, outputs=scores)
             white.about = about
             # The user's own module behind no encoder cannot differ from itself.
             if opened.kind != "torch module" or module is not opened.network:
@@ -99,6 +96,30 @@ def _to_numbers(
     numbers = _plain(opened, data, seen, inputs) if encoder is None else _guarded(encoder, words)
     _check_width(numbers, opened, data)
     return numbers
+
+
+class Joined(nn.Sequential):
+    """A user's `network`, behind what prepares its columns (`inputs`) and before what puts its
+    scores in order (`order`).
+    """
+
+
+def joined(inputs: nn.Module | None, network: nn.Module, order: nn.Module | None = None) -> Joined:
+    """The network with what comes before and after it."""
+    parts = OrderedDict(network.named_children() if isinstance(network, Joined) else {})
+    if not parts:
+        parts["network"] = network
+    if inputs is not None:
+        parts["inputs"] = inputs
+        parts.move_to_end("inputs", last=False)
+    if order is not None:
+        parts["order"] = order
+    return Joined(parts)
+
+
+def own_network(module: nn.Module) -> nn.Module:
+    """The user's network without what was joined to it."""
+    return module.get_submodule("network") if isinstance(module, Joined) else module
 
 
 class Reordered(nn.Module):
@@ -153,7 +174,7 @@ def _network(
         return None, str(error)
     if columns is None:
         return opened.network, ""
-    return nn.Sequential(OrderedDict(inputs=columns, network=opened.network)), ""
+    return joined(columns, opened.network), ""
 
 
 def _same(white: TorchModel, original: Model, data: Dataset) -> bool:

@@ -11,8 +11,10 @@ and a column for each category where the schema says one-hot.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,11 +25,11 @@ from torch import nn
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.escapes import printable
-from fairprobe.models.base import Model
+from fairprobe.models.base import Model, Own
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.join import join
 from fairprobe.models.numbers import Inputs
-from fairprobe.models.torch_model import Outputs
+from fairprobe.models.torch_model import Outputs, TorchModel
 
 Source: TypeAlias = "str | Path | nn.Module | Callable[..., Any] | object"
 GivenEncoder: TypeAlias = "str | Path | Callable[[pd.DataFrame], Any] | object"
@@ -89,7 +91,47 @@ def load_model(
         "endpoint": endpoint,
         "classes": None if classes is None else list(classes),
     }
-    return join(opened, data, encode, inputs, blind, _origin(source, settings))
+    model = join(opened, data, encode, inputs, blind, _origin(source, settings))
+    if isinstance(model, TorchModel) and opened.write_back is not None:
+        given: dict[str, Any] = {
+            "encoder": encoder,
+            "inputs": inputs,
+            "outputs": outputs,
+            "blind_to": blind_to,
+            "classes": classes,
+        }
+        model.own = _own(opened, source, weights, data, given)
+    return model
+
+
+def _own(
+    opened: Opened,
+    source: Source,
+    weights: Path | str | None,
+    data: Dataset,
+    given: dict[str, Any],
+) -> Own:
+    """How the model is written again: a file as a file, other networks as weights, classifiers as
+    a file of skops.
+    """
+    assert opened.write_back is not None
+    name = Path(weights or str(source)).name if isinstance(source, str | Path) else opened.name
+    if not name.endswith(opened.ending):
+        name = f"{name.rpartition(':')[2]}{opened.ending}"
+
+    def reopen(written: Path) -> Model:
+        if opened.ending != ".safetensors":
+            return load_model(written, data, **given)
+        if isinstance(source, str | Path):
+            return load_model(source, data, weights=written, **given)
+        from fairprobe.models.formats.own_code import load_weights
+
+        module = copy.deepcopy(source)
+        assert isinstance(module, nn.Module)
+        load_weights(module, written, name)
+        return load_model(module, data, **given)
+
+    return Own(name, opened.write_back, reopen)
 
 
 def open_model(
@@ -144,7 +186,12 @@ def _open_file(path: Path) -> Opened:
             " model's file."
         )
     if (form := format_of(path)) is not None:
-        return form.open(path)
+        opened = form.open(path)
+        if form.write_back is None or opened.network is None:
+            return opened
+        return replace(
+            opened, write_back=partial(form.write_back, path), ending=path.suffix.lower()
+        )
     if path.suffix.lower() == ".safetensors":
         raise ModelError(
             f"{path} holds weights only. Name the code that builds the network: --model"

@@ -23,6 +23,7 @@ from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.models import Encoder, Model, Outputs, TorchModel, as_logits, one_thread
+from fairprobe.models.trace import BeforeProbabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +80,11 @@ class Batch:
 
 class Penalty(nn.Module, ABC):
     """A term that is added to the loss. Its own weights, if it has any, are trained `speed` times
-    as fast as the network's.
+    as fast as the network's. `needs_hidden`: whether it uses the last hidden layer.
     """
 
     speed = 1.0
+    needs_hidden = True
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
         """Prepares for the training data: `z` is all of it, `first` a batch that shows the
@@ -118,7 +120,7 @@ def train(
         )
     encoder = Encoder(data.domain)
     _check_fit(network, encoder.width, len(data.classes), outputs)
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    device, dtype = _place(network)
 
     def tensors(rows: Ints, others: Examples | None = None) -> _Part:
         x, y = data.x[rows], data.y[rows]
@@ -131,7 +133,10 @@ def train(
             x, y = np.concatenate([x, others.x]), np.concatenate([y, others.y])
         codes = torch.from_numpy(x)
         return _Part(
-            codes.to(device), encoder(codes).to(device), torch.from_numpy(y).to(device), counts
+            codes.to(device),
+            encoder(codes).to(device, dtype),
+            torch.from_numpy(y).to(device),
+            counts,
         )
 
     added, kept = (more, None) if how.whole else _divided(more, seed)
@@ -208,16 +213,17 @@ class _Teacher:
     ) -> None:
         self.network, self.penalties = network, penalties
         self._encoder, self._outputs, self._weights = encoder, outputs, weights
+        self._dtype = _place(network)[1]
         self._hidden: Tensor | None = None
         self._hooks: list[Any] = []
 
     def __enter__(self) -> _Teacher:
-        if self.penalties:
+        if any(penalty.needs_hidden for penalty in self.penalties):
             layers = [part for part in self.network.modules() if isinstance(part, nn.Linear)]
             if not layers:
                 raise ModelError(
                     "This repair uses the last hidden layer, and the network has no linear layer"
-                    " after it."
+                    " after it. Choose one that does not, such as counterfactual."
                 )
             self._hooks = [layer.register_forward_pre_hook(self._record) for layer in layers]
         return self
@@ -231,7 +237,15 @@ class _Teacher:
         self._hidden = given[0]
 
     def _logits(self, z: Tensor) -> Tensor:
-        return as_logits(self.network(z), self._outputs)
+        """What goes into a final softmax or sigmoid, if there is one: it does not saturate."""
+        if self._outputs != "probabilities":
+            return as_logits(self.network(z), self._outputs)
+        with BeforeProbabilities() as watch:
+            answer = self.network(z)
+        before = watch.of(answer)
+        if before is None:
+            return as_logits(answer, "probabilities")
+        return as_logits(before, "logits")
 
     def forward(self, part: _Part) -> Batch:
         logits = self._logits(part.z)
@@ -239,7 +253,7 @@ class _Teacher:
         return Batch(part.x, part.z, part.y, logits, hidden, self._logits_of)
 
     def _logits_of(self, x: Tensor) -> Tensor:
-        return self._logits(self._encoder(x))
+        return self._logits(self._encoder(x).to(self._dtype))
 
     def _cross_entropy(self, logits: Tensor, part: _Part) -> Tensor:
         """The mean over the rows, each counted as much as it and its class do."""
@@ -311,12 +325,23 @@ def optimizer_of(
     return torch.optim.Adadelta(groups, lr=how.learning_rate, foreach=True)
 
 
+def _place(network: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Where a network lies, and what numbers it takes; refuse one without weights to train."""
+    first = next((each for each in network.parameters() if each.requires_grad), None)
+    if first is None:
+        raise ModelError(
+            "The network has no weights that may be trained (requires_grad is False for all, or"
+            " there are none). Give the network as it was trained."
+        )
+    return first.device, first.dtype
+
+
 def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -> None:
     """Tries one row, so that a long training does not fail later."""
-    parameter = next(network.parameters(), torch.zeros(0))
+    device, dtype = _place(network)
     try:
         with torch.no_grad():
-            answer = network.eval()(torch.zeros(1, width, device=parameter.device))
+            answer = network.eval()(torch.zeros(1, width, device=device, dtype=dtype))
     except (RuntimeError, IndexError) as error:
         raise ModelError(
             f"The network cannot take rows of {width} columns, as this data has: {error}."

@@ -1,7 +1,7 @@
 """What a repair is: settings that turn a network and its data into a network that treats people
 more alike.
 
-Every repair trains a network of the same shape, from scratch or on from where it is, with the one
+Every repair trains a network of the same shape, on from where it is or from scratch, with the one
 training loop. Most add a penalty to the loss; `Retrain` adds examples; `Blind` takes something
 away. Each file names its paper and symbols.
 """
@@ -32,10 +32,11 @@ ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answe
 class Repair(ABC):
     """A repair, which describes itself; its settings are the fields of a frozen dataclass.
 
-    The sensitive attributes are those of the data's domain. `start`: with fresh weights, or from
-    those the network has. `dial` is the setting that trades accuracy for fairness, which the
-    trade-off curve turns. `variants` maps what can be joined to the name by a plus ("cfair+iifr")
-    to a few words about it.
+    The sensitive attributes are those of the data's domain. `start`: from the weights that the
+    network has, or with fresh ones. `dial` is the setting that trades accuracy for fairness, which
+    the trade-off curve turns. `keeps_shape`: whether only weights change, so that they can be
+    written into the file that a network came from. `variants` maps what can be joined to the name
+    by a plus ("cfair+iifr") to a few words about it.
     """
 
     title: ClassVar[str] = ""
@@ -45,8 +46,9 @@ class Repair(ABC):
     dial: ClassVar[str] = "strength"
     dial_means: ClassVar[str]
     has_dial: ClassVar[bool] = True
+    keeps_shape: ClassVar[bool] = True
 
-    start: Literal["scratch", "fine-tune"] = "scratch"
+    start: Literal["scratch", "fine-tune"] = "fine-tune"
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
@@ -164,7 +166,7 @@ def learn(
         outputs=given.outputs(data.x),
         progress=progress,
     )
-    model.decision = given.decision
+    model.decision, model.about, model.own = given.decision, given.about, given.own
     return model
 
 
@@ -210,10 +212,13 @@ def initial_network(model: TorchModel, start: str, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for part in network.modules():
+            own = list(part.parameters(recurse=False))
+            if own and not any(each.requires_grad for each in own):
+                continue  # the user's preparation of the columns is no weight of the network
             reset = getattr(part, "reset_parameters", None)
             if callable(reset):
                 reset()
-            elif next(part.parameters(recurse=False), None) is not None:
+            elif own:
                 raise ModelError(
                     f"A layer of the type {type(part).__name__} cannot get fresh weights (it has no"
                     " reset_parameters). Repair the network with start='fine-tune'."

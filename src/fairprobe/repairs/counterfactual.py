@@ -76,6 +76,8 @@ class CounterfactualPenalty(Penalty):
     counterparts.
     """
 
+    needs_hidden = False
+
     def __init__(
         self, domain: Domain, strength: float, *, possible: float = 0.0, seed: int = 0
     ) -> None:

@@ -74,6 +74,8 @@ class NeighbourPenalty(Penalty):
     are similar enough.
     """
 
+    needs_hidden = False
+
     def __init__(self, strength: float, threshold: float, *, raw: bool = False) -> None:
         super().__init__()
         self.strength, self.threshold, self.raw = strength, threshold, raw

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import pandas as pd
 from torch import nn
@@ -16,6 +17,7 @@ from fairprobe.errors import ModelError
 from fairprobe.models.torch_model import Outputs
 
 Takes = Literal["numbers", "words"]
+WriteBack: TypeAlias = Callable[[nn.Module, Path], None]  # a network with new weights, and where to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,9 @@ class Opened:
     program, unchanged: it returns (n, C) or (n,) scores of kind `outputs`. `network` is the same as
     a torch module on numbers, and `encode` turns words into these numbers if the model takes words
     (a pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
-    and `classes` are None where the model does not say.
+    and `classes` are None where the model does not say. `write_back` writes a network like
+    `network`, with other weights, to a file of the same format with this `ending`; None where that
+    is not possible.
     """
 
     kind: str
@@ -41,6 +45,8 @@ class Opened:
     encode: Callable[[pd.DataFrame], Any] | None = None
     outputs: Outputs = "auto"
     why: str = ""
+    write_back: WriteBack | None = None
+    ending: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,8 @@ class Format:
     - `white_box`: whether the network inside is accessible, and on what condition
     - `install`: the package to install first, if any
     - `open`: reads it
+    - `write_back`: writes a copy of the file `source` with the weights of a repaired network, which
+      has the shape of the one that `open` returns; `written` says in a few words what comes out
     """
 
     name: str
@@ -63,6 +71,8 @@ class Format:
     open: Callable[..., Opened]
     endings: tuple[str, ...] = ()
     install: str = ""
+    write_back: Callable[[Path, nn.Module, Path], None] | None = None
+    written: str = "no: it is queried, not trained"
 
 
 def import_library(module: str, what: str, install: str) -> Any:

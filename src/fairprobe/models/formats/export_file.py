@@ -45,6 +45,7 @@ DTYPES = {
     12: torch.bool,
     13: torch.bfloat16,
 }
+NUMPY = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 # Arithmetic with sizes.
 PYTHON = {
     f"_operator.{name}": getattr(operator, name)
@@ -76,6 +77,25 @@ def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
     return Opened(
         kind=KIND, name=path.name, takes="numbers", predict=predict, width=width, network=network
     )
+
+
+def is_export(file: zipfile.ZipFile) -> bool:
+    """Whether an archive was written by torch.export."""
+    names = file.namelist()
+    has_models = any((name.partition("/")[2] or name).startswith("models/") for name in names)
+    return has_models or "serialized_exported_program.json" in names
+
+
+def read_export(file: zipfile.ZipFile) -> nn.Module:
+    """The network of an archive that was opened before."""
+    return _Archive(Path("archive"), file).network()[0]
+
+
+def export_records(path: Path, file: zipfile.ZipFile) -> dict[str, str]:
+    """The records of floating-point numbers, each with NumPy's name of its type."""
+    kinds = {dtype: kind for kind, dtype in NUMPY.items()}
+    found = _Archive(path, file).records().items()
+    return {place: kinds[dtype] for place, dtype in found if dtype in kinds}
 
 
 def _check_any_number_of_rows(predict: Predict, width: int, fixed: int, name: str) -> None:
@@ -169,6 +189,17 @@ class _Archive:
             for config in self._names(folder, "_config.json")
             for name, payload in json.loads(self._file.read(config))["config"].items()
         }
+
+    def records(self) -> dict[str, torch.dtype | None]:
+        """The records of tensors by their names in the archive, each with its type."""
+        found: dict[str, torch.dtype | None] = {}
+        for kind in ("weights", "constants"):
+            folder = f"data/{kind}/"
+            for config in self._names(folder, "_config.json"):
+                for payload in json.loads(self._file.read(config))["config"].values():
+                    dtype = DTYPES.get(payload["tensor_meta"]["dtype"])
+                    found[f"{self._folder}/{folder}{payload['path_name']}"] = dtype
+        return found
 
     def _tensor(self, folder: str, name: str, payload: dict[str, Any]) -> Tensor:
         if payload["use_pickle"]:

@@ -8,10 +8,13 @@ classes that compute; `safe_mode` is on as well.
 
 from __future__ import annotations
 
+import copy
+import io
 import json
 import os
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -34,8 +37,11 @@ from fairprobe.models.formats.file_checks import (
     random_rows,
 )
 from fairprobe.models.formats.graph import chain, linear
+from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
+from fairprobe.storage import scratch
 
 KIND = "Keras file"
+WEIGHTS = "model.weights.h5"
 LAYERS = frozenset(
     """Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D
     BatchNormalization CategoryEncoding Concatenate Conv1D Conv2D Cropping1D Cropping2D Dense
@@ -78,11 +84,65 @@ def open_keras(path: Path) -> Opened:
         )
     with archive(path, KIND) as file:
         check_archive(path, file)
-        for part in ("config.json", "model.weights.h5"):
+        for part in ("config.json", WEIGHTS):
             if part not in file.namelist():
                 raise damaged(path.name, KIND, f"it has no {part}")
         _check(json.loads(file.read("config.json")), path.name)
     return _open(path)
+
+
+def write_keras(source: Path, network: nn.Module, target: Path) -> None:
+    """A copy of the file with the weights of `network`. Configuration and metadata stay as they
+    are, and so does the state of the optimizer.
+    """
+    import h5py
+
+    keras, model = _load(source)
+    variables = {str(number): each for number, each in enumerate(model.variables)}
+    held = {
+        key: each.value.detach().cpu().numpy().copy()
+        for key, each in variables.items()
+        if each.dtype in ("float16", "float32", "float64")
+    }
+
+    def read(arrays: Arrays) -> nn.Module:
+        for key, array in arrays.items():
+            variables[key].assign(array)
+        return _plain(keras, model) or _Network(model, source.name)
+
+    with keras_quietly(), scratch() as folder:
+        read(with_weights(read, held, network, source.name))
+        model.save_weights(folder / "new.weights.h5")
+        with archive(source, KIND) as old:
+            (folder / "old.weights.h5").write_bytes(old.read(WEIGHTS))
+            with (
+                h5py.File(folder / "new.weights.h5") as new,
+                h5py.File(folder / "old.weights.h5", "r+") as weights,
+            ):
+                _copy(new, weights, source.name)
+            _write(old, (folder / "old.weights.h5").read_bytes(), target)
+
+
+def _copy(new: Any, old: Any, name: str) -> None:
+    """Put the arrays of one HDF5 file into the same places of another."""
+    for key, value in new.items():
+        if hasattr(value, "items"):
+            if key in old:
+                _copy(value, old[key], name)
+            elif len(value):
+                raise refused(name, f"it has no weights for '{key}'")
+        elif key not in old or old[key].shape != value.shape:
+            raise refused(name, f"its weights for '{value.name}' have another shape")
+        else:
+            old[key][...] = value[...]
+
+
+def _write(old: zipfile.ZipFile, weights: bytes, target: Path) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry, weights if entry.filename == WEIGHTS else old.read(entry))
+    write_bytes(target, made.getvalue())
 
 
 KERAS = Format(
@@ -94,6 +154,8 @@ KERAS = Format(
     white_box="yes",
     install="fairprobe[keras]",
     open=open_keras,
+    write_back=write_keras,
+    written="the same model with new weights",
 )
 
 
@@ -149,13 +211,18 @@ def import_keras(name: str) -> Any:
     return keras
 
 
-def _open(path: Path) -> Opened:
+def _load(path: Path) -> tuple[Any, Any]:
+    """Keras, and the model in a file that was checked."""
     keras = import_keras(path.name)
     with keras_quietly():
         try:
-            model = keras.saving.load_model(path, compile=False, safe_mode=True)
+            return keras, keras.saving.load_model(path, compile=False, safe_mode=True)
         except Exception as error:  # Keras raises errors of any type
             raise ModelError(f"Keras cannot open {path.name}: {first_line(error)}.") from error
+
+
+def _open(path: Path) -> Opened:
+    keras, model = _load(path)
     network = _Network(model, path.name)
     predict = checked(predicting(network), path.name, network.width)
     predict(random_rows(network.width)[:5])
@@ -176,7 +243,7 @@ class _Network(nn.Module):
 
     def __init__(self, model: Any, name: str) -> None:
         super().__init__()
-        self.model = model.eval()
+        self.model, self.name = model.eval(), name
         try:
             self.sizes = [list(part.shape[1:]) for part in model.inputs]
         except (AttributeError, ValueError, TypeError) as error:
@@ -195,6 +262,10 @@ class _Network(nn.Module):
             )
         self.widths = [prod(sizes) for sizes in self.sizes]
         self.width = sum(self.widths)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Network:
+        with keras_quietly():
+            return _Network(copy.deepcopy(self.model, memo), self.name)
 
     def forward(self, rows: Tensor) -> Tensor:
         parts = torch.split(rows, self.widths, dim=1)

@@ -34,6 +34,7 @@ from fairprobe.models.formats.file_checks import (
 )
 from fairprobe.models.formats.graph import Unsupported
 from fairprobe.models.formats.onnx_network import torch_network
+from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 
 KIND = "ONNX file"
 # The operators that onnxruntime has itself.
@@ -57,16 +58,7 @@ def open_onnx(path: Path) -> Opened:
     if any(part.number == "object" for part in inputs):
         return _open_on_words(path.name, session, inputs)
     program = _Program(path.name, session, inputs)
-    width = program.width
-    if width is None:
-        sizes = {size for entry in model.graph.initializer for size in entry.dims}
-        taken = find_widths(program.try_rows, sizes)
-        width = taken[0] if len(taken) == 1 else None
-    if width is None:
-        raise ModelError(
-            f"{path.name} does not say how many columns it takes; export it with the width of its"
-            " input."
-        )
+    width = _width(model, program)
     inputs = program.with_width(width)
     rows = random_rows(width, whole=any("int" in part.number for part in inputs))
     output, classes = program.choose(rows[:5])
@@ -88,6 +80,42 @@ def open_onnx(path: Path) -> Opened:
     )
 
 
+def write_onnx(source: Path, network: nn.Module, target: Path) -> None:
+    """A copy of the file with the weights of `network`; all else stays as it is. Weights in files
+    of their own are put into the copy.
+    """
+    from onnx import numpy_helper
+
+    model = _read(source)
+    program = _Program(source.name, _session(source, model), _inputs(model, source.name))
+    inputs = program.with_width(_width(model, program))
+    rows = random_rows(program.width or 0, whole=any("int" in part.number for part in inputs))
+    output, _ = program.choose(rows[:5])
+    places = {str(number): tensor for number, tensor in enumerate(_tensors(model))}
+    held = {
+        key: np.array(numpy_helper.to_array(tensor))
+        for key, tensor in places.items()
+        if NUMBERS.get(tensor.data_type, "") in ("float16", "float32", "float64")
+    }
+
+    def put(arrays: Arrays) -> None:
+        for key, array in arrays.items():
+            for field in ("float_data", "double_data", "int32_data"):  # where numbers may be
+                places[key].ClearField(field)
+            places[key].raw_data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+    def read(arrays: Arrays) -> nn.Module:
+        put(arrays)
+        return _rebuilt(model, program, output)
+
+    put(with_weights(read, held, network, source.name))
+    try:
+        content = model.SerializeToString()
+    except ValueError as error:  # more than two gigabytes
+        raise refused(source.name, first_line(error)) from error
+    write_bytes(target, content)
+
+
 ONNX = Format(
     name="onnx",
     title="ONNX",
@@ -97,6 +125,8 @@ ONNX = Format(
     white_box="yes, if every operator is supported",
     install="fairprobe[onnx]",
     open=open_onnx,
+    write_back=write_onnx,
+    written="the same graph with new weights",
 )
 
 
@@ -283,6 +313,21 @@ class _Program:
         return feeds
 
 
+def _width(model: Any, program: _Program) -> int:
+    """The number of columns that a graph takes."""
+    width = program.width
+    if width is None:
+        sizes = {size for entry in model.graph.initializer for size in entry.dims}
+        taken = find_widths(program.try_rows, sizes)
+        width = taken[0] if len(taken) == 1 else None
+    if width is None:
+        raise ModelError(
+            f"{program.name} does not say how many columns it takes; export it with the width of"
+            " its input."
+        )
+    return width
+
+
 def choose_output(
     answers: dict[str, tuple[Any, tuple[str, ...] | None]], name: str
 ) -> tuple[str, tuple[str, ...] | None]:
@@ -380,11 +425,8 @@ def _network(
     """The graph in torch, or the reason why there is none. It is used only if it gives the scores
     of onnxruntime.
     """
-    parts = {part.name: part.shape or () for part in program.inputs}
-    double = any(part.number == "float64" for part in program.inputs)
-    number = torch.float64 if double else torch.float32
     try:
-        network = torch_network(model, parts, output, number=number, rows=program.rows)
+        network = _rebuilt(model, program, output)
         apart = difference(predict, predicting(network), rows)
     except Unsupported as finding:
         return None, str(finding)
@@ -393,3 +435,10 @@ def _network(
     if apart > TOLERANCE:
         return None, f"the network rebuilt from it in torch gives other scores, by {apart:.2g}"
     return network, ""
+
+
+def _rebuilt(model: Any, program: _Program, output: str) -> nn.Module:
+    parts = {part.name: part.shape or () for part in program.inputs}
+    double = any(part.number == "float64" for part in program.inputs)
+    number = torch.float64 if double else torch.float32
+    return torch_network(model, parts, output, number=number, rows=program.rows)

@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, load_model
+from safetensors.torch import load_file, load_model, save_model
 from torch import nn
 
 from fairprobe.arrays import Rows
@@ -30,6 +30,7 @@ from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageEr
 from fairprobe.models.formats.base import Format, Opened, Takes
 from fairprobe.models.formats.file_checks import predicting
 from fairprobe.models.formats.sklearn_model import dense, open_encoder_object, open_estimator
+from fairprobe.storage import replacing
 
 EXPECTED = (
     "a torch module, a fitted classifier with predict_proba, or a function from rows to"
@@ -49,7 +50,7 @@ def open_own(spec: str, *, weights: Path | None = None) -> Opened:
                 f"Weights belong to a torch module; '{spec}' is {_kind(thing)}. Leave the weights"
                 " out."
             )
-        _load_weights(thing, weights, spec)
+        load_weights(thing, weights, spec)
     return _opened(thing, spec)
 
 
@@ -264,6 +265,8 @@ def _opened(thing: Any, name: str) -> Opened:
             predict=_predicting(thing),
             width=_width(thing),
             network=thing,
+            write_back=write_weights,
+            ending=".safetensors",
         )
     if hasattr(thing, "predict_proba") or (hasattr(thing, "predict") and not callable(thing)):
         return open_estimator(thing, name=name)
@@ -316,7 +319,8 @@ def _width(module: nn.Module) -> int | None:
     return module.in_features if isinstance(module, nn.Linear) else None
 
 
-def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
+def load_weights(module: nn.Module, path: Path, spec: str) -> None:
+    """Load weights from a safetensors file into the module that `spec` names."""
     if path.suffix != ".safetensors":
         raise ModelError(
             f"Weights are read from .safetensors only; {path} may be a pickle, and opening a pickle"
@@ -353,6 +357,18 @@ def _load_weights(module: nn.Module, path: Path, spec: str) -> None:
         )
 
 
+def write_weights(network: nn.Module, target: Path) -> None:
+    """The weights of a torch module, to be given with --weights to the code that builds it."""
+    try:
+        with replacing(target) as temporary:
+            save_model(network, str(temporary))
+    except (SafetensorError, RuntimeError) as error:
+        raise ModelError(
+            f"The weights cannot be written to {target.name}: {str(error).rstrip('.')}. Save the"
+            " repaired network in Python."
+        ) from error
+
+
 OWN_CODE = Format(
     name="code",
     title="Your own code",
@@ -363,4 +379,5 @@ OWN_CODE = Format(
     given="module:function, file.py:function",
     white_box="a torch module: yes; a classifier: as in its file; a function: no",
     open=open_own,
+    written="a torch module: its weights as .safetensors; a classifier: as in its file",
 )

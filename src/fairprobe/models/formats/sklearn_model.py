@@ -7,8 +7,10 @@ Everything else is a black box.
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
-from fairprobe.errors import ModelError
-from fairprobe.models.formats.base import Format, Opened
+from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.boosters import AS_CLASSIFIER, categories_of
+from fairprobe.models.formats.file_checks import first_line
 from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
+from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 from fairprobe.models.scale import Scale
 
 if TYPE_CHECKING:
@@ -37,6 +41,38 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "lo
 def open_skops(path: Path) -> Opened:
     """A classifier from a file written by `skops.io.dump`."""
     return open_estimator(load_skops(path), name=path.name)
+
+
+def write_skops(source: Path, network: nn.Module, target: Path) -> None:
+    """A copy of the file in which the MLPClassifier has the weights of `network`."""
+    write_estimator(load_skops(source), network, target)
+
+
+def write_estimator(estimator: Any, network: nn.Module, target: Path) -> None:
+    """A classifier as a .skops file, its MLPClassifier with the weights of `network`. The given one
+    stays as it is.
+    """
+    skops = import_library("skops.io", target.name, "fairprobe[sklearn]")
+    made = copy.deepcopy(estimator)
+    _, last = _steps(made)
+    parts = {"weight": last.coefs_, "bias": last.intercepts_}
+    held = {f"{kind}{n}": np.array(each) for kind in parts for n, each in enumerate(parts[kind])}
+
+    def read(arrays: Arrays) -> nn.Module:
+        for kind, values in parts.items():
+            for number, value in enumerate(values):
+                value[...] = arrays[f"{kind}{number}"]  # in place: the optimizer shares it
+        return nn.Sequential(OrderedDict(_pieces(last)))
+
+    layers = dict(network.named_children())
+    own = nn.Sequential(OrderedDict((name, layers[name]) for name, _ in _pieces(last)))
+    read(with_weights(read, held, own, target.name))
+    try:
+        write_bytes(target, skops.dumps(made))
+    except FairprobeError:
+        raise
+    except Exception as error:  # skops raises errors of any type at objects that it cannot store
+        raise refused(target.name, f"skops cannot store it ({first_line(error)})") from error
 
 
 def open_encoder_skops(path: Path) -> Callable[[pd.DataFrame], Rows]:
@@ -76,6 +112,8 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         encode=encode,
         outputs="probabilities",
         why=why,
+        write_back=None if network is None else partial(write_estimator, estimator),
+        ending=".skops",
     )
 
 
@@ -400,4 +438,6 @@ SKOPS = Format(
     white_box="yes, if it ends in an MLPClassifier with hidden layers",
     install="fairprobe[sklearn]",
     open=open_skops,
+    write_back=write_skops,
+    written="the same pipeline, its MLPClassifier with new weights",
 )

@@ -8,9 +8,11 @@ program with one of these words in it is not loaded.
 
 from __future__ import annotations
 
+import io
 import operator
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +26,12 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.aten import translate
 from fairprobe.models.formats.base import Format, Opened
-from fairprobe.models.formats.export_file import open_export
+from fairprobe.models.formats.export_file import (
+    export_records,
+    is_export,
+    open_export,
+    read_export,
+)
 from fairprobe.models.formats.file_checks import (
     PICKLE,
     TOLERANCE,
@@ -43,7 +50,8 @@ from fairprobe.models.formats.file_checks import (
     random_rows,
 )
 from fairprobe.models.formats.graph import Draft, Unsupported, width_of
-from fairprobe.models.formats.torch_records import check_records
+from fairprobe.models.formats.torch_archive import write_records
+from fairprobe.models.formats.torch_records import check_records, float_records
 
 KIND = "TorchScript file"
 ZIP = b"PK\x03\x04"
@@ -69,8 +77,7 @@ def open_torch(path: Path) -> Opened:
     with archive(path, KIND) as file:
         names = [name.partition("/")[2] or name for name in file.namelist()]
         check_archive(path, file)
-        has_models = any(name.startswith("models/") for name in names)
-        if has_models or "serialized_exported_program.json" in file.namelist():
+        if is_export(file):
             return open_export(path, file)
         if "constants.pkl" not in names or not any(name.startswith("code/") for name in names):
             other = "a zip archive, but neither TorchScript nor torch.export"
@@ -88,6 +95,17 @@ def open_torch(path: Path) -> Opened:
     return _open_script(path)
 
 
+def write_torch(source: Path, network: nn.Module, target: Path) -> None:
+    """A copy of a TorchScript or torch.export archive with the weights of `network`. The archive
+    was opened before, and so is checked.
+    """
+    with archive(source, KIND) as file:
+        if is_export(file):
+            write_records(source, export_records(source, file), read_export, network, target)
+        else:
+            write_records(source, float_records(file), _read_script, network, target)
+
+
 TORCHSCRIPT = Format(
     name="torchscript",
     title="TorchScript",
@@ -96,6 +114,8 @@ TORCHSCRIPT = Format(
     endings=(".pt", ".pth", ".ts", ".bin"),
     white_box="yes, unless its program has branches or unsupported operators",
     open=open_torch,
+    write_back=write_torch,
+    written="the same program with new weights",
 )
 TORCH_EXPORT = Format(
     name="torch-export",
@@ -105,6 +125,8 @@ TORCH_EXPORT = Format(
     endings=(".pt2",),
     white_box="yes",
     open=open_torch,
+    write_back=write_torch,
+    written="the same program with new weights",
 )
 
 
@@ -147,6 +169,15 @@ def _open_script(path: Path) -> Opened:
         outputs="auto" if network is not None else kind_of_scores(careful(rows)),
         why=why,
     )
+
+
+def _read_script(file: zipfile.ZipFile) -> nn.Module:
+    """The network of an archive in memory."""
+    assert file.fp is not None
+    file.fp.seek(0)
+    with _quietly():
+        script = torch.jit.load(io.BytesIO(file.fp.read()), map_location="cpu").eval()  # type: ignore[no-untyped-call]
+        return _walk(torch.jit.freeze(script, optimize_numerics=False).graph)
 
 
 def _quiet(predict: Predict) -> Predict:

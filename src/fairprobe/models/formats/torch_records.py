@@ -27,6 +27,7 @@ SIZES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
+FLOATS = {"Half": "float16", "Float": "float32", "Double": "float64"}
 OPCODES = frozenset(
     {"PROTO", "STOP", "MARK", "GLOBAL", "NEWOBJ", "BUILD", "REDUCE", "BINPERSID"}
     | {"BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "NONE", "NEWTRUE", "NEWFALSE"}
@@ -56,11 +57,14 @@ class Damaged(Exception):  # noqa: N818  (the reader turns it into its own error
 
 
 class Storage(NamedTuple):
-    """A record as a pickle declares it: its key and how many numbers of which size it holds."""
+    """A record as a pickle declares it: its key and how many numbers of which size and kind it
+    holds.
+    """
 
     key: str
     numbers: int
     size: int
+    kind: str = ""
 
 
 def check_records(name: str, file: zipfile.ZipFile) -> None:
@@ -82,6 +86,25 @@ def check_records(name: str, file: zipfile.ZipFile) -> None:
         raise ModelError(
             f"{name} is damaged or was altered ({finding}); it is not loaded. Write it again."
         ) from None
+
+
+def float_records(file: zipfile.ZipFile) -> dict[str, str]:
+    """The records of floating-point numbers by their names in the archive, each with NumPy's name
+    of its type. The archive was checked before.
+    """
+    names = {entry.filename.lower(): entry.filename for entry in file.infolist()}
+    folder = next(iter(names)).partition("/")[0]
+    found: dict[str, str] = {}
+    for pickled in PICKLES:
+        if f"{folder}/{pickled}" not in names:
+            continue
+        reader = _Reader(file.read(names[f"{folder}/{pickled}"]))
+        reader.load()
+        for storage in reader.storages:
+            record = f"{folder}/{pickled.removesuffix('.pkl')}/{storage.key}".lower()
+            if storage.kind in FLOATS and record in names:
+                found[names[record]] = FLOATS[storage.kind]
+    return found
 
 
 def _entries(file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -217,7 +240,7 @@ class _Reader(pickle.Unpickler):
             raise Damaged("a storage of an unknown kind")
         if isinstance(numbers, bool) or not isinstance(numbers, int) or not 0 <= numbers < 2**48:
             raise Damaged(f"record {key} has {numbers} numbers")
-        self.storages.append(Storage(key, numbers, size))
+        self.storages.append(Storage(key, numbers, size, str(kind).removesuffix("Storage")))
         return self.storages[-1]
 
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Inert:
