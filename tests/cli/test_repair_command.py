@@ -445,7 +445,8 @@ def test_the_last_search_has_the_budget_of_the_run(
         budgets.append(budget)
         raise StorageError("This is far enough.")
 
-    monkeypatch.setattr(repair_module, "prove", lambda *_, **__: SimpleNamespace(model=None))
+    proof = SimpleNamespace(model=SimpleNamespace(own=None))
+    monkeypatch.setattr(repair_module, "prove", lambda *_, **__: proof)
     monkeypatch.setattr(repair_module, "audit", noted)
     body = read_document(trained)
     shutil.copytree(trained, elsewhere / "run")

@@ -735,9 +735,12 @@ def test_a_model_is_checked_on_a_table_and_refused_by_repair() -> None:
     )
     answer = run("check", "own.py:words", *options, "--out", "kept", code=1)
     assert "dm_rs" in answer.output or "possible people" in answer.output
-    assert "is your own (own.py:words), and is not trained here" in " ".join(
-        run("repair", "kept", code=2).stderr.split()
-    )
+    for given, said in (
+        ((), "Name the table on the command line"),
+        (("--table", TABLE[0]), "Name the model on the command line"),
+        (("--table", TABLE[0], "--model", "own.py:words"), "the model of the run is a black box"),
+    ):
+        assert said in " ".join(run("repair", "kept", *given, code=2).stderr.split())
     assert not Path("kept-counterfactual").exists()
 
 

@@ -244,7 +244,7 @@ def test_possible_people_carry_half_of_the_penalty() -> None:
 def test_a_strength_of_0_trains_as_if_there_were_no_penalty() -> None:
     data = tiny_data()
     given_network = TorchModel(dense(data.domain, (6,)))
-    zero = Counterfactual(strength=0.0, training=SHORT)(given_network, data)
+    zero = Counterfactual(strength=0.0, training=SHORT, start="scratch")(given_network, data)
     plain = train(dense(data.domain, (6,), seed=1), data, training=SHORT)
     assert same(zero.module, plain.module)
 
@@ -597,10 +597,8 @@ def test_a_layer_that_cannot_begin_afresh_is_named_and_fine_tuning_takes_it() ->
     data = tiny_data()
     model = TorchModel(nn.Sequential(Own(), nn.Linear(4, 2)))
     with pytest.raises(ModelError, match=r"type Own cannot get fresh weights .*start='fine-tune'"):
-        Counterfactual(training=SHORT)(model, data)
-    assert not same(
-        Counterfactual(training=SHORT, start="fine-tune")(model, data).module, model.module
-    )
+        Counterfactual(training=SHORT, start="scratch")(model, data)
+    assert not same(Counterfactual(training=SHORT)(model, data).module, model.module)
 
 
 def dying(
@@ -937,7 +935,7 @@ def test_a_retry_begins_with_other_weights_and_its_rounds_with_the_same(
         return model
 
     monkeypatch.setattr(RETRAINING, "learn", dies)
-    Retrain(share=1.0, budget=NEAR, training=SHORT, rounds=2)(
+    Retrain(share=1.0, budget=NEAR, training=SHORT, rounds=2, start="scratch")(
         TorchModel(planted(data.domain)), data
     )
     assert len(begun_with) == 8
@@ -1008,7 +1006,7 @@ def test_an_adversary_narrows_the_gap_between_the_groups(
     biased: tuple[Dataset, TorchModel, float],
 ) -> None:
     data, model, _ = biased
-    repair = repair_named("alfr", training=LONG)
+    repair = repair_named("alfr", training=LONG, start="scratch")
     gaps = []
     for network in (model, repair(model, data), repair.at(0.0)(model, data)):
         chosen, woman = network.labels(data.x), data.x[:, 4] == 0

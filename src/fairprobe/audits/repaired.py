@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,7 +121,7 @@ def repair_run(
     folder: Path | str,
     how: Repair,
     *,
-    sensitive: Sequence[str] = (),
+    sensitive: tuple[str, ...] = (),
     table: Path | str | None = None,
     model: OpenModel | None = None,
     **options: Any,
@@ -156,7 +155,7 @@ def repair_run(
     return repair(
         data,
         given,
-        tuple(sensitive) or document.sensitive,
+        sensitive or document.sensitive,
         counterparts=document.counterparts.kind,
         with_=how,
         people=found.people,

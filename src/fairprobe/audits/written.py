@@ -80,6 +80,6 @@ def _set_origin(model: Model, path: str, place: str, file: WrittenModel) -> None
     if about is None or about.origin is None:
         return
     named = {key: place if value == path else value for key, value in about.origin.items()}
-    files = {name: digest for name, digest in named["files"].items() if name != path}
-    named["files"] = files | {place: sha256(file.content).hexdigest()}
-    model.about = replace(about, origin=named)
+    files = {name: each for name, each in about.origin["files"].items() if name != path}
+    files[place] = sha256(file.content).hexdigest()
+    model.about = replace(about, origin={**named, "files": files})

@@ -196,7 +196,7 @@ def repair(
             done = repair_run(
                 run,
                 how,
-                sensitive=split(sensitive),
+                sensitive=tuple(split(sensitive)),
                 table=table,
                 model=named.opener(),
                 max_accuracy_drop=max_accuracy_drop / 100,

@@ -95,7 +95,7 @@ def write_keras(source: Path, network: nn.Module, target: Path) -> None:
     """A copy of the file with the weights of `network`. Configuration and metadata stay as they
     are, and so does the state of the optimizer.
     """
-    import h5py
+    import h5py  # type: ignore[import-untyped]
 
     keras, model = _load(source)
     variables = {str(number): each for number, each in enumerate(model.variables)}

@@ -48,13 +48,12 @@ def with_weights(read: Read, held: Mapping[str, Array], network: nn.Module, name
         arrays = np.unique(which[weight].numpy())
         if len(arrays) != 1 or arrays[0] not in range(1, len(keys) + 1):
             raise refused(name, f"its weights '{weight}' are computed from several of its numbers")
-        array = new[keys[int(arrays[0]) - 1]]
-        places = where[weight].numpy().astype(np.int64) - 1
-        inside = places.min() >= 0 and places.max() < array.size
-        original = held[keys[int(arrays[0]) - 1]]
-        if not inside or not np.array_equal(original.flat[places], before[weight].numpy()):
+        key = keys[int(arrays[0]) - 1]
+        old, places = before[weight].numpy(), where[weight].numpy().astype(np.int64) - 1
+        inside = places.min() >= 0 and places.max() < new[key].size
+        if not inside or not np.array_equal(held[key].flat[places].astype(old.dtype), old):
             raise refused(name, f"its weights '{weight}' are computed from its numbers")
-        array.flat[places] = value.numpy()
+        new[key].flat[places] = value.numpy()
     after = _values(read(dict(new)))
     for weight, value in wanted.items():
         if not torch.equal(value, after[weight]):
