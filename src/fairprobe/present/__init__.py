@@ -14,26 +14,32 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from fairprobe.documents import RunDocument
+    from fairprobe.documents.experiment import ExperimentDocument
 
-__all__ = ["fill_template", "render", "summary_html"]
+__all__ = ["environment", "fill_template", "render", "report", "summary_html"]
 
 
 def render(document: RunDocument) -> str:
     """The report of any run, as HTML; the same document gives the same text."""
+    return fill_template(*report(document))
+
+
+def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, Any]]:
+    """The template of a run's report, or of an experiment's page, and its variables. A template
+    that extends it can replace its blocks: head, top, main, pairs, footer.
+    """
+    from fairprobe.documents.experiment import ExperimentDocument
     from fairprobe.documents.images import ImagesDocument
     from fairprobe.documents.scenes import ScenesDocument
+    from fairprobe.present import experiment, images_page, page, scenes_page
 
     if isinstance(document, ImagesDocument):
-        from fairprobe.present.images_page import render_images
-
-        return render_images(document)
+        return "images.html.j2", images_page.page(document)
     if isinstance(document, ScenesDocument):
-        from fairprobe.present.scenes_page import render_scenes
-
-        return render_scenes(document)
-    from fairprobe.present.page import page
-
-    return fill_template("report.html.j2", page(document))
+        return "scenes.html.j2", scenes_page.page(document)
+    if isinstance(document, ExperimentDocument):
+        return "experiment.html.j2", experiment.page(document)
+    return "report.html.j2", page.page(document)
 
 
 def summary_html(document: RunDocument) -> str:
@@ -50,17 +56,18 @@ def summary_html(document: RunDocument) -> str:
 
 def fill_template(name: str, variables: dict[str, Any]) -> str:
     """A template of this room, filled in."""
-    return _environment().get_template(name).render(variables)
+    return environment().get_template(name).render(variables)
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(*rooms: str) -> Environment:
+    """The templates of this room, and of others that use its macros and styles."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     from fairprobe.present import formats
 
     environment = Environment(
-        loader=PackageLoader("fairprobe.present"),
+        loader=ChoiceLoader([PackageLoader(room) for room in (*rooms, "fairprobe.present")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

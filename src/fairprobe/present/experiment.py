@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, log10
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from fairprobe.documents.experiment import (
     Measure,
 )
 from fairprobe.documents.experiment import Figure as FigureDocument
-from fairprobe.present import _environment
+from fairprobe.present import fill_template
 from fairprobe.present.blocks import Figure
 from fairprobe.present.experiment_plots import bar_figure, bar_names, line_figure
 from fairprobe.present.formats import SPACE, count, date, seconds
@@ -44,22 +45,22 @@ T_TEST = (
 
 def render_experiment(document: ExperimentDocument) -> str:
     """The page's HTML; the same document gives the same text."""
+    return fill_template("experiment.html.j2", page(document))
+
+
+def page(document: ExperimentDocument) -> dict[str, Any]:
+    """The template's variables."""
     tables = grids(document)
-    return (
-        _environment()
-        .get_template("experiment.html.j2")
-        .render(
-            document=document,
-            tables=[(grid, _all_numbers(document, grid)) for grid in tables],
-            figures=[
-                _figure(figure, f"figure{place}")
-                for place, figure in enumerate(document.figures, 1)
-            ],
-            measured=measured(document),
-            reading=reading(document, tables),
-            version=document.about.versions.get("fairprobe", ""),
-        )
-    )
+    return {
+        "document": document,
+        "tables": [(grid, _all_numbers(document, grid)) for grid in tables],
+        "figures": [
+            _figure(figure, f"figure{place}") for place, figure in enumerate(document.figures, 1)
+        ],
+        "measured": measured(document),
+        "reading": reading(document, tables),
+        "version": document.about.versions.get("fairprobe", ""),
+    }
 
 
 @dataclass(frozen=True)
