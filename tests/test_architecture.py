@@ -50,6 +50,7 @@ ROOMS = [
     "audits",
     "pytest_plugin",
     "papers",
+    "serve",
     "cli",
     "__main__",
 ]

@@ -71,7 +71,7 @@ class Findings:
     def __len__(self) -> int:
         if self.table is not None:
             return int(self.table.num_rows)
-        with _reading(self.path):
+        with reading(self.path):
             return int(pq.read_metadata(self.path).num_rows)
 
     def batches(self, size: int = BATCH) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ class Findings:
             yield from self.table.to_batches(max_chunksize=size)
         else:
             with (
-                _reading(self.path),
+                reading(self.path),
                 pq.ParquetFile(self.path, page_checksum_verification=True) as file,
             ):
                 yield from file.iter_batches(batch_size=size)
@@ -140,7 +140,7 @@ class Findings:
     def _whole(self) -> pa.Table:
         if self.table is not None:
             return self.table
-        with _reading(self.path):
+        with reading(self.path):
             return pq.read_table(self.path, page_checksum_verification=True)
 
     # -- creating, saving, loading -----------------------------------------------------------------
@@ -181,7 +181,7 @@ class Findings:
         attributes.
         """
         source = Path(path)
-        with _reading(source):
+        with reading(source):
             schema = pq.read_schema(source)
             about = json.loads((schema.metadata or {}).get(b"fairprobe", b"{}"))
             generation = Generation(**about["generation"])
@@ -240,7 +240,8 @@ def _in_words(attribute: Attribute, codes: pd.Series[Any]) -> Any:
 
 
 @contextmanager
-def _reading(path: Path | None) -> Iterator[None]:
+def reading(path: Path | None) -> Iterator[None]:
+    """Say what is wrong with a file of findings that cannot be read."""
     try:
         yield
     except (

@@ -68,7 +68,7 @@ def network_in(folder: Path | str) -> tuple[Outline, Model]:
     """Open the network that lies in a run folder, and the schema of its data; no row is needed."""
     place = Path(folder)
     document = read_table_run(place)
-    outline = _outline(document, place)
+    outline = outline_of(document, place)
     return outline, model_of(document, place, outline)
 
 
@@ -100,12 +100,14 @@ def _data_of(document: TableDocument, folder: Path, table: Path | str | None) ->
     )
 
 
-def _outline(document: TableDocument, folder: Path) -> Outline:
+def outline_of(document: TableDocument, folder: Path) -> Outline:
+    """Open the schema of a run's data; no row of a user's own table is needed."""
     about = document.data
     if about.origin is None:
         return data_of(document, folder)
     declared = datasets.read_domain(_schema_file(folder))
     domain = declared.coding.domain.with_sensitive(document.sensitive)
+    domain = domain.bare() if document.counterparts.kind == "bare" else domain
     return _Outline(document.dataset, domain, tuple(about.classes), about.favourable)
 
 

@@ -20,7 +20,7 @@ from fairprobe.audits.number_documents import (
     rate_document,
 )
 from fairprobe.audits.repair_document import repair_document
-from fairprobe.datasets.base import Dataset
+from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import (
     AblationDocument,
     Advantage,
@@ -289,7 +289,7 @@ def _changed_settings(method: Method) -> dict[str, Any]:
     }
 
 
-def pair_document(data: Dataset, pair: Pair) -> PairDocument:
+def pair_document(data: Outline, pair: Pair) -> PairDocument:
     """Two people in words."""
     domain, classes = data.domain, data.classes
     mine, other = domain.describe(pair.x), domain.describe(pair.x_other)

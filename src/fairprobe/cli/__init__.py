@@ -27,6 +27,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     listings,
     repair,
     scenes,
+    serve,
 )
 from fairprobe.cli.common import OK, Interrupts, app, say
 from fairprobe.escapes import printable

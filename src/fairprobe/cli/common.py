@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
@@ -159,10 +162,12 @@ def progress(*, show: bool) -> Iterator[OnStage]:
     )
     with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
+        watcher = Watcher()
         Interrupts.is_deferred = True
 
         def on_stage(stage: str, done: int, total: int, note: str) -> None:
             Interrupts.check()
+            watcher.see(stage, done, total, note)
             if stage not in tasks:
                 for task in tasks.values():
                     bar.update(task, completed=bar.tasks[task].total)
@@ -173,6 +178,32 @@ def progress(*, show: bool) -> Iterator[OnStage]:
             yield on_stage
         finally:
             Interrupts.is_deferred = False
+
+
+class Watcher:
+    """Writes progress to the file that FAIRPROBE_PROGRESS names, as JSON, a few times a second, for
+    a program that waits for the command; and each stage as a line on standard error.
+    """
+
+    def __init__(self) -> None:
+        self._path = os.environ.get("FAIRPROBE_PROGRESS", "")
+        self._stage, self._began, self._last = "", 0.0, 0.0
+
+    def see(self, stage: str, done: int, total: int, note: str) -> None:
+        """Take note of a step."""
+        now = monotonic()
+        if not self._path or (stage == self._stage and now < self._last + 0.2 and done < total):
+            return
+        if stage != self._stage:
+            say(stage)
+            self._stage, self._began = stage, now
+        self._last = now
+        state = {"stage": stage, "done": done, "total": total, "note": note}
+        beside = Path(f"{self._path}.new")
+        with suppress(OSError):  # the work goes on without a witness
+            text = json.dumps({**state, "seconds": now - self._began})
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(self._path)
 
 
 def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool) -> None:

@@ -8,8 +8,8 @@ and shows the strongest of them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, sqrt
 
@@ -55,11 +55,23 @@ class Picture:
 
 def picture(inside: Interpretation, *, inputs: int, outputs: int, says: str) -> Picture:
     """The whole network, from its inputs to its outputs."""
-    columns = [_plain("in", "input", inputs)]
-    columns += [
-        _hidden(number, layer, inside) for number, layer in enumerate(inside.layers, start=1)
+    hidden = [_hidden(number, layer, inside) for number, layer in enumerate(inside.layers, start=1)]
+    return drawn_network(hidden, inputs=inputs, outputs=outputs, says=says)
+
+
+def reaction_picture(
+    reactions: Mapping[str, Sequence[float]], *, inputs: int, outputs: int, says: str
+) -> Picture:
+    """The whole network with how much each neuron of its hidden layers reacts to one change."""
+    hidden = [
+        _dotted(number, name, values) for number, (name, values) in enumerate(reactions.items(), 1)
     ]
-    columns.append(_plain("out", "output", outputs))
+    return drawn_network(hidden, inputs=inputs, outputs=outputs, says=says)
+
+
+def drawn_network(hidden: Sequence[Column], *, inputs: int, outputs: int, says: str) -> Picture:
+    """A column for each layer, between those of the inputs and the outputs."""
+    columns = [_plain("in", "input", inputs), *hidden, _plain("out", "output", outputs)]
     space = WIDTH / len(columns)
     grids = [
         _Grid.fitting(column, (place + 0.5) * space, 0.8 * space)
@@ -81,13 +93,17 @@ def _plain(short: str, name: str, neurons: int) -> Column:
 
 
 def _hidden(number: int, layer: Layer, inside: Interpretation) -> Column:
-    is_most = layer.name == inside.most_biased and inside.auc > 0
-    values, each = layer.differences, ceil(layer.neurons / DOTS)
+    column = _dotted(number, layer.name, layer.differences)
+    if layer.name != inside.most_biased or not inside.auc > 0:
+        return column
+    ringed = frozenset(neuron // column.each for neuron in layer.biased_neurons)
+    return replace(column, ringed=ringed, most_biased=True)
+
+
+def _dotted(number: int, name: str, values: Sequence[float]) -> Column:
+    each = ceil(len(values) / DOTS)
     dots = [max(values[start : start + each]) for start in range(0, len(values), each)]
-    ringed = (
-        frozenset(neuron // each for neuron in layer.biased_neurons) if is_most else frozenset()
-    )
-    return Column(str(number), layer.name, layer.neurons, each, dots, ringed, is_most)
+    return Column(str(number), name, len(values), each, dots)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ def page(document: TableDocument) -> dict[str, Any]:
         "status": sentences.status(document),
         "repair": document.repair,
         "scores": sentences.scores(document),
-        "inside": figures.inside_figures(document),
         "shades": shade_names(),
         "say": sentences,
         "say_counterparts": counterparts,

@@ -1,0 +1,93 @@
+"""`fairprobe serve`: look at runs in a browser."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Annotated
+
+import typer
+
+from fairprobe.cli.common import app, output, report_errors
+from fairprobe.errors import SettingError
+
+PORT, UPLOAD = 8742, 200
+NEEDS = "The dashboard needs more packages. Install them: pip install 'fairprobe[serve]'."
+
+
+@app.command()
+def serve(
+    runs: Annotated[
+        Path, typer.Argument(help="The folder whose runs are shown, folders below included.")
+    ] = Path("runs"),
+    models: Annotated[
+        Path | None,
+        typer.Option(help="A folder with models of your own, to audit and to ask.", metavar="DIR"),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(help="The port on this machine; 0 for any that is free.")
+    ] = PORT,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="How many audits and repairs run at once.", show_default="one a core"),
+    ] = None,
+    max_upload: Annotated[int, typer.Option(help="The largest table to upload, in MB.")] = UPLOAD,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder for the queue and the uploads.",
+            show_default="one in your state folder",
+            metavar="DIR",
+        ),
+    ] = None,
+) -> None:
+    """Show runs in a browser: compare them, look through their findings, ask what if, start audits
+    and repairs.
+
+    It answers to this machine only, and only with the token of the address that it prints (or that
+    FAIRPROBE_SERVE_TOKEN holds). Ctrl-C ends it; jobs that run go on, and the queue is there again
+    at the next start.
+
+    Examples:
+
+      fairprobe serve
+
+      fairprobe serve experiments/runs --models models --port 0
+    """
+    with report_errors():
+        try:
+            from fairprobe.serve.server import serve as serve_runs
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+                raise
+            raise SettingError(NEEDS) from error
+        from fairprobe.serve.settings import ServeSettings, state_folder
+
+        if runs == Path("runs"):
+            runs.mkdir(exist_ok=True)
+        settings = ServeSettings(
+            runs=runs,
+            models=models,
+            jobs=_cores() if jobs is None else jobs,
+            most_upload=max_upload * 10**6,
+            state=state or state_folder(runs),
+            token=os.environ.get("FAIRPROBE_SERVE_TOKEN") or token_urlsafe(24),
+        )
+        try:
+            serve_runs(settings, port=port, when_up=_tell)
+        except KeyboardInterrupt:
+            output.print("Stopped. Jobs that run go on.", highlight=False)
+
+
+def _tell(address: str) -> None:
+    output.print(f"Open {address}", markup=False, highlight=False, soft_wrap=True)
+    output.print("Ctrl-C stops the server.", highlight=False)
+    output.file.flush()
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1

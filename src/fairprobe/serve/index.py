@@ -1,0 +1,182 @@
+"""The list of runs: a line for each, read from its document, and read again when that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatch
+from threading import Lock
+from typing import Any, Literal, TypeAlias
+
+from fairprobe.documents import RateDocument, RunDocument, TableDocument, decode, read_bytes, read_run
+from fairprobe.documents.experiment import ExperimentDocument
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.errors import StorageError
+from fairprobe.present import image_sentences, repair_sentences, sentences
+from fairprobe.present.formats import count, interval, percent, plain
+from fairprobe.present.table import Cell, measure_cell
+from fairprobe.serve.places import Place, runs_below
+from fairprobe.serve.settings import ServeSettings
+
+AnyDocument: TypeAlias = RunDocument | ExperimentDocument
+Kind: TypeAlias = Literal["table", "repair", "images", "scenes", "experiment", "unreadable"]
+KINDS: dict[Kind, str] = {
+    "table": "Table",
+    "repair": "Repair",
+    "images": "Images",
+    "scenes": "Scenes",
+    "experiment": "Experiment",
+    "unreadable": "Unreadable",
+}
+NOTHING = Cell("–")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run in the list: what it is about, its result in words, and its headline figures, each with
+    the number by which it is sorted.
+    """
+
+    place: Place
+    kind: Kind
+    title: str
+    created: str
+    result: str
+    status: str = ""  # found, none, accepted, refused, undecided
+    affected: tuple[Cell, float | None] = (NOTHING, None)
+    findings: tuple[Cell, float | None] = (NOTHING, None)
+    accuracy: tuple[Cell, float | None] = (NOTHING, None)
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def words(self) -> str:
+        """What a search looks through."""
+        return f"{self.name} {self.title} {KINDS[self.kind]} {plain(self.result)}".casefold()
+
+
+def read_place(place: Place) -> AnyDocument:
+    """The document of a run or of an experiment, validated."""
+    if not place.is_experiment:
+        return read_run(place.folder)
+    return decode(read_bytes(place.file), ExperimentDocument, name=str(place.file))
+
+
+def line_of(place: Place) -> Line:
+    """The line of a run; one that cannot be read says why."""
+    try:
+        return _line(read_place(place), place)
+    except StorageError as error:
+        return Line(place, "unreadable", "", "", str(error))
+
+
+@singledispatch
+def _line(document: Any, place: Place) -> Line:
+    del place
+    raise TypeError(f"{type(document).__name__} is not the document of a run")
+
+
+@_line.register
+def _(document: TableDocument, place: Place) -> Line:
+    repair, found = document.repair, document.generation
+    return Line(
+        place,
+        "table" if repair is None else "repair",
+        sentences.title(document),
+        document.created,
+        sentences.headline(document) if repair is None else repair_sentences.headline(repair),
+        sentences.status(document) if repair is None else repair_sentences.outcome(repair),
+        (measure_cell(document.people), document.people.estimate),
+        (Cell(count(found.idis)), found.idis),
+        (Cell(percent(document.model.accuracy)), document.model.accuracy),
+    )
+
+
+@_line.register
+def _(document: ImagesDocument, place: Place) -> Line:
+    best, accuracy = image_sentences.best_search(document), document.detector.accuracy
+    none: tuple[Cell, float | None] = (NOTHING, None)
+    return Line(
+        place,
+        "images",
+        f"{document.data.name}, by {document.sensitive}",
+        document.created,
+        image_sentences.headline(document),
+        "found" if best is not None and best.idis else "none",
+        none if best is None else (_of_faces(best.success), best.success.estimate),
+        none if best is None else (Cell(count(best.idis)), best.idis),
+        (Cell(percent(accuracy.estimate)), accuracy.estimate),
+    )
+
+
+def _of_faces(rate: RateDocument) -> Cell:
+    return Cell(percent(rate.estimate), f"of faces, {interval(rate)}")
+
+
+@_line.register
+def _(document: ScenesDocument, place: Place) -> Line:
+    unfair = {(one.detector, label) for one in document.results for label in one.unfair}
+    return Line(
+        place,
+        "scenes",
+        document.title,
+        document.created,
+        document.verdict,
+        "found" if unfair else "none",
+    )
+
+
+@_line.register
+def _(document: ExperimentDocument, place: Place) -> Line:
+    return Line(place, "experiment", document.title, document.about.date, document.intro)
+
+
+@dataclass
+class RunIndex:
+    """All runs below a folder, in memory."""
+
+    settings: ServeSettings
+    _lines: dict[str, Line] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def lines(self) -> list[Line]:
+        """All runs as they are now; only documents that changed are read."""
+        with self._lock:
+            known, now = self._lines, {}
+            for place in runs_below(self.settings.runs):
+                line = known.get(place.name)
+                same = line is not None and line.place.stamp == place.stamp
+                now[place.name] = line if line is not None and same else line_of(place)
+            self._lines = now
+            return list(now.values())
+
+
+SORTS: dict[str, Callable[[Line], Any]] = {
+    "name": lambda line: line.name.casefold(),
+    "kind": lambda line: KINDS[line.kind],
+    "result": lambda line: plain(line.result).casefold(),
+    "affected": lambda line: line.affected[1],
+    "findings": lambda line: line.findings[1],
+    "accuracy": lambda line: line.accuracy[1],
+    "created": lambda line: line.created,
+}
+
+
+def chosen(
+    lines: list[Line], *, words: str = "", kind: str = "", sort: str = "", descending: bool = True
+) -> list[Line]:
+    """The runs that hold all words, in an order; those without the number come last."""
+    wanted = words.casefold().split()
+    some = [
+        line
+        for line in lines
+        if (not kind or line.kind == kind) and all(word in line.words for word in wanted)
+    ]
+    some.sort(key=SORTS["name"])
+    key = SORTS.get(sort, SORTS["created"])
+    known = [line for line in some if key(line) is not None]
+    known.sort(key=key, reverse=descending)
+    return [*known, *(line for line in some if key(line) is None)]

@@ -1,0 +1,203 @@
+"""What is open: documents, schemas, findings, models and plausible people of runs, as long as their
+files stay the same. The least recently used are closed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import file_digest
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fairprobe.arrays import Rows
+from fairprobe.datasets.base import Dataset, Outline
+from fairprobe.documents import TableDocument, file_in
+from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
+from fairprobe.findings import Findings
+from fairprobe.models import Model, TorchModel, load_model
+from fairprobe.people.plausible import FEWEST, PlausiblePeople
+from fairprobe.present import report
+from fairprobe.runs import FINDINGS, data_of, model_of, outline_of
+from fairprobe.serve.browse import Browser
+from fairprobe.serve.index import AnyDocument, read_place
+from fairprobe.serve.places import Place, find
+from fairprobe.serve.settings import ServeSettings
+from fairprobe.serve.uploads import upload_with
+
+MOST_OPEN = 12  # runs
+Part = TypeVar("Part")
+
+
+class once(cached_property[Part]):  # noqa: N801  (used like property)
+    """A part of a run that is opened once, by one of the threads that need it."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        with instance.lock:
+            return super().__get__(instance, owner)
+
+
+@dataclass
+class OpenRun:
+    """One state of a run. What is expensive is opened when it is first needed."""
+
+    place: Place
+    document: AnyDocument
+    settings: ServeSettings
+    lock: RLock = field(default_factory=RLock)
+    _drawn: tuple[int, Rows] | None = None
+    kept: dict[str, str] = field(default_factory=dict)  # rendered parts of pages
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def table(self) -> TableDocument:
+        """The document of an audit of a table; other runs are refused."""
+        if not isinstance(self.document, TableDocument):
+            raise SettingError(
+                f"'{self.name}' is not an audit of a table, so there are no people to look at."
+                " Choose one in the list of runs."
+            )
+        return self.document
+
+    @once
+    def report(self) -> tuple[str, dict[str, Any]]:
+        """The template of its report, and the variables."""
+        return report(self.document)
+
+    @once
+    def outline(self) -> Outline:
+        """Schema and classes, without rows where the table is the user's own."""
+        return outline_of(self.table, self.place.folder)
+
+    @once
+    def browser(self) -> Browser:
+        try:
+            path = file_in(self.place.folder, FINDINGS)
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"'{self.name}' has no {FINDINGS}. Run the audit again to get its findings."
+            ) from error
+        return Browser(Findings.load(path, self.outline.domain))
+
+    @once
+    def data(self) -> Dataset:
+        """The rows: packaged ones, or an upload that is the table of the run."""
+        if isinstance(self.outline, Dataset):
+            return self.outline
+        origin = self.table.data.origin
+        table = None if origin is None else upload_with(self.settings, origin.sha256)
+        if table is None:
+            raise DataError(
+                "The rows of this run are in a table of your own, which lies elsewhere. Upload the"
+                " same table on the page Start to use it here."
+            )
+        return data_of(self.table, self.place.folder, table.path)
+
+    @once
+    def model(self) -> Model:
+        """The network in the run, or the user's own from the folder of models."""
+        document, folder = self.table, self.place.folder
+        origin = None if document.repair is not None else document.model.origin
+        if origin is None:
+            return model_of(document, folder, self.outline)
+        arguments = origin.arguments()
+        if arguments["encoder"] or arguments["weights"] or arguments["endpoint"]:
+            raise ModelError(
+                "This model needs more than its file (an encoder, weights or a server), and what a"
+                " run names is not opened. Ask it from Python: fairprobe.load_model."
+            )
+        source = self._own_model(origin.files, origin.source)
+        return model_of(
+            document, folder, self.data, lambda data: load_model(source, data, **arguments)
+        )
+
+    def _own_model(self, files: dict[str, str], source: str) -> str:
+        """The user's model by its contents, if it lies in the folder of models."""
+        wanted = files.get(source)
+        for path in models_in(self.settings):
+            with path.open("rb") as file:
+                if wanted is not None and file_digest(file, "sha256").hexdigest() == wanted:
+                    return str(path)
+        raise ModelError(
+            f"The model of this run is your own ('{source}'), and is not in it. Start the server"
+            " with --models and the folder in which the same file lies, to ask it here."
+        )
+
+    @once
+    def people(self) -> PlausiblePeople:
+        """What people are like, learned from the rows; takes seconds."""
+        return PlausiblePeople.fit(self.data, seed=self.table.seed)
+
+    @property
+    def people_if_known(self) -> PlausiblePeople | None:
+        """The same, if it was learned already."""
+        known: PlausiblePeople | None = self.__dict__.get("people")
+        return known
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether plausible people can be made here."""
+        try:
+            return len(self.data) >= FEWEST
+        except FairprobeError:
+            return False
+
+    def drawn(self, seed: int, count: int) -> Rows:
+        """New plausible people; the same seed gives the same ones."""
+        with self.lock:
+            if self._drawn is None or self._drawn[0] != seed:
+                rng = np.random.default_rng(seed)
+                self._drawn = seed, self.people.draw(count, rng=rng)
+            return self._drawn[1]
+
+    @property
+    def network(self) -> TorchModel | None:
+        """The model, where one can look into it."""
+        model = self.model
+        return model if isinstance(model, TorchModel) else None
+
+
+def models_in(settings: ServeSettings) -> list[Path]:
+    """Files of the folder of models, without links."""
+    if settings.models is None:
+        return []
+    every = (path for path in settings.models.iterdir() if not path.name.startswith("."))
+    return sorted(path for path in every if path.is_file() and not path.is_symlink())
+
+
+@dataclass
+class OpenRuns:
+    """The runs that are open."""
+
+    settings: ServeSettings
+    _open: OrderedDict[str, OpenRun] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, name: str) -> OpenRun:
+        """A run by its name, opened again if its document changed."""
+        place = find(self.settings.runs, name)
+        with self._lock:
+            run = self._open.get(name)
+            if run is None or run.place.stamp != place.stamp:
+                run = OpenRun(place, read_place(place), self.settings)
+            self._open[name] = run
+            self._open.move_to_end(name)
+            while len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+            return run
+
+    def kept(self, run: OpenRun, key: str, make: Callable[[], str]) -> str:
+        """A rendered part of a page, from memory or anew."""
+        if key not in run.kept:
+            run.kept[key] = make()
+        return run.kept[key]

@@ -1,0 +1,87 @@
+"""One run: its report inside the dashboard, and its exports."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from fairprobe.documents import TableDocument, encode
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.present import fill_template
+from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.serve.desk import answer, desk_of, fill, run_of
+from fairprobe.serve.opened import OpenRun
+
+EXPORTS = {
+    "report.html": ("The report in one file", "text/html"),
+    "audit.json": ("All numbers as JSON", "application/json"),
+    "card.md": ("A section for a model card", "text/markdown"),
+    "bias-audit.md": ("The table of a bias audit", "text/markdown"),
+}
+
+
+def show(request: Request) -> Response:
+    """The report's head. Its sections, which take a moment to draw, are loaded after it."""
+    return answer(request, "run.html.j2", **_variables(run_of(request)), lazy=True)
+
+
+def whole(request: Request) -> Response:
+    """The whole report inside the dashboard."""
+    run = run_of(request)
+    made = desk_of(request).runs.kept(
+        run, "report", lambda: fill("run.html.j2", **_variables(run), lazy=False)
+    )
+    return HTMLResponse(made)
+
+
+def _variables(run: OpenRun) -> dict[str, Any]:
+    template, variables = run.report
+    return dict(variables) | links(run) | {"active": "runs", "report": template}
+
+
+def links(run: OpenRun) -> dict[str, Any]:
+    """What the pages of a run link to."""
+    is_table = isinstance(run.document, TableDocument)
+    has_pictures = isinstance(run.document, ImagesDocument | ScenesDocument)
+    return {
+        "run": run,
+        "is_table": is_table,
+        "has_pictures": has_pictures,
+        "exports": {name: EXPORTS[name][0] for name in exports_of(run)},
+    }
+
+
+def exports_of(run: OpenRun) -> list[str]:
+    """The files that can be had of a run."""
+    every = list(EXPORTS)
+    return every if isinstance(run.document, TableDocument) else every[:2]
+
+
+def export(request: Request) -> Response:
+    """A file for others, made anew from the validated document: what lies in the folder under the
+    same name could be anything.
+    """
+    run, name = run_of(request), request.query_params.get("file", "")
+    if name not in exports_of(run):
+        raise HTTPException(404)
+    document = run.document
+    if name == "report.html":
+        content = fill_template(*run.report)
+    elif name == "audit.json":
+        content = encode(document).decode()
+    else:
+        assert isinstance(document, TableDocument)
+        content = model_card(document) if name == "card.md" else audit_table(document)
+    return download(content, f"{PurePosixPath(run.name).name}-{name}", EXPORTS[name][1])
+
+
+def download(content: str, name: str, kind: str) -> Response:
+    """A file to be saved, never shown in the place of a page."""
+    said = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": said})

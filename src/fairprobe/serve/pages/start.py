@@ -1,0 +1,220 @@
+"""Start an audit of a packaged data set or an uploaded table, or a repair of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fairprobe import datasets
+from fairprobe.audits.models import NETWORKS
+from fairprobe.catalogue import METHODS, REPAIRS
+from fairprobe.errors import SettingError, suggest
+from fairprobe.models.formats.catalogue import format_of
+from fairprobe.models.formats.own_code import OWN_CODE
+from fairprobe.serve.desk import Desk, Given, address, answer, desk_of, run_of
+from fairprobe.serve.jobs import NAME, AuditJob, RepairJob
+from fairprobe.serve.opened import models_in
+from fairprobe.serve.pages.run import links
+from fairprobe.serve.uploads import columns_of, keep, upload_of, upload_with, uploads
+
+AT_ONCE = 2**20  # bytes
+
+
+def show(request: Request) -> Response:
+    """What can be audited; and, once that is chosen, how."""
+    desk, given = desk_of(request), request.query_params
+    chosen = Given()
+    if key := given.get("table", ""):
+        table = upload_of(desk.settings, key)
+        chosen = Given(
+            table=table.key,
+            title=table.name,
+            columns=columns_of(table.path),
+            name=table.name.split(".")[0],
+        )
+    elif name := given.get("data", ""):
+        entry = datasets.find(name)
+        domain = datasets.load(name).domain
+        chosen = Given(
+            data=name,
+            title=entry.title,
+            about=entry.card.about,
+            attributes=[each.name for each in domain.attributes if each.size is not None],
+            protected=entry.protected,
+            name=name,
+        )
+    return answer(
+        request,
+        "start.html.j2",
+        active="start",
+        entries=[each for each in datasets.catalogue() if each.available],
+        uploads=uploads(desk.settings),
+        most=desk.settings.most_upload // 10**6,
+        chosen=chosen,
+        networks=NETWORKS,
+        methods=METHODS.all(),
+        models=_models(desk),
+        folder=desk.settings.models,
+    )
+
+
+async def upload(request: Request) -> Response:
+    """Take a table."""
+    async with request.form(max_files=1, max_fields=2) as form:
+        file = form.get("table")
+        if not isinstance(file, UploadFile) or not file.filename:
+            raise SettingError("No file was chosen. Choose a CSV or Parquet file.")
+
+        async def parts() -> AsyncIterator[bytes]:
+            while part := await file.read(AT_ONCE):
+                yield part
+
+        kept = await keep(desk_of(request).settings, file.filename, parts())
+    return RedirectResponse(address("start", table=kept.key), 303)
+
+
+async def begin(request: Request) -> Response:
+    """Put an audit into the queue."""
+    async with request.form(max_files=0, max_fields=200) as form:
+        name = await run_in_threadpool(_add_audit, desk_of(request), form)
+    return RedirectResponse(address(f"jobs/{name}"), 303)
+
+
+def _add_audit(desk: Desk, form: FormData) -> str:
+    settings = desk.settings
+    given = {key: value for key, value in form.items() if isinstance(value, str)}
+    sensitive = [value for value in form.getlist("sensitive") if isinstance(value, str)]
+    table, model = given.get("table", ""), given.get("model", "")
+    if table:
+        known = [column.name for column in columns_of(upload_of(settings, table).path)]
+        label = _among(given.get("label", ""), known, "column to predict")
+        title = f"{PurePosixPath(table).name}, by {', '.join(sensitive)}"
+    else:
+        data = _among(given.get("data", ""), datasets.names(), "data set")
+        known, label = list(datasets.load(data).domain.names), ""
+        title = f"{datasets.find(data).title}, by {', '.join(sensitive)}"
+    if not sensitive:
+        raise SettingError("Which attribute is sensitive? Tick at least one.")
+    for each in sensitive:
+        _among(each, known, "sensitive attribute")
+        if "," in each:
+            raise SettingError(f"The column '{each}' has a comma in its name. Rename it.")
+    if model:
+        _among(model, [path.name for path in _models(desk)], "model")
+    return desk.queue.add(
+        AuditJob(
+            out=_name(given.get("name", "")),
+            title=title,
+            dataset="" if table else data,
+            table=table,
+            label=label,
+            favourable=given.get("favourable", "") if table else "",
+            sensitive=sensitive,
+            network=_among(given.get("network", "auto"), NETWORKS, "network"),
+            model=model,
+            people="possible" if given.get("people") == "possible" else "plausible",
+            method=_among(given.get("method", "auto"), ["auto", *METHODS], "method"),
+            seeds=_whole(given, "seeds", 1000, least=1, most=10**6),
+            seconds=_number(given, "seconds", None, least=0.1, most=10**6),
+            samples=_whole(given, "samples", 50_000, least=100, most=10**7),
+            seed=_whole(given, "seed", 0, least=0, most=2**31),
+        )
+    )
+
+
+def show_repair(request: Request) -> Response:
+    """How a run can be repaired."""
+    run = run_of(request)
+    return answer(
+        request,
+        "repair_page.html.j2",
+        **links(run),
+        active="runs",
+        document=run.table,
+        repairs=REPAIRS.all(),
+        needs_table=run.table.data.origin is not None
+        and upload_with(run.settings, run.table.data.origin.sha256) is None,
+    )
+
+
+async def begin_repair(request: Request) -> Response:
+    """Put a repair into the queue."""
+    async with request.form(max_files=0, max_fields=20) as form:
+        name = await run_in_threadpool(_add_repair, request, form)
+    return RedirectResponse(address(f"jobs/{name}"), 303)
+
+
+def _add_repair(request: Request, form: FormData) -> str:
+    run = run_of(request)
+    given = {key: value for key, value in form.items() if isinstance(value, str)}
+    how = _among(given.get("repair", ""), REPAIRS, "repair")
+    origin = run.table.data.origin
+    table = None if origin is None else upload_with(run.settings, origin.sha256)
+    if origin is not None and table is None:
+        raise SettingError(
+            "The table of this run is your own. Upload the same file on the page Start first."
+        )
+    return desk_of(request).queue.add(
+        RepairJob(
+            out=_name(given.get("name", "")),
+            title=f"{REPAIRS[how].title}: {run.name}",
+            run=run.name,
+            table="" if table is None else table.key,
+            repair=how,
+            strength=_number(given, "strength", None, least=0, most=10**6),
+            max_accuracy_drop=_number(given, "max_accuracy_drop", 2.0, least=0, most=100) or 0.0,
+            max_seeds=_whole(given, "max_seeds", 12, least=2, most=12),
+        )
+    )
+
+
+# -- what may be given -----------------------------------------------------------------------------
+
+
+def _models(desk: Desk) -> list[Any]:
+    """Models of the folder that was named at the start, in formats that run no code of theirs."""
+    return [path for path in models_in(desk.settings) if format_of(path) not in (None, OWN_CODE)]
+
+
+def _among(given: str, known: Any, what: str) -> str:
+    if given not in known:
+        raise SettingError(f"There is no {what} '{given[:80]}'.{suggest(given[:80], known)}")
+    return given
+
+
+def _name(given: str) -> str:
+    name = given.strip()
+    if not NAME.fullmatch(name):
+        raise SettingError(
+            f"'{name[:80]}' cannot be the name of a run. Use letters, digits, spaces, points and"
+            " hyphens, a letter or digit first, at most 80."
+        )
+    return name
+
+
+def _number(
+    given: dict[str, str], name: str, usual: float | None, *, least: float, most: float
+) -> float | None:
+    text = given.get(name, "").strip()
+    if not text:
+        return usual
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:
+        raise SettingError(
+            f"'{text[:40]}' is not a number from {least:g} to {most:g} for"
+            f" {name.replace('_', ' ')}."
+        )
+    return number
+
+
+def _whole(given: dict[str, str], name: str, usual: int, *, least: int, most: int) -> int:
+    return int(_number(given, name, usual, least=least, most=most) or 0)
