@@ -8,7 +8,14 @@ from functools import singledispatch
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import RateDocument, RunDocument, TableDocument, decode, read_bytes, read_run
+from fairprobe.documents import (
+    RateDocument,
+    RunDocument,
+    TableDocument,
+    decode,
+    read_bytes,
+    read_run,
+)
 from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument

@@ -1,0 +1,261 @@
+"""The pages say what the documents hold, in every kind of run, and texts stay texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from fairprobe.documents import encode, read_run, read_table_run
+from fairprobe.present import render
+from fairprobe.present.formats import percent
+from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.serve.index import chosen, line_of
+from fairprobe.serve.places import runs_below
+from tests.present.test_report import EVIL
+from tests.present.test_report import with_texts as with_table_texts
+from tests.present.test_report_documents import document
+from tests.present.test_report_pictures import images, scenes, with_texts
+
+FIRST = re.compile(r'<th scope="row"><a href="/run/([^"]+)"')
+
+
+def listed(client: TestClient, query: str = "") -> list[str]:
+    return FIRST.findall(client.get(f"/{query}").text)
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+def test_the_list_has_every_kind_of_run(client: TestClient, runs: Path) -> None:
+    text = client.get("/").text
+    assert sorted(listed(client)) == sorted(place.name for place in runs_below(runs))
+    for kind in ("Table", "Repair", "Images", "Scenes", "Experiment"):
+        assert f'<td data-title="Kind">{kind}</td>' in text
+    people = read_table_run(runs / "credit").people
+    assert percent(people.estimate) in text
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("?words=german+GENDER", ["credit"]),
+        ("?kind=images", ["faces"]),
+        ("?words=nothing-like-it", []),
+        (
+            "?sort=name&order=asc",
+            ["below/street", "credit", "experiments/table4", "faces", "repaired"],
+        ),
+        (
+            "?sort=name&order=desc",
+            ["repaired", "faces", "experiments/table4", "credit", "below/street"],
+        ),
+    ],
+)
+def test_the_list_is_searched_and_sorted(client: TestClient, query: str, names: list[str]) -> None:
+    assert listed(client, query) == names
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?page=0", "?page=-3", "?page=²", "?page=99999999999999999999", "?sort=nothing", "?order=x"],
+)
+def test_an_odd_address_is_answered_with_what_is_there(client: TestClient, query: str) -> None:
+    assert len(listed(client, query)) == 5
+
+
+def test_runs_without_a_number_come_last_whatever_the_order(runs: Path) -> None:
+    lines = [line_of(place) for place in runs_below(runs)]
+    for descending in (False, True):
+        some = chosen(lines, sort="accuracy", descending=descending)
+        known = [line.accuracy[1] for line in some if line.accuracy[1] is not None]
+        assert known == sorted(known, reverse=descending)
+        assert all(line.accuracy[1] is None for line in some[len(known) :])
+
+
+def test_a_run_that_changes_is_read_again_and_one_that_goes_is_gone(
+    client: TestClient, runs: Path
+) -> None:
+    client.get("/")
+    body = document()
+    body["data"]["title"] = "Another title"
+    (runs / "repaired" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    (runs / "faces" / "audit.json").unlink()
+    text = client.get("/").text
+    assert "Another title" in text
+    assert "faces" not in listed(client)
+
+
+def test_a_damaged_run_says_so_and_spoils_nothing(client: TestClient, runs: Path) -> None:
+    (runs / "faces" / "audit.json").write_text('{"format": 3, "kind": "images"', encoding="utf-8")
+    text = client.get("/").text
+    assert "damaged" in text
+    assert len(listed(client)) == 4
+    assert client.get("/run/faces").status_code == 400
+
+
+def test_a_search_of_the_page_gets_the_list_alone(client: TestClient) -> None:
+    part = client.get("/?words=credit", headers={"hx-request": "true"}).text
+    assert "<html" not in part
+    assert FIRST.findall(part) == ["credit"]
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["credit", "repaired", "faces", "below/street", "experiments/table4"]
+)
+def test_every_run_has_its_report_inside_the_dashboard(client: TestClient, name: str) -> None:
+    head, whole = client.get(f"/run/{name}"), client.get(f"/report/{name}")
+    assert head.status_code == whole.status_code == 200
+    assert 'aria-label="This run"' in head.text
+    assert "<h2" in whole.text
+    assert "loads nothing and" not in whole.text  # said by the file, and not true here
+    assert "data:image" not in whole.text  # pictures are loaded one by one
+
+
+def test_a_new_section_of_the_report_is_in_the_dashboard_at_once(
+    client: TestClient, runs: Path
+) -> None:
+    """The dashboard extends the report's template: every section of the file is on its page."""
+    file = render(read_run(runs / "credit"))
+    page = client.get("/report/credit").text
+    sections = re.findall(r'<section id="(\w+)"', file)
+    assert len(sections) >= 6
+    assert re.findall(r'<section id="(\w+)"', page) == sections
+
+
+def test_exports_are_made_from_the_validated_document(client: TestClient, runs: Path) -> None:
+    (runs / "credit" / "report.html").write_text("<script>evil()</script>", encoding="utf-8")
+    run = read_table_run(runs / "credit")
+    for file, text in {
+        "report.html": render(run),
+        "audit.json": encode(run).decode(),
+        "card.md": model_card(run),
+        "bias-audit.md": audit_table(run),
+    }.items():
+        answer = client.get(f"/export/credit?file={file}")
+        assert answer.text == text
+        assert answer.headers["content-disposition"].startswith("attachment;")
+    for file in ("findings.parquet", "../credit/audit.json", "model/weights.safetensors", ""):
+        assert client.get(f"/export/credit?file={file}").status_code == 404
+
+
+def test_only_tables_have_cards(client: TestClient) -> None:
+    assert client.get("/export/faces?file=audit.json").status_code == 200
+    assert client.get("/export/faces?file=card.md").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("credit", document), ("faces", images), ("below/street", scenes)]
+)
+def test_texts_of_a_document_stay_texts_on_every_page(
+    client: TestClient, runs: Path, name: str, make: Callable[[], dict[str, Any]]
+) -> None:
+    change = with_table_texts if make is document else with_texts
+    body = change(make(), lambda text: EVIL + text if text else text)
+    (runs / name / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    assert type(read_run(runs / name)).__name__.endswith("Document")
+    pages = [
+        "/",
+        f"/run/{name}",
+        f"/report/{name}",
+        f"/compare?run={name}&run=repaired",
+        f"/repair/{name}",
+        f"/pictures/{name}",
+    ]
+    for page in pages:
+        text = client.get(page).text
+        assert EVIL not in text, page
+        assert "<script>" not in text
+        assert "<img src=x" not in text
+
+
+def test_a_hostile_name_of_a_run_stays_a_name(client: TestClient, runs: Path) -> None:
+    (runs / "faces").rename(runs / '"><img src=x onerror=alert(1)>&?#')
+    text = client.get("/").text
+    assert "<img src=x" not in text
+    (link,) = [name for name in listed(client) if "img" in name]
+    assert client.get(f"/run/{link}").status_code == 200
+
+
+# -- compare ---------------------------------------------------------------------------------------
+
+
+def test_two_runs_stand_side_by_side_with_what_changed(client: TestClient, runs: Path) -> None:
+    before = json.loads((runs / "credit" / "audit.json").read_text(encoding="utf-8"))
+    after = {**before, "created": "2999-01-01T00:00:00+00:00"}
+    people = before["people"]
+    after["people"] = {**people, "hits": 0, "estimate": 0.0, "low": 0.0, "high": 0.004}
+    (runs / "after").mkdir()
+    (runs / "after" / "audit.json").write_text(json.dumps(after), encoding="utf-8")
+    text = client.get("/compare?run=after&run=credit").text
+    row = next(part for part in text.split("<tr>") if "people in the data affected" in part)
+    assert percent(people["estimate"]) in row  # the older run first
+    assert row.index(percent(people["estimate"])) < row.index(percent(0.0))
+    assert 'class="better"' in row
+
+
+def test_runs_about_other_data_are_shown_without_a_difference(client: TestClient) -> None:
+    text = client.get("/compare?run=credit&run=repaired").text
+    assert "without a difference" in text
+    assert "What changed" not in text
+
+
+@pytest.mark.parametrize("query", ["", "?run=credit", "?run=credit&run=faces&run=repaired"])
+def test_two_runs_are_compared_not_one_or_three(client: TestClient, query: str) -> None:
+    answer = client.get(f"/compare{query}")
+    assert answer.status_code == 400
+    assert "Tick two" in answer.text
+
+
+def test_a_repair_is_compared_with_its_proof(client: TestClient, runs: Path) -> None:
+    body = document()
+    body["created"] = "2000-01-01T00:00:00+00:00"
+    (runs / "before").mkdir()
+    (runs / "before" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    text = client.get("/compare?run=before&run=repaired").text
+    assert "The proof of the repair" in text
+    assert "random points" in text or "blind" in text
+
+
+# -- pictures --------------------------------------------------------------------------------------
+
+
+def test_pictures_come_one_by_one_out_of_the_document(client: TestClient) -> None:
+    for name in ("faces", "below/street"):
+        sources = re.findall(r'<img src="(/picture/[^"]+)"', client.get(f"/pictures/{name}").text)
+        assert sources
+        for source in sources[:4]:
+            answer = client.get(source.replace("&amp;", "&"))
+            assert answer.headers["content-type"].startswith("image/")
+            assert answer.content[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    "query", ["pair=99&side=with", "pair=-1&side=with", "pair=0&side=__class__", "pair=x", ""]
+)
+def test_a_picture_that_is_not_there_is_not_found(client: TestClient, query: str) -> None:
+    assert client.get(f"/picture/faces?{query}").status_code == 404
+    assert client.get(f"/picture/below/street?{query}").status_code == 404
+
+
+def test_pairs_are_filtered_by_class_and_verdict(client: TestClient) -> None:
+    text = client.get("/pictures/faces").text
+    classes = re.search(r'name="class">(.*?)</select>', text, re.DOTALL)
+    assert classes
+    first = re.findall(r'option value="([^"]+)"', classes[1])[0]
+    some = client.get("/pictures/faces", params={"class": first}).text
+    assert some.count('class="pair"') >= 1
+    assert client.get("/pictures/faces?class=nobody").text.count('class="pair"') == 0
+
+
+def test_a_table_has_no_pictures_and_pictures_have_no_findings(client: TestClient) -> None:
+    for page in ("/pictures/credit", "/findings/faces", "/what-if/below/street", "/repair/faces"):
+        assert client.get(page).status_code == 400
