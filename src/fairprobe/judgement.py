@@ -26,7 +26,7 @@ rounding. It must ignore everything coupled to the attribute as well to be acqui
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from math import atanh
 from typing import Any
@@ -88,7 +88,20 @@ class Verdict:
         return len(self.is_discriminatory)
 
     def __getitem__(self, rows: Mask | slice) -> Verdict:
-        return Verdict(*(getattr(self, each.name)[rows] for each in fields(self)[:-1]))
+        return Verdict(*(getattr(self, name)[rows] for name in _ARRAYS))
+
+    @staticmethod
+    def of_all(parts: Sequence[Verdict]) -> Verdict:
+        """The verdicts of several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
+        }
+        return Verdict(**columns)
+
+
+_ARRAYS = tuple(each.name for each in fields(Verdict) if each.name != "seen")
 
 
 def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
@@ -97,14 +110,7 @@ def judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         none, nobody = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         no = np.empty(0, dtype=bool)
         return Verdict(no, x.copy(), none, none, nobody, nobody, nobody, no, no, no, nobody, nobody)
-    parts = [_judge(domain, model, part) for part in _parts(domain, x)]
-    if len(parts) == 1:
-        return parts[0]
-    arrays: dict[str, Any] = {
-        each.name: np.concatenate([getattr(part, each.name) for part in parts])
-        for each in fields(Verdict)[:-1]
-    }
-    return Verdict(**arrays)
+    return Verdict.of_all([_judge(domain, model, part) for part in _parts(domain, x)])
 
 
 def margins(domain: Domain, model: Model, x: Rows) -> Rows:
@@ -140,29 +146,31 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     answers = _ask(model, every)
     labels, is_sure = answers.labels, answers.is_sure
     label = labels.take(own)
-    of_label = answers.probability_of(label)  # (V, N) as each counterpart has it
-    probability = of_label.take(own)
-    change = np.abs(of_label - probability)
-    differs = labels.reshape(v, n) != label
     allowed = domain.satisfies(every) if domain.constraints else None
     is_evidence = is_sure if allowed is None else is_sure & allowed
-    all_count, all_sure = bool(is_evidence.all()), bool(is_sure.all())
-    if not all_count:
-        differs &= is_evidence.reshape(v, n)
+    all_sure = bool(is_sure.all())
+    all_count = all_sure if allowed is None else bool(is_evidence.all())
     if v == 2:
-        other = np.where(own < n, own + n, own - n)
+        other = own + n
+        other[own >= n] -= 2 * n
     else:
-        preference = change if allowed is None else np.where(allowed.reshape(v, n), change, -1)
-        preference = preference + 2 * differs  # any flip beats every change without one
+        preference = answers.change(own, label)  # (V, N)
+        if allowed is not None:
+            preference[~allowed.reshape(v, n)] = -1
+        differs = labels.reshape(v, n) != label
+        if not all_count:
+            differs &= is_evidence.reshape(v, n)
+        preference += 2 * differs  # any flip beats every change without one
         preference.ravel()[own] = -2
         other = preference.argmax(axis=0) * n + place
-    found = differs.take(other)
+    label_other = labels.take(other)
+    found = label != label_other
     has_counterpart = np.full(n, v > 1)
     if allowed is not None:
         has_counterpart = allowed.take(own) & (allowed.reshape(v, n).sum(axis=0) > 1)
     if not all_count:  # a tie or a forbidden row: its own label proves nothing
         proved = two_labels(labels.reshape(v, n).T, is_evidence.reshape(v, n).T)
-        found &= proved | is_evidence.take(own)
+        found &= is_evidence.take(other) & (proved | is_evidence.take(own))
         if allowed is not None:
             found &= allowed.take(own)
     is_tie = hangs_on_tie = np.zeros(n, dtype=bool)
@@ -171,7 +179,7 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         may_be = np.ones(n * v, dtype=bool) if allowed is None else allowed
         differ = two_labels(labels.reshape(v, n).T, may_be.reshape(v, n).T)
         hangs_on_tie = differ & ~found & has_counterpart
-    label_other = labels.take(other)
+    probability, probability_other, gap = answers.probabilities(own, other, label, label_other)
     passed = answers.passed
     return Verdict(
         is_discriminatory=found,
@@ -179,8 +187,8 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         label=label.astype(np.int64),
         label_other=label_other.astype(np.int64),
         probability=probability,
-        probability_other=answers.probability(other, label_other),
-        gap=change.take(other),
+        probability_other=probability_other,
+        gap=gap,
         is_tie=is_tie,
         has_counterpart=has_counterpart,
         hangs_on_tie=hangs_on_tie,
@@ -209,15 +217,22 @@ class _Odds:
         self.labels: Ints = (odds > 0).view(np.int8)
         self.is_sure: Mask = np.abs(odds) > np.float32(TIED_ODDS)
 
-    def probability_of(self, label: Ints) -> Rows:
-        """(V, N) the probability of these N labels for each of V times N rows."""
-        sign = np.where(label, np.float32(1), np.float32(-1))
-        signed = self._odds.reshape(-1, len(label)) * sign
-        return torch.from_numpy(signed).sigmoid_().numpy()
+    def change(self, own: Ints, label: Ints) -> Rows:
+        """(V, N) how far the probability of each row's label is from that of each counterpart."""
+        del label  # with two classes it is the same for both
+        p = torch.from_numpy(self._odds).sigmoid().numpy()
+        change: Rows = np.abs(p.reshape(-1, len(own)) - p.take(own))
+        return change
 
-    def probability(self, rows: Ints, label: Ints) -> Rows:
-        del label  # the probability of the answer is the larger one
-        return torch.from_numpy(np.abs(self._odds.take(rows))).sigmoid_().numpy()
+    def probabilities(
+        self, own: Ints, other: Ints, label: Ints, label_other: Ints
+    ) -> tuple[Rows, Rows, Rows]:
+        """(N,) of the label, of the counterpart's label, and the change of the former."""
+        # The probability of the answer is the larger one.
+        both = np.abs(np.concatenate([self._odds.take(own), self._odds.take(other)]))
+        mine, others = torch.from_numpy(both).sigmoid_().numpy().reshape(2, -1)
+        same = label == label_other
+        return mine, others, np.where(same, np.abs(mine - others), mine + others - 1)
 
     def margin(self, rows: Ints, label: Ints) -> Rows:
         del label
@@ -237,13 +252,19 @@ class _Classes:
         self.labels, lead = labels_and_lead(model.scores(x, self._p))
         self.is_sure: Mask = lead > TIE
 
-    def probability_of(self, label: Ints) -> Rows:
-        """(V, N) the probability of these N labels for each of V times N rows."""
+    def change(self, own: Ints, label: Ints) -> Rows:
+        """(V, N) how far the probability of each row's label is from that of each counterpart."""
         p = self._p.reshape(-1, len(label), self._p.shape[1])
-        return np.take_along_axis(p, np.broadcast_to(label[:, None], (*p.shape[:2], 1)), 2)[:, :, 0]
+        of_label = np.take_along_axis(p, np.broadcast_to(label[:, None], (*p.shape[:2], 1)), 2)
+        change: Rows = np.abs(of_label[:, :, 0] - self._p[own, label])
+        return change
 
-    def probability(self, rows: Ints, label: Ints) -> Rows:
-        return self._p[rows, label]
+    def probabilities(
+        self, own: Ints, other: Ints, label: Ints, label_other: Ints
+    ) -> tuple[Rows, Rows, Rows]:
+        """(N,) of the label, of the counterpart's label, and the change of the former."""
+        mine = self._p[own, label]
+        return mine, self._p[other, label_other], np.abs(self._p[other, label] - mine)
 
     def margin(self, rows: Ints, label: Ints) -> Rows:
         """How far each row's answer is from the decision boundary (`margins`)."""

@@ -174,7 +174,8 @@ def test_a_way_that_brings_more_is_used_more_and_none_is_forgotten() -> None:
     share = np.bincount(ways.choose(100_000, rng), minlength=len(WAYS)) / 100_000
     assert share.argmax() == 0
     assert share.min() == pytest.approx(LEAST, abs=0.01)
-    assert share[0] == pytest.approx(LEAST + 0.8 * 0.8, abs=0.05)
+    squares = 0.4**2 / (0.4**2 + 0.1**2)
+    assert share[0] == pytest.approx(LEAST + 0.8 * squares, abs=0.05)
     assert ways.draws(1000) == pytest.approx(1000 * LEAST, abs=1)
 
 

@@ -123,7 +123,7 @@ def _forward(piece: nn.Module, z: Tensor, *, in_place: bool) -> Tensor:
         assert weight is not None
         if bias is None:
             return _times(z, weight.T)
-        if len(bias) < FEW:
+        if bias.shape[0] < FEW:
             return torch.addmm(bias[:, None], weight, z.T).T
         return torch.addmm(bias, z, weight.T)
     if kind is nn.ReLU:
@@ -143,7 +143,7 @@ def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
     if isinstance(piece, Scale):
         return cotangent * piece.factor
     if kind is nn.ReLU:
-        through: Tensor = torch.ops.aten.threshold_backward(
+        through: Tensor = torch.ops.aten.threshold_backward.default(
             cotangent, answer, 0
         )  # the native derivative of a ReLU
         return through

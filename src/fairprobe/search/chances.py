@@ -4,6 +4,8 @@ often, and keep a row discriminatory.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
@@ -23,9 +25,14 @@ def chances(effect: Rows) -> Rows:
 def up_to(chance: Rows) -> Rows:
     """The chances of the attributes up to each, to be compared with one random number."""
     # A product with ones above the diagonal: the same sums as cumsum's, several times faster.
-    cumulated: Rows = chance @ np.triu(np.ones((chance.shape[1],) * 2, dtype=np.float32))
+    cumulated: Rows = chance @ _triangle(chance.shape[1])
     cumulated[:, -1] = 1  # rounding must not leave a gap
     return cumulated
+
+
+@lru_cache(maxsize=8)
+def _triangle(size: int) -> Rows:
+    return np.triu(np.ones((size, size), dtype=np.float32))
 
 
 def draw(columns: Ints, cumulated: Rows, rng: np.random.Generator) -> Ints:

@@ -4,9 +4,9 @@ Instances come in by the million, most of them repeated. They are kept as record
 one sort of the keys finds the repetitions. Keys of a domain too wide for 64 bits are hashes: there,
 records with equal keys are compared in full.
 
-When more than `limit` records wait in memory they go to files, divided by key: equal instances meet
-in the same file, so each file can be cleared of repetitions on its own, and memory never holds more
-than one.
+When more than `MEMORY` bytes of records wait in memory they go to files, divided by key: equal
+instances meet in the same file, so each file can be cleared of repetitions on its own, and memory
+never holds more than one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairprobe.storage import Scratch, scratch
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FILES = 64
-LIMIT = 1_000_000  # records in memory, of the instances tried and of those found
+MEMORY = 96 * 2**20  # bytes of records, of the instances tried and of those found
 BATCH = 250_000  # records handed out at once
 GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 
@@ -37,7 +37,7 @@ GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 class Ledger:
     """What a search tried and what it found. Of equal instances the first is kept."""
 
-    def __init__(self, domain: Domain, *, limit: int = LIMIT) -> None:
+    def __init__(self, domain: Domain, *, limit: int | None = None) -> None:
         self.domain = domain
         packed = domain.packed_type
         part = [] if domain.exact_keys else [("part", packed, (len(domain.other_columns),))]
@@ -126,10 +126,10 @@ class Ledger:
 class _Store:
     """Records, unique by key (and part, where keys are hashes)."""
 
-    def __init__(self, dtype: list[Any], limit: int) -> None:
+    def __init__(self, dtype: list[Any], limit: int | None) -> None:
         self.dtype = np.dtype(dtype)
         self.entered = 0
-        self._limit = limit
+        self._limit = MEMORY // self.dtype.itemsize if limit is None else limit
         self._waiting: list[Records] = []
         self._rows = 0
         self._folder: Scratch | None = None
@@ -218,13 +218,19 @@ def unique(records: Records) -> Records:
     key = np.ascontiguousarray(records["key"])
     if records.dtype.names == ("key",):
         return _drop_repeated_keys(np.sort(key)).view(records.dtype)
-    order = np.argsort(key, kind="stable")
+    is_hash = "part" in (records.dtype.names or ())
+    order = np.argsort(key, kind="stable" if is_hash else None)
     ordered = key[order]
     repeated = np.zeros(len(key), dtype=bool)
     repeated[1:] = ordered[1:] == ordered[:-1]
-    if "part" in (records.dtype.names or ()) and repeated.any():
+    if not repeated.any():
+        return records
+    if is_hash:
         repeated = _confirmed(records["part"][order], ordered, repeated)
-    return records[np.sort(order[~repeated])]
+        kept = order[~repeated]
+    else:  # the sort leaves equal keys in any order
+        kept = np.minimum.reduceat(order, np.flatnonzero(~repeated))
+    return np.asarray(records[np.sort(kept)])
 
 
 def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:

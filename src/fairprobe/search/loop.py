@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from fairprobe.search.walk import local_walk, next_rows
 from fairprobe.search.whole import Whole
 from fairprobe.workers.base import STOPPING
 
+RECORDED_AT_ONCE = 8192  # rows
 PARTS = 1000  # of the plan of a method that knows only how much of it is done
 
 OnJudged: TypeAlias = Callable[[Rows, Verdict], None]
@@ -205,6 +206,15 @@ def _search_chunk(
     return here.result(merge, batches, **ended)
 
 
+class _Judged(NamedTuple):
+    """What counts of the rows that a step judged."""
+
+    x: Rows
+    verdict: Verdict
+    origin: Ints
+    phase: int
+
+
 class Run:
     """A search from chunks of seeds: the plan of an explorer, or the two phases."""
 
@@ -222,9 +232,19 @@ class Run:
         self.global_iterations = world.budget.global_iterations or 0
         self.local_iterations = world.budget.local_iterations or 0
         self._chunk = slice(0, 0)  # the seeds being worked on
+        self._waiting: list[_Judged] = []  # to be recorded together
+        self._rows_waiting = 0
+        limits = (world.budget.rows, world.budget.wanted, world.people)
+        self._recorded_at_once = RECORDED_AT_ONCE if limits == (None, None, None) else 1
 
     def search(self, seeds: Rows, chunk: Chunk) -> None:
-        """Search from the seeds of a chunk."""
+        """Search from the seeds of a chunk. Whatever ends it, all that was judged is recorded."""
+        try:
+            self._search(seeds, chunk)
+        finally:
+            self._record_waiting()
+
+    def _search(self, seeds: Rows, chunk: Chunk) -> None:
         if self.method.by_seeds:
             self.world.memory.clear()
         if isinstance(self.method, Explorer):
@@ -333,8 +353,23 @@ class Run:
         if self.world.people is not None and not known:
             could_exist = self.world.people.could_exist(x)
             x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
-        records = self.merge.ledger.records(x, verdict, origin=origin, phase=phase)
-        self.merge.add(Batch(judged, *records))
+        if self._waiting and self._waiting[0].phase != phase:
+            self._record_waiting()
+        self._waiting.append(_Judged(x, verdict, origin, phase))
+        self._rows_waiting += judged
+        if self._rows_waiting >= self._recorded_at_once:
+            self._record_waiting()
+
+    def _record_waiting(self) -> None:
+        waiting, judged = self._waiting, self._rows_waiting
+        self._waiting, self._rows_waiting = [], 0
+        if waiting:
+            x = np.concatenate([each.x for each in waiting])
+            origin = np.concatenate([each.origin for each in waiting])
+            verdict = Verdict.of_all([each.verdict for each in waiting])
+            phase = waiting[0].phase
+            records = self.merge.ledger.records(x, verdict, origin=origin, phase=phase)
+            self.merge.add(Batch(judged, *records))
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
         """One walker for each different row among these."""

@@ -204,9 +204,10 @@ class Moves:
         """One attribute of each row at another value: `far`, at any; else some steps away, one or
         few most often.
         """
-        row = np.arange(len(x))
-        low, high = self.domain.low[attribute], self.domain.high[attribute]
-        grain, at = self._stride[attribute], x[row, attribute]
+        # Of the flat array: several times faster than two indices.
+        place = np.arange(0, x.size, x.shape[1]) + attribute
+        low, high = self.domain.low.take(attribute), self.domain.high.take(attribute)
+        grain, at = self._stride.take(attribute), x.take(place)
         lot, up = rng.random((2, len(x)), dtype=np.float32)
         steps = np.floor((high - low) / grain * np.where(far, lot, lot**3 / 2))
         any_value = low + steps * grain
@@ -214,7 +215,7 @@ class Moves:
         by = np.where(up < 0.5, grain, -grain) * np.maximum(steps, 1)
         near = np.where((at + by < low) | (at + by > high), at - by, at + by)
         new = x.copy()
-        new[row, attribute] = np.clip(np.where(far, any_value, near), low, high)
+        new.put(place, np.minimum(np.maximum(np.where(far, any_value, near), low), high))
         return self._settle(x, self.on_grid(new), rng)
 
     def scatter(

@@ -25,7 +25,7 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget
 from fairprobe.search.moves import Moves
 
-ROWS_AT_ONCE = 4096  # walkers × sensitive values in one batch
+ROWS_AT_ONCE = 16_384  # walkers × sensitive values in one batch
 
 Miss = Literal["go on", "back to last", "back to start", "walk"]
 
