@@ -6,6 +6,7 @@
 --parts kills,disks,inputs,hostile,mutants
 --source DIR       the source tree to test, by default this one
 --seed N           the same seed gives the same kills, inputs and mutants
+--count N          how many of each part instead, without a limit of time
 --out FILE         where the table goes as well
 """
 
@@ -27,7 +28,7 @@ from typing import Any
 from campaign.disks import try_disks
 from campaign.hostile import try_closed_output, try_hostile
 from campaign.inputs import try_inputs
-from campaign.kills import EXPERIMENT, SCENARIOS, try_kills
+from campaign.kills import SCENARIOS, WITH_EXPERIMENTS, try_kills
 from campaign.mutants import try_mutants
 from campaign.processes import ROOT, Tree
 
@@ -92,9 +93,11 @@ def wilson(hits: int, tries: int, z: float = 1.96) -> tuple[float, float]:
 
 def kills(tree: Tree, originals: Path, scale: str, seed: int) -> Row:
     count, seconds = SCALES[scale]["kills"]
-    scenarios = SCENARIOS if scale == "short" else (*SCENARIOS, EXPERIMENT)
-    done = try_kills(tree, originals, count, seed=seed, seconds=seconds, scenarios=scenarios)
-    tried = f"{done.kills} kills ({done.hit} before the end), {done.resumed} resumed"
+    scenarios = SCENARIOS if scale == "short" else WITH_EXPERIMENTS
+    done = try_kills(
+        tree, originals, count, seed=seed, seconds=seconds, scenarios=scenarios, report=say
+    )
+    tried = f"{done.kills} kills, {done.working} of them of commands with finished work"
     return Row("kills", tried, len(done.failures), done.seconds, done.failures)
 
 
@@ -151,7 +154,7 @@ def hostile(tree: Tree, originals: Path, scale: str, seed: int) -> Row:
 def mutants(tree: Tree, originals: Path, scale: str, seed: int) -> Row:
     del originals
     count, seconds = SCALES[scale]["mutants"]
-    score = try_mutants(tree, count, seed=seed, seconds=seconds)
+    score = try_mutants(tree, count, seed=seed, seconds=seconds, report=say)
     low, high = wilson(score.killed, score.tried)
     tried = (
         f"{score.tried} mutants of the core rooms, {score.killed} killed"
@@ -184,6 +187,18 @@ def table(rows: list[Row], title: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def say(text: str) -> None:
+    """What has just happened, for whoever watches."""
+    sys.stderr.write(f"{text}\n")
+
+
+def commit(source: Path) -> str:
+    """The commit of a source tree; a plus if something was changed since."""
+    words = ["git", "-C", str(source), "describe", "--always", "--abbrev=7", "--exclude=*"]
+    done = subprocess.run([*words, "--dirty=+"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def write_originals(tree: Tree, folder: Path) -> None:
     """The undamaged files, written by the fairprobe that is tested."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -203,6 +218,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--source", type=Path, default=ROOT / "src")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int)
     parser.add_argument("--jobs", type=int, default=2, help="parts at once")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", type=Path, help="a folder to keep; by default a temporary one")
@@ -211,10 +227,12 @@ def main(words: list[str] | None = None) -> int:
     work.mkdir(parents=True, exist_ok=True)
     tree = Tree(work.resolve(), given.source.resolve())
     originals = tree.folder / "originals"
-    parts = [part for part in given.parts.split(",") if SCALES[given.scale][part][0]]
+    parts = [part for part in given.parts.split(",") if given.count or SCALES[given.scale][part][0]]
     if set(parts) - {"mutants"} and not originals.exists():
         write_originals(tree, originals)
-    title = f"Campaign ({given.scale}, seed {given.seed})"
+    title = f"Campaign ({given.scale}, seed {given.seed}, commit {commit(tree.source)})"
+    if given.count is not None:
+        SCALES[given.scale] = dict.fromkeys(PARTS, (given.count, None))
 
     def run(part: str) -> Row:
         own = Tree(tree.folder / part, tree.source)  # parts do not meet in a temporary folder

@@ -31,7 +31,7 @@ from campaign.processes import Tree, trouble
 MEMORY = 2 * 2**30  # bytes that reading one file may take
 SECONDS = 20.0  # of CPU time for one file
 WALL = 6 * SECONDS  # for a reader that waits, on a busy machine
-BATCH = 400  # inputs for a child process, then a fresh one
+BATCH = 1000  # inputs for a child process, then a fresh one
 
 
 @dataclass(frozen=True)

@@ -3,35 +3,36 @@ after a random move of a file (see `hooks/`), where a kill hurts most.
 
 After each kill: the run under its name is complete or not there, with `--overwrite` the old or the
 new one is; the exit code is right; no process is left. Then the same command is started again (with
-`--resume` where it has that option): afterwards nothing is left beside the run or in the temporary
-folder, and the run equals that of an uninterrupted command.
+`--resume` where it has that option): no finished work that the killed command had written is done
+again, afterwards nothing is left beside the run or in the temporary folder, and the run equals that
+of an uninterrupted command.
+
+Commands start warm (`warm.py`), so that kills meet fairprobe and not the import of its libraries;
+the uninterrupted ones are started as a user does.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from pyarrow import parquet
 
 from campaign.originals import TABLE
 from campaign.processes import Tree, trouble
+from campaign.run_folders import differing, done_again, finished_work, leftovers, run_harms
+from campaign.warm import WarmStarts
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 PATIENCE = 300.0  # for one command
+CODES = (0, 1, 3)  # of a command that ended by itself; a repair may be undecided
 AFTER_MOVES = 0.3  # the share of kills right after a move of a file
 GRACE = 20.0  # seconds in which a command ends after a signal, and its children after it
-VARIES = ("created", "command", "second", "cpu", "versions", "stopped", "speed", "per_", "elapsed")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Scenario:
     out: str = "run"
     same: tuple[str, ...] = ("findings.parquet", "audit.json")
     overwrites: bool = False
-    resumes: bool = True  # with --resume, where the command has it
 
 
 def _audit(originals: Path, folder: Path) -> list[str]:
@@ -82,28 +82,32 @@ def _scenes(originals: Path, folder: Path) -> list[str]:
 def _experiment(originals: Path, folder: Path) -> list[str]:
     del originals
     return [
-        *("experiment", "iifr-table4", "--repeats", "1", "--workers", "2", "--quiet"),
+        *("experiment", "iifr-figure6", "--repeats", "1", "--workers", "2", "--quiet"),
         *("--out", str(folder / "run")),
     ]
 
 
-SCENARIOS = (
+SCENARIOS: tuple[Scenario, ...] = (
     Scenario("audit", _audit),
     Scenario("audit --overwrite", _audit, overwrites=True),
-    Scenario("audit-images", _images, same=("audit.json",)),
+    Scenario("audit-images", _images, same=("audit.json", "findings.npz")),
     Scenario("repair", _repair),
-    Scenario("scenes", _scenes, same=("audit.json",)),
+    Scenario("scenes", _scenes, same=("audit.json", "tests.csv", "survey.json")),
 )
-EXPERIMENT = Scenario("experiment", _experiment, same=())
+EXPERIMENT = Scenario("experiment", _experiment, same=("iifr-figure6-quick.json",))
+WITH_EXPERIMENTS = (*SCENARIOS, *SCENARIOS, *SCENARIOS, EXPERIMENT)  # it takes longer
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An uninterrupted command: its run, how long it took, and how many files it moved."""
+    """An uninterrupted command: its run, its exit code, how many files it moved, and how long it
+    took when it started warm.
+    """
 
     run: Path
-    seconds: float
+    code: int
     moves: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ class Kills:
     """What became of all kills."""
 
     kills: int = 0
-    hit: int = 0  # before the command had ended
-    resumed: int = 0
+    late: int = 0  # the command had ended; not among the kills
+    working: int = 0  # kills that found finished work, which must not be done again
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -138,52 +142,65 @@ def try_kills(
     seed: int = 0,
     seconds: float | None = None,
     scenarios: tuple[Scenario, ...] = SCENARIOS,
+    report: Callable[[str], object] = lambda _: None,
 ) -> Kills:
-    """Kill so many commands, no new one after so many seconds."""
+    """Kill so many commands before they end, no new one after so many seconds."""
     start, result, rng = time.monotonic(), Kills(), np.random.default_rng(seed)
-    references: dict[str, Reference] = {}
-    broken: set[str] = set()
-    for number in range(count):
-        if seconds is not None and time.monotonic() - start > seconds:
-            break
-        scenario = scenarios[number % len(scenarios)]
-        if scenario.name in broken:
-            continue
-        if scenario.name not in references:
-            try:
-                references[scenario.name] = _reference(tree, originals, scenario)
-            except RuntimeError as error:  # said once; the others are killed all the same
-                broken.add(scenario.name)
-                result.failures.append(str(error))
+    references: dict[str, Reference | None] = {}
+    with WarmStarts(tree) as starts:
+        for number in itertools.count():
+            is_over = seconds is not None and time.monotonic() - start > seconds
+            all_broken = list(references.values()) == [None] * len(set(scenarios))
+            if is_over or all_broken or result.kills == count:
+                break
+            scenario = scenarios[number % len(scenarios)]
+            if scenario.name not in references:
+                try:
+                    references[scenario.name] = _reference(tree, starts, originals, scenario)
+                except RuntimeError as error:  # said once; the others are killed all the same
+                    references[scenario.name] = None
+                    result.failures.append(str(error))
+            reference = references[scenario.name]
+            if reference is None:
                 continue
-        reference = references[scenario.name]
-        kill = Kill(SIGNALS[int(rng.integers(len(SIGNALS)))], float(rng.uniform(0.02, 1.02)))
-        if rng.random() < AFTER_MOVES and reference.moves:
-            kill = Kill(signal.SIGKILL, 0.0, int(rng.integers(1, reference.moves + 1)))
-        harms, was_hit, was_resumed = _kill(tree, originals, scenario, reference, kill)
-        result.kills += 1
-        result.hit += was_hit
-        result.resumed += was_resumed
-        result.failures += [f"{scenario.name}, {kill}, number {number}: {harm}" for harm in harms]
+            kill = Kill(SIGNALS[int(rng.integers(len(SIGNALS)))], float(rng.uniform(0.02, 1.0)))
+            if rng.random() < AFTER_MOVES and reference.moves:
+                kill = Kill(signal.SIGKILL, 0.0, int(rng.integers(1, reference.moves + 1)))
+            outcome = _kill(tree, starts, originals, scenario, reference, kill)
+            result.kills += not outcome.is_late
+            result.late += outcome.is_late
+            result.working += not outcome.is_late and outcome.work > 0
+            said = [f"{scenario.name}, {kill}, number {number}: {each}" for each in outcome.harms]
+            result.failures += said
+            report(
+                "\n".join(said) or f"{scenario.name}, {kill}: {outcome.work} pieces of work kept"
+            )
     result.seconds = time.monotonic() - start
     return result
 
 
-def _reference(tree: Tree, originals: Path, scenario: Scenario) -> Reference:
+def _reference(tree: Tree, starts: WarmStarts, originals: Path, scenario: Scenario) -> Reference:
     place = tree.folder / "references" / scenario.name.replace(" ", "")
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    out, count = place / scenario.out, place / "moves"
+    out, moves = place / scenario.out, place / "moves"
     words = _known(tree, scenario.words(originals, place))
-    begin = time.monotonic()
-    answer = tree.run(*words, patience=PATIENCE, CAMPAIGN_COUNT=str(count))
-    if answer.code not in (0, 1):
+    answer = tree.run(*words, patience=PATIENCE)
+    if answer.code not in CODES or not out.exists():
         raise RuntimeError(f"{scenario.name} ended with {answer.code}: {answer.text[-500:]}")
-    seconds = time.monotonic() - begin
+    other = place / "warm"
+    words = _known(tree, scenario.words(originals, other))
     if scenario.overwrites:  # the moves of a run that replaces another
-        tree.run(*words, "--overwrite", patience=PATIENCE, CAMPAIGN_COUNT=str(count))
-    moves = int(count.read_text()) if count.exists() else 0
-    return Reference(out, seconds, moves)
+        shutil.copytree(out, other / scenario.out)
+        words = [*words, "--overwrite"]
+    begin = time.monotonic()
+    starts.run(*words, patience=PATIENCE, CAMPAIGN_MOVES=str(moves))
+    seconds = time.monotonic() - begin
+    return Reference(out, answer.code, len(_lines(moves)), seconds)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def _known(tree: Tree, words: list[str]) -> list[str]:
@@ -205,51 +222,63 @@ def has_option(tree: Tree, command: str, option: str) -> bool:
     return option in _options[key]
 
 
+@dataclass
+class Outcome:
+    """What became of one kill."""
+
+    harms: list[str]
+    work: int  # files with finished work that the killed command had written
+    is_late: bool  # the command had ended
+
+
 def _kill(
-    tree: Tree, originals: Path, scenario: Scenario, reference: Reference, kill: Kill
-) -> tuple[list[str], bool, bool]:
+    tree: Tree,
+    starts: WarmStarts,
+    originals: Path,
+    scenario: Scenario,
+    reference: Reference,
+    kill: Kill,
+) -> Outcome:
     folder = tree.folder / "killed"
     for place in (folder, tree.temporary):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
     words, out = _known(tree, scenario.words(originals, folder)), folder / scenario.out
-    again = ["--overwrite"] if scenario.name != "experiment" else []
     if scenario.overwrites:
         shutil.copytree(reference.run, out)
         words = [*words, "--overwrite"]
     changes = {"CAMPAIGN_DIE_AFTER": str(kill.move)} if kill.move else {}
-    process = tree.start(*words, cwd=tree.folder, **changes)
+    process = starts.start(*words, **changes)
+    is_late = is_early = False
     if not kill.move:
-        time.sleep(kill.moment * reference.seconds)
-    was_running = process.poll() is None
-    is_early = not kill.move and not _catches(process.pid)
-    if not kill.move:
+        is_late = not process.is_running(kill.moment * reference.seconds)
+        is_early = not _catches(process.pid)
         process.send_signal(kill.sent)
-    harms = []
-    try:
-        _, err = process.communicate(timeout=GRACE + 6 * reference.seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        _, err = process.communicate()
-        harms.append("did not end after the signal")
-    if was_running and not is_early:
-        harms += _code_harms(process.returncode, kill.sent, err)
+    answer = process.end(GRACE + 6 * reference.seconds)
+    harms = [] if answer.code is not None else ["did not end after the signal"]
+    is_late = is_late or (bool(kill.move) and answer.code != -signal.SIGKILL)
+    if not is_late and not is_early and answer.code is not None:
+        harms += _code_harms(answer.code, kill.sent, answer.err)
     harms += [f"a process was left: {name}" for name in _orphans(process.pid)]
-    harms += _run_harms(out, must_be_there=scenario.overwrites)
+    harms += run_harms(out, must_be_there=scenario.overwrites)
+    work = finished_work(folder)
     # The next start.
-    resume = ["--resume"] if scenario.resumes and has_option(tree, words[0], "--resume") else []
-    words = [*words, *([] if scenario.overwrites else again), *resume]
-    answer = tree.run(*words, patience=PATIENCE)
-    if said := trouble(answer, (0, 1)):
-        harms.append(f"the next start: {said}")
-    else:
-        harms += _run_harms(out, must_be_there=True)
-        harms += [f"left over: {path}" for path in leftovers(folder, tree.temporary, out)]
-        harms += [
-            f"differs from an uninterrupted run: {name}"
-            for name in _differing(scenario, reference.run, out)
-        ]
-    return harms, was_running, bool(resume)
+    resume = ["--resume"] if has_option(tree, words[0], "--resume") else []
+    if scenario.name != "experiment" and not scenario.overwrites:
+        words = [*words, "--overwrite"]
+    moves = tree.folder / "moves"
+    moves.unlink(missing_ok=True)
+    answer = starts.run(*words, *resume, patience=PATIENCE, CAMPAIGN_MOVES=str(moves))
+    if said := trouble(answer, (reference.code,)):
+        return Outcome([*harms, f"the next start: {said}"], len(work), is_late)
+    harms += run_harms(out, must_be_there=True)
+    harms += [f"done again: {name}" for name in done_again(work, _lines(moves))]
+    harms += [f"left over: {path}" for path in leftovers(folder, tree.temporary, out)]
+    harms += [
+        f"differs from an uninterrupted run: {name}"
+        for name in differing(scenario.same, reference.run, out)
+    ]
+    return Outcome(harms, len(work), is_late)
 
 
 def _catches(process: int) -> bool:
@@ -263,7 +292,7 @@ def _catches(process: int) -> bool:
 
 
 def _code_harms(code: int | None, sent: signal.Signals, err: bytes) -> list[str]:
-    allowed = (-signal.SIGKILL, 0, 1) if sent == signal.SIGKILL else (130, 0, 1)
+    allowed = (-signal.SIGKILL, *CODES) if sent == signal.SIGKILL else (130, *CODES)
     harms = [] if code in allowed else [f"exit code {code}"]
     if b"Traceback" in err and sent != signal.SIGKILL:
         harms.append(f"traceback: {err.decode(errors='replace').strip().splitlines()[-1][:200]}")
@@ -290,79 +319,3 @@ def _alive(session: int) -> list[str]:
         except (OSError, IndexError, ValueError):
             continue
     return found
-
-
-def _run_harms(out: Path, *, must_be_there: bool) -> list[str]:
-    """What is wrong with a run folder: it is complete, or it is not there."""
-    if not out.exists() or (not (out / "audit.json").exists() and not any(out.glob("*.html"))):
-        return ["the run is gone"] if must_be_there and not (out / "jobs").exists() else []
-    harms = []
-    for path in sorted(out.rglob("*")):
-        if path.suffix == ".json":
-            try:
-                json.loads(path.read_bytes())
-            except ValueError:
-                harms.append(f"{path.name} is not complete")
-        if path.suffix == ".html" and b"</html>" not in path.read_bytes()[-200:]:
-            harms.append(f"{path.name} is not complete")
-        if path.suffix == ".parquet" and path.read_bytes()[-4:] != b"PAR1":
-            harms.append(f"{path.name} is not complete")
-    if (out / "audit.json").exists() and not (out / "report.html").exists():
-        harms.append("report.html is not there")
-    return harms
-
-
-def leftovers(folder: Path, temporary: Path, out: Path) -> list[str]:
-    """What lies beside a run, in it with a hidden name, and in the temporary folder."""
-    beside = [path for path in folder.iterdir() if path != out]
-    hidden = list(out.rglob(".*")) if out.is_dir() else []
-    ours = [path for path in temporary.iterdir() if path.name.startswith(("fairprobe", "."))]
-    return [str(path.relative_to(folder.parent)) for path in (*beside, *hidden, *ours)]
-
-
-def _differing(scenario: Scenario, one: Path, other: Path) -> list[str]:
-    """The files that differ, times and dates aside."""
-    differing = []
-    for name in scenario.same:
-        if not (one / name).exists() and not (other / name).exists():
-            continue
-        if not (one / name).exists() or not (other / name).exists():
-            differing.append(f"{name} is missing in one")
-            continue
-        contents = [(place / name).read_bytes() for place in (one, other)]
-        if name.endswith(".json"):
-            first, second = (_timeless(json.loads(content)) for content in contents)
-            if first != second:
-                differing.append(f"{name} at {_first_place(first, second)}")
-        elif _rows(contents[0]) != _rows(contents[1]):
-            differing.append(name)
-    return differing
-
-
-def _rows(content: bytes) -> Any:
-    """The rows of a Parquet file and what it says about itself, times aside."""
-    table = parquet.read_table(BytesIO(content))
-    about = json.loads((table.schema.metadata or {}).get(b"fairprobe", b"{}"))
-    return table.replace_schema_metadata(None), _timeless(about)
-
-
-def _timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: _timeless(each)
-            for key, each in value.items()
-            if not any(word in key for word in VARIES)
-        }
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
-
-
-def _first_place(one: Any, other: Any, path: str = "$") -> str:
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        items: Any = one.items()
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        items = enumerate(one)
-    else:
-        return f"{path}: {str(one)[:60]} / {str(other)[:60]}"
-    different = partial(next, (key for key, each in items if each != other[key]))
-    key = different()
-    return _first_place(one[key], other[key], f"{path}.{key}")

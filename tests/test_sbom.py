@@ -39,7 +39,9 @@ def test_the_bill_names_every_package_that_is_needed_with_its_version(bill: dict
         name = requirement.partition(">")[0]
         assert versions[name] == version(name)
     assert versions.keys() >= {"markupsafe", "httpcore", "joblib"}  # needed by those
+    assert "colorama" not in versions  # for Windows
     assert all(each["type"] == "library" for each in bill["components"])
+    assert {each["purl"] for each in bill["components"]} >= {f"pkg:pypi/torch@{version('torch')}"}
 
 
 def test_references_are_unique_and_every_dependency_is_a_component(bill: dict[str, Any]) -> None:

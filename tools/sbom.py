@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import sys
 import tomllib
 import zipfile
@@ -19,9 +18,11 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 ROOT = Path(__file__).parent.parent
 FILE = "fairprobe.cdx.json"
-REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?[^;]*(?:;(.*))?$")
 
 
 def bill(project: dict[str, Any]) -> dict[str, Any]:
@@ -99,23 +100,14 @@ def _collect(names: Iterable[str], found: dict[str, Distribution | None]) -> Non
         except PackageNotFoundError:
             found[name] = None
             continue
-        waiting += [other for other in _names(each.requires or ()) if _is_installed(other)]
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        distribution(name)
-    except PackageNotFoundError:
-        return False  # needed on another system only
-    return True
+        waiting += _names(each.requires or ())
 
 
 def _names(requirements: Iterable[str]) -> Iterator[str]:
-    """The packages that requirements name, those of optional extras left out."""
-    for requirement in requirements:
-        match = REQUIREMENT.match(requirement)
-        if match and "extra" not in (match[2] or ""):
-            yield re.sub(r"[-_.]+", "-", match[1]).lower()
+    """The packages that requirements name; not those of optional extras or of other systems."""
+    for requirement in map(Requirement, requirements):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield canonicalize_name(requirement.name)
 
 
 def _reference(name: str, version: str | None) -> str:
@@ -126,7 +118,7 @@ def _component(name: str, each: Distribution | None, reference: str) -> dict[str
     component: dict[str, Any] = {"type": "library", "bom-ref": reference, "name": name}
     if each is None:
         return component
-    component["version"] = each.version
+    component |= {"version": each.version, "purl": f"pkg:pypi/{name}@{each.version}"}
     if "License-Expression" in each.metadata:
         component["licenses"] = [{"expression": each.metadata["License-Expression"]}]
     return component

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import signal
 import zipfile
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from campaign.__main__ import Row, table, wilson
+from campaign.changes import function_of, mutants, source_of
+from campaign.chosen_tests import Trace, choose
 from campaign.hostile import CASES, _escaped
 from campaign.inputs import shares, try_inputs
-from campaign.kills import leftovers
 from campaign.loaders import KINDS
-from campaign.mutants import mutants, sample, source_of
+from campaign.mutants import TESTS, _passes, _server, sample
 from campaign.mutations import damaged
 from campaign.originals import people
-from campaign.processes import Answer, Tree, trouble
+from campaign.processes import ROOT, Answer, Tree, trouble
+from campaign.run_folders import done_again, finished_work, leftovers
+from campaign.warm import WarmStarts
 from scipy.stats import binomtest
 
-from campaign import kills
+from campaign import run_folders
 
 # A fairprobe with defects: it crashes, dies and hangs on some bytes, and leaves a file behind.
 PLANTED = """
@@ -146,6 +152,66 @@ def test_mutants_change_one_thing_each() -> None:
         compile(text, "x.py", "exec")
 
 
+def test_a_mutant_is_tried_with_the_tests_that_call_its_function_first() -> None:
+    text = "LIMIT = 3\n\nclass Box:\n    def size(self):\n        return 2\n" + SOURCE
+    functions = {each.before: function_of(text, each) for each in mutants("x.py", text)}
+    assert functions["LIMIT = 3"] is None
+    assert functions["return 2"] == "Box.size"
+    assert functions["return hits / tries"] == "share"
+    trace = Trace({"a": [], "b": ["x.py:share"], "c": ["*"]}, {"a": 0.1, "b": 2.0, "c": 1.0})
+    assert choose([trace], "x.py", "share") == (["c", "b", "a"], pytest.approx(3.1))
+    assert choose([trace], "x.py", None)[0] == ["a", "c", "b"]
+    slow = Trace({"d": [], "e": []}, {"d": 39.0, "e": 40.0})
+    assert choose([trace, slow], "x.py", "share")[0] == ["c", "b", "a"]
+
+
+def test_what_tests_and_their_fixtures_call_is_traced(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "fairprobe"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "pytest_plugin.py"):
+        (package / name).touch()
+    (package / "x.py").write_text("def one(): return 1\ndef two(): return 2\n")
+    (tmp_path / "test_x.py").write_text(TRACED)
+    trace = tmp_path / "trace.json"
+    with _server(Tree(tmp_path / "work"), tmp_path) as server:
+        assert _passes(server, ("test_x.py",), trace=str(trace))
+        assert _passes(server, ("test_x.py",), only=["test_x.py::test_a"], cpu=60.0)
+        (package / "x.py").write_text("def one(): return 1\ndef two(): return 3\n")
+        assert _passes(server, ("test_x.py",), only=["test_x.py::test_a"], cpu=60.0)
+        assert not _passes(server, ("test_x.py",), only=["test_x.py::test_b"], cpu=60.0)
+    assert json.loads(trace.read_text())["calls"] == {
+        "test_x.py::test_a": ["x.py:one"],
+        "test_x.py::test_b": ["x.py:one", "x.py:two"],  # by a fixture that test_a has set up
+        "test_x.py::test_c": ["*"],
+    }
+
+
+TRACED = """
+import subprocess
+import pytest
+from fairprobe.x import one, two
+
+@pytest.fixture(scope="module")
+def first():
+    return one()
+
+def test_a(first):
+    assert first == 1
+
+def test_b(first):
+    assert two() == 2
+
+def test_c():
+    subprocess.run(["true"], check=True)
+"""
+
+
+def test_the_tests_of_the_core_rooms_are_there() -> None:
+    for file, tests in TESTS.items():
+        assert (ROOT / "src" / "fairprobe" / file).is_file(), file
+        assert all((ROOT / each).exists() for each in tests), tests
+
+
 def test_the_same_seed_gives_the_same_mutants() -> None:
     assert [each.what for each in sample(5, 3)] == [each.what for each in sample(5, 3)]
     assert sample(5, 3) != sample(5, 4)
@@ -163,20 +229,34 @@ def test_what_lies_beside_a_run_and_in_the_temporary_folder_is_left_over(tmp_pat
 
 def test_a_run_may_be_there_or_not_but_not_by_half(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert kills._run_harms(run, must_be_there=False) == []
-    assert kills._run_harms(run, must_be_there=True) == ["the run is gone"]
+    assert run_folders.run_harms(run, must_be_there=False) == []
+    assert run_folders.run_harms(run, must_be_there=True) == ["the run is gone"]
     run.mkdir()
     (run / "audit.json").write_text('{"half":')
-    assert kills._run_harms(run, must_be_there=True) == [
+    assert run_folders.run_harms(run, must_be_there=True) == [
         "audit.json is not complete",
         "report.html is not there",
     ]
 
 
+def test_finished_work_that_is_written_again_is_seen(tmp_path: Path) -> None:
+    chunk, job = tmp_path / ".run.work" / "checkpoint" / "chunk-0.npz", tmp_path / "jobs" / "a.json"
+    for path in (chunk, job, tmp_path / "jobs" / ".a.json.part", tmp_path / "audit.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    work = finished_work(tmp_path)
+    assert set(work) == {chunk, job}
+    chunk.unlink()  # a finished run keeps no checkpoint
+    assert done_again(work, []) == []
+    assert done_again(work, [str(chunk)]) == ["chunk-0.npz"]
+    os.utime(job, ns=(0, 0))
+    assert done_again(work, []) == ["a.json"]
+
+
 def test_times_do_not_count_when_runs_are_compared() -> None:
     one = {"a": 1, "seconds": 2.0, "b": [{"cpu_ms_per_1000_idis": 1}]}
-    assert kills._timeless(one) == {"a": 1, "b": [{}]}
-    assert kills._first_place({"a": [1, 2]}, {"a": [1, 3]}) == "$.a.1: 2 / 3"
+    assert run_folders._timeless(one) == {"a": 1, "b": [{}]}
+    assert run_folders._first_place({"a": [1, 2]}, {"a": [1, 3]}) == "$.a.1: 2 / 3"
 
 
 def test_what_reaches_the_terminal_the_report_and_the_table_is_seen(tmp_path: Path) -> None:
@@ -190,6 +270,40 @@ def test_what_reaches_the_terminal_the_report_and_the_table_is_seen(tmp_path: Pa
         "raw HTML in report.html",
         "a formula in tests.csv",
     ]
+
+
+def test_a_warm_command_is_like_a_cold_one_and_can_be_killed(planted: Tree, tmp_path: Path) -> None:
+    planted.folder.mkdir()
+    (planted.source / "fairprobe" / "__main__.py").write_text(SLOW)
+    with WarmStarts(planted) as starts:
+        answer = starts.run("a", "b", patience=60.0, WORD="c")
+        assert (answer.code, answer.out) == (3, b"['a', 'b'] c\n")
+        process = starts.start("sleep")
+        assert process.is_running(1.0)
+        process.send_signal(signal.SIGKILL)
+        assert process.end(60.0).code == -signal.SIGKILL
+        assert starts.run("sleep", patience=1.0).code is None
+        moves = tmp_path / "moves"
+        starts.run("move", patience=60.0, CAMPAIGN_MOVES=str(moves))
+        assert moves.read_text() == f"{planted.folder}/two\n"
+        (planted.folder / "two").rename(planted.folder / "one")
+        answer = starts.run("move", patience=60.0, CAMPAIGN_DIE_AFTER="1")
+        assert answer.code == -signal.SIGKILL
+    assert (planted.folder / "two").exists()
+
+
+SLOW = """
+import os, sys, time
+from pathlib import Path
+
+print(sys.argv[1:], os.environ.get("WORD"), flush=True)
+if sys.argv[1] == "sleep":
+    time.sleep(600)
+if sys.argv[1] == "move":
+    Path("one").touch()
+    Path("one").rename("two")
+sys.exit(3)
+"""
 
 
 @pytest.mark.parametrize(("hits", "tries"), [(0, 10), (51, 60), (60, 60), (340, 400)])

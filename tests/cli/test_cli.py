@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
-from fairprobe.cli import app
+from fairprobe.cli import app, main
 from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict, judge
@@ -874,3 +875,24 @@ def test_reading_a_broken_run_from_python_raises_what_the_command_line_says(
     with pytest.raises(StorageError) as caught:
         read_document(elsewhere)
     assert "".join(str(caught.value).split()) in "".join(ask("show", elsewhere).err.split())
+
+
+def test_a_signal_before_a_command_begins_ends_with_130_and_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for owner, name in ((sys, "excepthook"), (warnings, "showwarning")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr("fairprobe.cli.app", interrupted)
+    monkeypatch.setattr("fairprobe.cli.common.Interrupts.requests", 0)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert ended.value.code == 130
+    assert "Interrupted; nothing was written." in capsys.readouterr().err

@@ -29,7 +29,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     scenes,
     serve,
 )
-from fairprobe.cli.common import OK, Interrupts, app, say
+from fairprobe.cli.common import INTERRUPTED, OK, Interrupts, app, say
 from fairprobe.escapes import printable
 
 __all__ = ["app", "main"]
@@ -57,7 +57,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning
     sys.excepthook = _show_bug
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # before a command began
+        say("Interrupted; nothing was written.")
+        sys.exit(INTERRUPTED)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
