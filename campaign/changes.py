@@ -42,6 +42,7 @@ class Mutant:
     before: str
     after: str
     place: tuple[int, int]  # the statement of the file, and the change of the statement
+    is_outside: bool  # of functions: it changes what happens when the file is imported
 
     @property
     def what(self) -> str:
@@ -50,12 +51,20 @@ class Mutant:
 
 def mutants(file: str, text: str) -> list[Mutant]:
     """All mutants of a file, in the order of its lines."""
-    found = []
-    for place, statement in enumerate(_statements(ast.parse(text))):
+    found, tree = [], ast.parse(text)
+    inside = {
+        id(each)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for each in ast.walk(function)
+        if each is not function
+    }
+    for place, statement in enumerate(_statements(tree)):
         for at, change in enumerate(_changes(statement)):
             before, after = _first_difference(statement, change(_bare_copy(statement)))
             if before != after:
-                found.append(Mutant(file, statement.lineno, before, after, (place, at)))
+                is_outside = id(statement) not in inside
+                found.append(Mutant(file, statement.lineno, before, after, (place, at), is_outside))
     return found
 
 

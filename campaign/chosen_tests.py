@@ -50,16 +50,15 @@ def choose(traces: list[Trace], file: str, function: str | None) -> tuple[list[s
     return chosen, total
 
 
-class Chosen:
-    """A plug-in that keeps these tests, in this order."""
-
-    def __init__(self, tests: list[str]) -> None:
-        self._place = {test: at for at, test in enumerate(tests)}
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if item.nodeid in self._place]
-        items[:] = sorted(kept, key=lambda item: self._place[item.nodeid])
+def fewer(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of many tests, each with a few of its parameters."""
+    if len(items) <= MANY:
+        return items
+    repeated: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        repeated.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    few = {item for each in repeated.values() for item in each[:: math.ceil(len(each) / FEW)]}
+    return [item for item in items if item in few]
 
 
 ANYTHING = "*"
@@ -73,18 +72,6 @@ class Tracing:
         self._called: set[str] = set()  # by the test or fixture that is running
         self._fixtures: dict[tuple[str, int], set[str]] = {}
         sys.addaudithook(self._audit)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if len(items) <= MANY:
-            return
-        repeated: dict[str, list[pytest.Item]] = {}
-        for item in items:
-            repeated.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        chosen = {
-            item for each in repeated.values() for item in each[:: math.ceil(len(each) / FEW)]
-        }
-        items[:] = [item for item in items if item in chosen]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:

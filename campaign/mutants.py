@@ -1,19 +1,17 @@
 """Part 5: mutation testing of the core rooms. One expression or statement of the source is changed
 at a time (`changes.py`); a mutant that no test of its room notices has survived.
 
-A server process imports the libraries once and forks for each mutant, so that a mutant costs little
-more than its tests. Tests that call the changed function come first, and the quickest of the others
-as long as there is time (`chosen_tests.py`). Changes that make no difference are listed in
-`equivalent.toml` with the reason.
+Tests that call the changed function come first, and the quickest of the others as long as there is
+time (`chosen_tests.py`). A server runs them (`mutant_server.py`); a change outside of functions
+needs a fresh process. Changes that make no difference are listed in `equivalent.toml` with the
+reason.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -25,12 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from campaign.changes import Mutant, function_of, mutants, source_of
-from campaign.chosen_tests import Chosen, Trace, choose
+from campaign.chosen_tests import Trace, choose
 from campaign.processes import ROOT, Tree
 
-WALL = 900.0  # seconds for the tests of one mutant; a mutant that takes longer is killed
-SLOWER = 4.0  # the same for CPU time: this many times what its tests usually take, and
-STARTING = 30.0  # so many seconds more
+SLOWER = 4.0  # a mutant is killed if it takes this many times what its tests usually take, and
+STARTING = 30.0  # so many seconds more, of CPU time
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 # The tests of each file, quickest first.
@@ -121,7 +118,8 @@ def try_mutants(
     for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile"):
         shutil.copy(ROOT / name, place)
     score, traces = Score(0, [], 0.0), dict[str, Trace | None]()
-    with _server(tree, place) as server:
+    every = tuple(dict.fromkeys(test for tests in TESTS.values() for test in tests))
+    with _server(tree, place, every) as server:
         for mutant in chosen if chosen is not None else sample(count, seed):
             if seconds is not None and time.monotonic() - start > seconds:
                 break
@@ -131,7 +129,7 @@ def try_mutants(
             known = [trace for tests in TESTS[mutant.file] if (trace := traces[tests]) is not None]
             if len(known) < len(TESTS[mutant.file]):
                 score.broken.add(mutant.file)
-            elif _is_killed(server, place, mutant, known):
+            elif _is_killed(tree, place, server, mutant, known):
                 score.killed += 1
                 report(f"killed: {mutant.what}")
             else:
@@ -142,11 +140,10 @@ def try_mutants(
     return score
 
 
-def _server(tree: Tree, place: Path) -> subprocess.Popen[str]:
-    changes = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+def _server(tree: Tree, place: Path, tests: tuple[str, ...]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "campaign.mutants", "--serve", str(place)],
-        env=tree.environment(**changes),
+        [sys.executable, "-m", "campaign.mutant_server", str(place), *tests],
+        env=_environment(tree, ROOT),
         cwd=place,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -155,16 +152,21 @@ def _server(tree: Tree, place: Path) -> subprocess.Popen[str]:
     )
 
 
+def _environment(tree: Tree, *places: Path) -> dict[str, str]:
+    path = os.pathsep.join(map(str, places))
+    return tree.environment(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
+
+
 def _trace(server: subprocess.Popen[str], place: Path, tests: str) -> Trace | None:
     """What the tests call without a change; None if they fail."""
     found = place / "trace.json"
-    if not _passes(server, (tests,), trace=str(found)):
+    if not _passes(server, [tests], trace=str(found)):
         return None
     return Trace(**json.loads(found.read_text(encoding="utf-8")))
 
 
 def _is_killed(
-    server: subprocess.Popen[str], place: Path, mutant: Mutant, traces: list[Trace]
+    tree: Tree, place: Path, server: subprocess.Popen[str], mutant: Mutant, traces: list[Trace]
 ) -> bool:
     path = place / "src" / "fairprobe" / mutant.file
     original = path.read_text(encoding="utf-8")
@@ -172,12 +174,14 @@ def _is_killed(
     path.write_text(source_of(mutant, original), encoding="utf-8")
     try:
         limit = STARTING + SLOWER * cpu
-        return not _passes(server, TESTS[mutant.file], only=chosen, cpu=limit)
+        if mutant.is_outside:
+            return not _passes_afresh(tree, place, chosen, limit)
+        return not _passes(server, chosen, file=mutant.file, cpu=limit)
     finally:
         path.write_text(original, encoding="utf-8")
 
 
-def _passes(server: subprocess.Popen[str], tests: tuple[str, ...], **settings: object) -> bool:
+def _passes(server: subprocess.Popen[str], tests: list[str], **settings: object) -> bool:
     if server.stdin is None or server.stdout is None:
         raise RuntimeError("The server of the mutants has no pipes.")
     server.stdin.write(json.dumps({"tests": tests} | settings) + "\n")
@@ -188,67 +192,16 @@ def _passes(server: subprocess.Popen[str], tests: tuple[str, ...], **settings: o
     return answer == "passed"
 
 
-def serve(place: Path) -> None:
-    """For each line, tests to run: fork, run them, and say whether they passed."""
-    import hypothesis  # noqa: F401
-    import matplotlib.pyplot  # noqa: F401
-    import msgspec  # noqa: F401
-    import pandas  # noqa: F401
-    import pyarrow.parquet  # noqa: F401
-    import scipy.stats  # noqa: F401
-    import sklearn.linear_model  # noqa: F401
-    import torch
-
-    torch.set_num_threads(1)
-    sys.path[:0] = [str(place / "src"), str(place)]
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            os._exit(_run(place, **json.loads(line)))
-        sys.stdout.write("passed\n" if _ends_well(child) else "failed\n")
-        sys.stdout.flush()
-
-
-def _run(
-    place: Path,
-    tests: list[str],
-    only: list[str] | None = None,
-    trace: str | None = None,
-    cpu: float | None = None,
-) -> int:
-    """In a forked process: run these tests, or `only` some of them, or `trace` what they call."""
-    import pytest
-
-    if cpu is not None:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu), int(cpu)))
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
-    for name in [each for each in sys.modules if each.split(".")[0] == "campaign"]:
-        del sys.modules[name]
-    words = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    words += ["-W", "ignore:Module already imported"]
-    tracing = Trace()
-    plugin = tracing.plugin(place) if trace is not None else Chosen(only or [])
-    code = int(pytest.main([*words, *tests], plugins=[plugin]))
-    if trace is not None and code == 0:
-        Path(trace).write_text(json.dumps(vars(tracing)), encoding="utf-8")
-    return code
-
-
-def _ends_well(child: int) -> bool:
-    end = time.monotonic() + WALL
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return False
-        time.sleep(0.05)
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve(Path(sys.argv[2]))
+def _passes_afresh(tree: Tree, place: Path, tests: list[str], limit: float) -> bool:
+    """The same in a new process."""
+    limited = ["/bin/sh", "-c", f'ulimit -t {int(limit)}; exec "$@"', "sh"]
+    words = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    done = subprocess.run(
+        [*limited, sys.executable, *words],
+        env=_environment(tree, place / "src", place),
+        cwd=place,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return done.returncode == 0

@@ -20,7 +20,15 @@ import pytest
 from fairprobe import storage
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import CHECKPOINT, LOCK, PART, SCRATCH, WORK, leftovers
-from fairprobe.storage import StagedFolder, in_use, replacing, workspace, write_text
+from fairprobe.storage import (
+    StagedFolder,
+    check_unpacked,
+    in_use,
+    replacing,
+    rescue,
+    workspace,
+    write_text,
+)
 
 
 def staged(folder: Path, *, overwrite: bool = False) -> StagedFolder:
@@ -466,3 +474,113 @@ def test_a_long_name_has_a_workspace_too(tmp_path: Path) -> None:
     made.take_place()
     made.remove()
     assert names(tmp_path) == [run.name]
+
+
+# -- what only a power cut or another system would show --------------------------------------------
+
+
+def test_a_file_and_a_folder_are_on_the_disk_before_they_take_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real_fsync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        real_fsync(descriptor)
+
+    def replace(path: Path, target: Path) -> Path:
+        synced.append(f"move to {target.name}")
+        return real_replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    write_text(tmp_path / "a.txt", "a")
+    assert synced == [".a.txt.fairprobe-part", "move to a.txt"]
+    synced.clear()
+    made = staged(tmp_path / "run")
+    made.take_place()
+    made.remove()
+    assert synced == ["mark", "run", "move to run", tmp_path.name]
+
+
+@pytest.mark.parametrize("reason", ["another system", "an old kernel", "an error"])
+def test_where_folders_cannot_be_exchanged_the_older_one_is_moved_away_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    run = older(tmp_path)
+    made = staged(run, overwrite=True)
+    if reason == "another system":
+        monkeypatch.setattr(sys, "platform", "darwin")
+    else:
+        code = errno.EINVAL if reason == "an old kernel" else errno.EIO
+        monkeypatch.setattr("ctypes.get_errno", lambda: code)
+        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Refusing())
+    if reason == "an error":
+        with pytest.raises(OSError, match="Input/output error"):
+            made.take_place()
+        assert (run / "mark").read_text() == "old"
+    else:
+        made.take_place()
+        assert (run / "mark").read_text() == "new"
+        assert (made.work / "old" / "mark").read_text() == "old"
+    made.remove()
+    assert names(tmp_path) == ["run"]
+
+
+class Refusing:
+    """A C library that cannot exchange folders."""
+
+    def renameat2(self, *_: object) -> int:
+        return -1
+
+
+def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    file.write_bytes(b"x" * 2**20)
+    check_unpacked(file, 2**29)
+    with pytest.raises(StorageError, match=r"a\.npz would unpack to 0\.5 GiB or more"):
+        check_unpacked(file, 2**29 + 1)
+    file.write_bytes(b"x" * 2**24)
+    check_unpacked(file, 50 * 2**24)
+    with pytest.raises(StorageError, match="over 50 times its size"):
+        check_unpacked(file, 50 * 2**24 + 1)
+
+
+def test_a_folder_that_was_made_only_to_be_filled_goes_if_nothing_was_written(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("new", "there"):
+        with in_use(tmp_path / name):
+            assert (tmp_path / name).is_dir()
+    assert names(tmp_path) == ["there"]
+
+
+def test_what_cannot_be_written_in_full_is_rescued_where_most_of_it_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / name for name in ("full", "small", "also-small", "large")]
+    for place in places:
+        place.mkdir()
+    monkeypatch.setattr(storage, "_places", lambda _: iter(places))
+
+    def write(path: Path) -> None:
+        place = path.parent.parent.name
+        if place == "full" or ("small" in place and path.name == "b"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_text("x")
+
+    files = {"a": write, "b": write}
+    folder, is_whole = rescue(files, beside=tmp_path)
+    assert folder is not None
+    assert (folder.parent, is_whole, names(folder)) == (places[3], True, ["a", "b"])
+    assert [names(place) for place in places[:3]] == [[], [], []]
+    del places[3]
+    folder, is_whole = rescue(files, beside=tmp_path)
+    assert folder is not None
+    assert (folder.parent, is_whole, names(folder)) == (places[1], False, ["a"])
+    assert [names(place) for place in (places[0], places[2])] == [[], []]
+    del places[1:]
+    assert rescue(files, beside=tmp_path) == (None, False)
+    assert names(places[0]) == []

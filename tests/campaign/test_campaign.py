@@ -173,12 +173,13 @@ def test_what_tests_and_their_fixtures_call_is_traced(tmp_path: Path) -> None:
     (package / "x.py").write_text("def one(): return 1\ndef two(): return 2\n")
     (tmp_path / "test_x.py").write_text(TRACED)
     trace = tmp_path / "trace.json"
-    with _server(Tree(tmp_path / "work"), tmp_path) as server:
-        assert _passes(server, ("test_x.py",), trace=str(trace))
-        assert _passes(server, ("test_x.py",), only=["test_x.py::test_a"], cpu=60.0)
+    tree = Tree(tmp_path / "work")
+    with _server(tree, tmp_path, ("test_x.py",)) as server:
+        assert _passes(server, ["test_x.py"], trace=str(trace))
+        assert _passes(server, ["test_x.py::test_b"], file="x.py", cpu=60.0)
         (package / "x.py").write_text("def one(): return 1\ndef two(): return 3\n")
-        assert _passes(server, ("test_x.py",), only=["test_x.py::test_a"], cpu=60.0)
-        assert not _passes(server, ("test_x.py",), only=["test_x.py::test_b"], cpu=60.0)
+        assert _passes(server, ["test_x.py::test_a"], file="x.py", cpu=60.0)
+        assert not _passes(server, ["test_x.py::test_b"], file="x.py", cpu=60.0)
     assert json.loads(trace.read_text())["calls"] == {
         "test_x.py::test_a": ["x.py:one"],
         "test_x.py::test_b": ["x.py:one", "x.py:two"],  # by a fixture that test_a has set up
