@@ -28,7 +28,7 @@ from typing import Any
 from campaign.disks import try_disks
 from campaign.hostile import try_closed_output, try_hostile
 from campaign.inputs import try_inputs
-from campaign.kills import SCENARIOS, WITH_EXPERIMENTS, try_kills
+from campaign.kills import SCENARIOS, WITH_WORKERS, try_kills
 from campaign.mutants import try_mutants
 from campaign.processes import ROOT, Tree
 
@@ -93,7 +93,7 @@ def wilson(hits: int, tries: int, z: float = 1.96) -> tuple[float, float]:
 
 def kills(tree: Tree, originals: Path, scale: str, seed: int) -> Row:
     count, seconds = SCALES[scale]["kills"]
-    scenarios = SCENARIOS if scale == "short" else WITH_EXPERIMENTS
+    scenarios = SCENARIOS if scale == "short" else WITH_WORKERS
     done = try_kills(
         tree, originals, count, seed=seed, seconds=seconds, scenarios=scenarios, report=say
     )
@@ -143,7 +143,7 @@ def hostile(tree: Tree, originals: Path, scale: str, seed: int) -> Row:
     del seed
     _, seconds = SCALES[scale]["hostile"]
     names = list(SHORT_CASES) if scale == "short" else None
-    verdicts = try_hostile(tree, originals, names=names, seconds=seconds)
+    verdicts = try_hostile(tree, originals, names=names, seconds=seconds, report=say)
     if scale != "short":
         verdicts.append(try_closed_output(tree, originals))
     bad = [f"{each.name}: {each.harm}" for each in verdicts if each.harm]

@@ -7,12 +7,11 @@ HTML the report, no formula a CSV file; the command ends with a sentence, in tim
 
 from __future__ import annotations
 
-import os
 import re
-import resource
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +19,13 @@ from campaign import hostile_archives, hostile_words
 from campaign.hostile_files import WRITERS, Case
 from campaign.processes import Answer, Tree, trouble
 from campaign.server import Server
+from campaign.warm import WarmStarts
 
 TOKEN = "secret-token-of-the-campaign"
 PATIENCE = 90.0
 PATIENT = {"an endpoint whose headers come slowly": 45.0}  # five attempts of 2 s, and pauses
 MEMORY = 2 * 2**30
+ENOUGH = 12 * 2**30  # a reader that takes far too much is stopped before the machine suffers
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 RAW_HTML = re.compile(rb"<script>alert|<img src=x onerror")
 FORMULA = re.compile(rb"(^|,)\"?[=@+]cmd", re.MULTILINE)
@@ -41,20 +42,27 @@ class Verdict:
 
 
 def try_hostile(
-    tree: Tree, originals: Path, *, names: list[str] | None = None, seconds: float | None = None
+    tree: Tree,
+    originals: Path,
+    *,
+    names: list[str] | None = None,
+    seconds: float | None = None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> list[Verdict]:
     """Try each case, no new one after so many seconds."""
     verdicts, start = [], time.monotonic()
-    for name in names or WRITERS:
-        if seconds is not None and time.monotonic() - start > seconds:
-            break
-        begin = time.monotonic()
-        harm = try_one(tree, originals, name)
-        verdicts.append(Verdict(name, harm, time.monotonic() - begin))
+    with WarmStarts(tree) as starts:
+        for name in names or WRITERS:
+            if seconds is not None and time.monotonic() - start > seconds:
+                break
+            begin = time.monotonic()
+            harm = try_one(tree, starts, originals, name)
+            verdicts.append(Verdict(name, harm, time.monotonic() - begin))
+            report(f"{name}: {harm or 'no harm'}")
     return verdicts
 
 
-def try_one(tree: Tree, originals: Path, name: str) -> str:
+def try_one(tree: Tree, starts: WarmStarts, originals: Path, name: str) -> str:
     """What harm a case does; empty if none."""
     place = tree.folder / "hostile"
     shutil.rmtree(place, ignore_errors=True)
@@ -62,7 +70,11 @@ def try_one(tree: Tree, originals: Path, name: str) -> str:
     with Server() as server:
         given = Case(place / "case", originals, place / "canary", server.address)
         words = WRITERS[name](given)
-        answer, memory = _run(tree, words, given, PATIENT.get(name, PATIENCE))
+        process = starts.start(
+            *words, cwd=given.folder, memory=ENOUGH, FAIRPROBE_ENDPOINT_TOKEN=TOKEN
+        )
+        answer = process.end(PATIENT.get(name, PATIENCE))
+        memory = process.memory
         is_asked_for = any(server.address in word for word in words)
         harms = [
             trouble(answer, (0, 1, 2, 3)) if answer.code is not None else "did not end in time",
@@ -82,42 +94,6 @@ def try_one(tree: Tree, originals: Path, name: str) -> str:
         ]
     shutil.rmtree(place, ignore_errors=True)
     return "; ".join(filter(None, harms))
-
-
-def _run(tree: Tree, words: list[str], given: Case, patience: float) -> tuple[Answer, int]:
-    """How the command ended and the most memory it had, children included."""
-    out, err = given.folder / "stdout.txt", given.folder / "stderr.txt"
-    environment = tree.environment(FAIRPROBE_ENDPOINT_TOKEN=TOKEN)
-    with out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            tree.command(*words),
-            cwd=given.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-            preexec_fn=_limited,
-        )
-        end = time.monotonic() + patience
-        while True:
-            done, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if done:
-                code: int | None = os.waitstatus_to_exitcode(status)
-                break
-            if time.monotonic() > end:
-                process.kill()
-                _, _, usage = os.wait4(process.pid, 0)
-                code = None
-                break
-            time.sleep(0.05)
-        process.returncode = -1 if code is None else code
-    return Answer(code, out.read_bytes(), err.read_bytes()), usage.ru_maxrss * 1024
-
-
-def _limited() -> None:
-    """A reader that takes far too much is stopped before the machine suffers."""
-    resource.setrlimit(resource.RLIMIT_AS, (12 * 2**30, 12 * 2**30))
 
 
 def _escaped(answer: Answer, place: Path) -> list[str]:

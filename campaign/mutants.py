@@ -53,7 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/walk.py": SEARCH,
     "search/newcomers.py": ("tests/people/test_newcomers.py",),
     "search/moves.py": SEARCH,
-    "storage.py": ("tests/test_storage.py", "tests/cli/test_clean.py"),
+    "storage.py": ("tests/test_storage.py",),
     "metrics/people.py": ("tests/metrics/test_generation.py", "tests/metrics/test_individual.py"),
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
     "metrics/group.py": ("tests/metrics/test_group.py", *METRICS),

@@ -3,13 +3,14 @@ is imported and run in the fork, as by `python -m fairprobe`. Most of a cold sta
 importing libraries, where a kill hurts nobody.
 
 `python -m campaign.warm` reads a line of JSON for each command, and answers with the number of its
-process, then with its exit code.
+process, then with its exit code and the most memory it had.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -18,7 +19,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from campaign.processes import Answer, Tree
 
@@ -43,13 +44,16 @@ class WarmStarts:
     def __exit__(self, *_: object) -> None:
         self._server.communicate()  # its input ends
 
-    def start(self, *words: str, **changes: str) -> WarmProcess:
-        """Start a command in a session of its own."""
+    def start(
+        self, *words: str, cwd: Path | None = None, memory: int | None = None, **changes: str
+    ) -> WarmProcess:
+        """Start a command in a session of its own, with so many bytes of memory at most."""
         places = [self._tree.folder / name for name in ("warm.out", "warm.err")]
         request = {
             "words": words,
             "environment": self._tree.environment(**changes),
-            "folder": str(self._tree.folder),
+            "folder": str(cwd or self._tree.folder),
+            "memory": memory,
             "out": str(places[0]),
             "err": str(places[1]),
         }
@@ -70,11 +74,13 @@ class WarmProcess:
     def __init__(self, pid: int, answers: object, places: list[Path]) -> None:
         self.pid, self._answers, self._places = pid, answers, places
         self._code: int | None = None
+        self.memory = 0  # the most it had, once it has ended
 
     def is_running(self, seconds: float = 0.0) -> bool:
         """Whether it still runs after so many seconds."""
         if self._code is None and select.select([self._answers], [], [], seconds)[0]:
-            self._code = int(self._answers.readline())  # type: ignore[attr-defined]
+            line = self._answers.readline()  # type: ignore[attr-defined]
+            self._code, self.memory = map(int, line.split())
         return self._code is None
 
     def send_signal(self, sent: signal.Signals) -> None:
@@ -108,25 +114,27 @@ def serve() -> None:
             _become(request)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        _, status, usage = os.wait4(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss * 1024}\n")
         sys.stdout.flush()
 
 
-def _become(request: dict[str, object]) -> None:
+def _become(request: dict[str, Any]) -> None:
     """In the fork: the command, to its end."""
     os.setsid()
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[call-overload]
-    os.chdir(str(request["folder"]))
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    if request["memory"] is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
     for number, name in ((1, "out"), (2, "err")):
-        file = os.open(str(request[name]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     runpy.run_module("sitecustomize", run_name="sitecustomize")
-    sys.argv = ["fairprobe", *request["words"]]  # type: ignore[misc]
+    sys.argv = ["fairprobe", *request["words"]]
     runpy.run_module("fairprobe", run_name="__main__", alter_sys=True)
     sys.exit(0)
 
