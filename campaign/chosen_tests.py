@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-SECONDS = 40.0  # of tests for one mutant
+SECONDS = 40.0  # of the tests of one file for one mutant
 FEW = 6  # of a test that is repeated with many parameters, in files with more than MANY tests
 MANY = 200
 
@@ -33,12 +33,11 @@ class Trace:
         return Tracing(self, str(place / "src" / "fairprobe") + "/")
 
 
-def choose(traces: list[Trace], file: str, function: str | None) -> tuple[list[str], float]:
+def choose(trace: Trace, file: str, function: str | None) -> tuple[list[str], float]:
     """The tests for a change in a function, and their seconds. None: not in a function."""
     wanted = {f"{file}:{function}", ANYTHING}
     order = sorted(
         (function is not None and wanted.isdisjoint(trace.calls[test]), seconds, test)
-        for trace in traces
         for test, seconds in trace.seconds.items()
     )
     chosen, total = [], 0.0

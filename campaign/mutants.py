@@ -1,10 +1,10 @@
 """Part 5: mutation testing of the core rooms. One expression or statement of the source is changed
 at a time (`changes.py`); a mutant that no test of its room notices has survived.
 
-Tests that call the changed function come first, and the quickest of the others as long as there is
-time (`chosen_tests.py`). A server runs them (`mutant_server.py`); a change outside of functions
-needs a fresh process. Changes that make no difference are listed in `equivalent.toml` with the
-reason.
+Of each file with tests, those that call the changed function come first, and the quickest of the
+others as long as there is time (`chosen_tests.py`). A server runs them (`mutant_server.py`); a
+change outside of functions needs a fresh process. Changes that make no difference are listed in
+`equivalent.toml` with the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOWER = 4.0  # a mutant is killed if it takes this many times what its tests us
 STARTING = 30.0  # so many seconds more, of CPU time
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
-# The tests of each file, quickest first.
+# The files with tests of each file, quickest first.
 SEARCH = (
     *("tests/search/test_ledger.py", "tests/search/test_chunks.py", "tests/search/test_methods.py"),
     "tests/search/test_search.py",
@@ -52,7 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/loop.py": SEARCH,
     "search/walk.py": SEARCH,
     "search/newcomers.py": ("tests/people/test_newcomers.py",),
-    "search/moves.py": SEARCH,
+    "search/moves.py": ("tests/search/test_moves.py", *SEARCH),
     "storage.py": ("tests/test_storage.py",),
     "metrics/people.py": ("tests/metrics/test_generation.py", "tests/metrics/test_individual.py"),
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
@@ -126,12 +126,13 @@ def try_mutants(
             for tests in TESTS[mutant.file]:
                 if tests not in traces:
                     traces[tests] = _trace(server, place, tests)
-            known = [trace for tests in TESTS[mutant.file] if (trace := traces[tests]) is not None]
-            if len(known) < len(TESTS[mutant.file]):
-                score.broken.add(mutant.file)
-            elif _is_killed(tree, place, server, mutant, known):
-                score.killed += 1
-                report(f"killed: {mutant.what}")
+                trace = traces[tests]
+                if trace is None:
+                    score.broken.add(mutant.file)
+                elif _is_killed(tree, place, server, mutant, trace):
+                    score.killed += 1
+                    report(f"killed: {mutant.what}")
+                    break
             else:
                 score.survivors.append(mutant)
                 report(f"survived: {mutant.what}")
@@ -166,11 +167,11 @@ def _trace(server: subprocess.Popen[str], place: Path, tests: str) -> Trace | No
 
 
 def _is_killed(
-    tree: Tree, place: Path, server: subprocess.Popen[str], mutant: Mutant, traces: list[Trace]
+    tree: Tree, place: Path, server: subprocess.Popen[str], mutant: Mutant, trace: Trace
 ) -> bool:
     path = place / "src" / "fairprobe" / mutant.file
     original = path.read_text(encoding="utf-8")
-    chosen, cpu = choose(traces, mutant.file, function_of(original, mutant))
+    chosen, cpu = choose(trace, mutant.file, function_of(original, mutant))
     path.write_text(source_of(mutant, original), encoding="utf-8")
     try:
         limit = STARTING + SLOWER * cpu

@@ -331,6 +331,8 @@ def test_more_rows_than_fit_at_once_are_judged_all() -> None:
     verdict = judge(domain, TorchModel(planted(domain)), x)
     assert len(verdict) == 90_000
     assert verdict.is_discriminatory.sum() == 300 * 60
+    assert "seen" not in repr(verdict)
+    assert [len(part) for part in judgement._parts(domain, x)] == [32_768, 32_768, 24_464]
 
 
 def test_no_rows_give_an_empty_verdict() -> None:

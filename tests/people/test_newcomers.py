@@ -19,6 +19,12 @@ def candidates(people: PlausiblePeople) -> Rows:
     return x[people.could_exist(x)]
 
 
+def test_nobody_is_known_at_the_start(people: PlausiblePeople) -> None:
+    newcomers = Newcomers(people)
+    assert newcomers.accepted.shape == newcomers.refused.shape == (0,)
+    assert newcomers.counts.tolist() == [0] * 10
+
+
 def test_near_copies_are_never_accepted(people: PlausiblePeople, candidates: Rows) -> None:
     far = people.neighbors.how_far(candidates)
     near = far < people.nearest_allowed
