@@ -40,7 +40,7 @@ def choose(trace: Trace, file: str, function: str | None) -> tuple[list[str], fl
         (function is not None and wanted.isdisjoint(trace.calls[test]), seconds, test)
         for test, seconds in trace.seconds.items()
     )
-    chosen, total = [], 0.0
+    chosen, total = list[str](), 0.0
     for _, seconds, test in order:
         if chosen and total + seconds > SECONDS:
             break

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from campaign.kills import leftovers
 from campaign.originals import TABLE
 from campaign.processes import Answer, Tree, trouble
+from campaign.run_folders import leftovers
 
 SIZES_KIB = (16, 40, 64, 100, 400)  # of a full disk: the run takes about 160 KiB
 PATIENCE = 300.0

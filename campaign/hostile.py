@@ -71,7 +71,10 @@ def try_one(tree: Tree, starts: WarmStarts, originals: Path, name: str) -> str:
         given = Case(place / "case", originals, place / "canary", server.address)
         words = WRITERS[name](given)
         process = starts.start(
-            *words, cwd=given.folder, memory=ENOUGH, FAIRPROBE_ENDPOINT_TOKEN=TOKEN
+            *words,
+            changes={"FAIRPROBE_ENDPOINT_TOKEN": TOKEN},
+            cwd=given.folder,
+            memory=ENOUGH,
         )
         answer = process.end(PATIENT.get(name, PATIENCE))
         memory = process.memory

@@ -205,7 +205,7 @@ def _reference(tree: Tree, starts: WarmStarts, originals: Path, scenario: Scenar
         shutil.copytree(out, other / scenario.out)
         words = [*words, "--overwrite"]
     begin = time.monotonic()
-    starts.run(*words, patience=PATIENCE, CAMPAIGN_MOVES=str(moves))
+    starts.run(*words, patience=PATIENCE, changes={"CAMPAIGN_MOVES": str(moves)})
     seconds = time.monotonic() - begin
     return Reference(out, answer.code, len(_lines(moves)), seconds)
 
@@ -259,7 +259,7 @@ def _kill(
         shutil.copytree(reference.run, out)
         words = [*words, "--overwrite"]
     changes = {"CAMPAIGN_DIE_AFTER": str(kill.move)} if kill.move else {}
-    process = starts.start(*words, **changes)
+    process = starts.start(*words, changes=changes)
     is_late = is_early = False
     if not kill.move:
         is_late = not process.is_running(kill.moment * reference.seconds)
@@ -279,7 +279,7 @@ def _kill(
         words = [*words, "--overwrite"]
     moves = tree.folder / "moves"
     moves.unlink(missing_ok=True)
-    answer = starts.run(*words, *resume, patience=PATIENCE, CAMPAIGN_MOVES=str(moves))
+    answer = starts.run(*words, *resume, patience=PATIENCE, changes={"CAMPAIGN_MOVES": str(moves)})
     if said := trouble(answer, (reference.code,)):
         return Outcome([*harms, f"the next start: {said}"], len(work), is_late)
     harms += run_harms(out, must_be_there=True)

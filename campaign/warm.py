@@ -16,10 +16,11 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from campaign.processes import Answer, Tree
 
@@ -45,13 +46,19 @@ class WarmStarts:
         self._server.communicate()  # its input ends
 
     def start(
-        self, *words: str, cwd: Path | None = None, memory: int | None = None, **changes: str
+        self,
+        *words: str,
+        changes: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        memory: int | None = None,
     ) -> WarmProcess:
-        """Start a command in a session of its own, with so many bytes of memory at most."""
+        """Start a command in a session of its own, with `changes` to its environment and so many
+        bytes of memory at most.
+        """
         places = [self._tree.folder / name for name in ("warm.out", "warm.err")]
         request = {
             "words": words,
-            "environment": self._tree.environment(**changes),
+            "environment": self._tree.environment(**(changes or {})),
             "folder": str(cwd or self._tree.folder),
             "memory": memory,
             "out": str(places[0]),
@@ -63,15 +70,15 @@ class WarmStarts:
         self._server.stdin.flush()
         return WarmProcess(int(self._server.stdout.readline()), self._server.stdout, places)
 
-    def run(self, *words: str, patience: float, **changes: str) -> Answer:
+    def run(self, *words: str, patience: float, changes: Mapping[str, str] | None = None) -> Answer:
         """Run a command to its end."""
-        return self.start(*words, **changes).end(patience)
+        return self.start(*words, changes=changes).end(patience)
 
 
 class WarmProcess:
     """A command that was started warm."""
 
-    def __init__(self, pid: int, answers: object, places: list[Path]) -> None:
+    def __init__(self, pid: int, answers: IO[bytes], places: list[Path]) -> None:
         self.pid, self._answers, self._places = pid, answers, places
         self._code: int | None = None
         self.memory = 0  # the most it had, once it has ended
@@ -79,7 +86,7 @@ class WarmProcess:
     def is_running(self, seconds: float = 0.0) -> bool:
         """Whether it still runs after so many seconds."""
         if self._code is None and select.select([self._answers], [], [], seconds)[0]:
-            line = self._answers.readline()  # type: ignore[attr-defined]
+            line = self._answers.readline()
             self._code, self.memory = map(int, line.split())
         return self._code is None
 

@@ -160,7 +160,9 @@ def test_a_mutant_is_tried_with_the_tests_that_call_its_function_first() -> None
     assert functions["return hits / tries"] == "share"
     calls = {"a": [], "b": ["x.py:share"], "c": ["*"], "d": []}
     trace = Trace(calls, {"a": 0.1, "b": 2.0, "c": 1.0, "d": 39.0})
-    assert choose(trace, "x.py", "share") == (["c", "b", "a"], pytest.approx(3.1))
+    chosen, seconds = choose(trace, "x.py", "share")
+    assert chosen == ["c", "b", "a"]
+    assert seconds == pytest.approx(3.1)
     assert choose(trace, "x.py", None)[0] == ["a", "c", "b"]
 
 
@@ -276,7 +278,7 @@ def test_a_warm_command_is_like_a_cold_one_and_can_be_killed(planted: Tree, tmp_
     planted.folder.mkdir()
     (planted.source / "fairprobe" / "__main__.py").write_text(SLOW)
     with WarmStarts(planted) as starts:
-        answer = starts.run("a", "b", patience=60.0, WORD="c")
+        answer = starts.run("a", "b", patience=60.0, changes={"WORD": "c"})
         assert (answer.code, answer.out) == (3, b"['a', 'b'] c\n")
         process = starts.start("sleep")
         assert process.is_running(1.0)
@@ -284,10 +286,10 @@ def test_a_warm_command_is_like_a_cold_one_and_can_be_killed(planted: Tree, tmp_
         assert process.end(60.0).code == -signal.SIGKILL
         assert starts.run("sleep", patience=1.0).code is None
         moves = tmp_path / "moves"
-        starts.run("move", patience=60.0, CAMPAIGN_MOVES=str(moves))
+        starts.run("move", patience=60.0, changes={"CAMPAIGN_MOVES": str(moves)})
         assert moves.read_text() == f"{planted.folder}/two\n"
         (planted.folder / "two").rename(planted.folder / "one")
-        answer = starts.run("move", patience=60.0, CAMPAIGN_DIE_AFTER="1")
+        answer = starts.run("move", patience=60.0, changes={"CAMPAIGN_DIE_AFTER": "1"})
         assert answer.code == -signal.SIGKILL
     assert (planted.folder / "two").exists()
 

@@ -57,9 +57,9 @@ def test_a_number_that_is_not_defined_has_no_interval() -> None:
     assert estimate(None, 0.5, None).estimate == 0.5
     estimate(-5e-10, 0.5, 1 + 5e-10).check_range()
     estimate(-1, 0, 3).check_range(-1, 3)
-    for values in ((-2e-9, 0, 1), (0, 0.5, 1 + 2e-9), (0, 2, 2)):
+    for impossible in ((-2e-9, 0, 1), (0, 0.5, 1 + 2e-9), (0, 2, 2)):
         with pytest.raises(ValueError, match="is not from 0 to 1"):
-            estimate(*values).check_range()
+            estimate(*impossible).check_range()
 
 
 def test_scalars_of_numpy_are_written_as_numbers() -> None:
@@ -74,4 +74,4 @@ def test_scalars_of_numpy_are_written_as_numbers() -> None:
     assert to_dict(document)["samples"] == 3
     assert b'"samples": 3,' in encode(document)
     with pytest.raises(TypeError, match="object is not plain data"):
-        encode(msgspec.structs.replace(document, left_out=[object()]))  # type: ignore[list-item]
+        encode(msgspec.structs.replace(document, left_out=[object()]))

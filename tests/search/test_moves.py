@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
@@ -147,7 +149,7 @@ def test_slopes_are_differences_by_one_step_also_at_bounds_and_between_categorie
 def test_where_a_move_breaks_a_rule_a_part_of_it_is_tried_eight_times_and_then_given_up() -> None:
     asked = []
 
-    def stays(values: dict[str, Rows]) -> Mask:
+    def stays(values: Mapping[str, Rows]) -> Mask:
         asked.append(len(values["age"]))
         return np.asarray(values["age"] == 500)
 
