@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
@@ -49,6 +50,7 @@ class Mutant:
         return f"{self.file}:{self.line}: {self.before}  →  {self.after}"
 
 
+@cache
 def mutants(file: str, text: str) -> list[Mutant]:
     """All mutants of a file, in the order of its lines."""
     found, tree = [], ast.parse(text)
