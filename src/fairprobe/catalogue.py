@@ -141,6 +141,16 @@ REPAIRS: Catalogue[Any] = Catalogue(
         "cfair": "fairprobe.repairs.adversarial:CFAIR",
     },
 )
+POST_HOC: Catalogue[Any] = Catalogue(
+    "fairprobe.post_hoc_repairs",
+    "post-hoc repair",
+    check="fairprobe.repairs.posthoc:check_description",
+    own={
+        "average": "fairprobe.repairs.average:Average",
+        "thresholds": "fairprobe.repairs.thresholds:Thresholds",
+        "abstain": "fairprobe.repairs.abstain:Abstain",
+    },
+)
 MEASURES: Catalogue[Any] = Catalogue(
     "fairprobe.measures",
     "measure",

@@ -150,8 +150,8 @@ def test_a_repair_that_makes_its_own_attribute_worse_than_the_control_is_refused
 def test_where_there_is_nobody_to_help_a_repair_is_refused() -> None:
     reasons = decided(trials(12, constant(0.0, 0.0))).reasons
     assert reasons[0] == (
-        "There is nobody to help: no people held out are discriminated against by gender when the"
-        " network is trained again."
+        "There is nobody to help: no people held out are discriminated against by gender with the"
+        " network trained again."
     )
 
 

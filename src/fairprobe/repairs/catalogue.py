@@ -12,8 +12,10 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError, suggest
 from fairprobe.models import Model, TorchModel
 from fairprobe.repairs.base import OnEpoch, Repair
+from fairprobe.repairs.posthoc import PostHoc
 
 REPAIRS: Catalogue[type[Repair]] = catalogue.REPAIRS
+POST_HOC: Catalogue[type[PostHoc]] = catalogue.POST_HOC
 
 
 def repair_names() -> list[str]:
@@ -30,6 +32,13 @@ def repair_named(name: str, **settings: Any) -> Repair:
     if kind not in REPAIRS or (plus and variant not in REPAIRS[kind].variants):
         raise SettingError(f"There is no repair '{name}'.{suggest(name, repair_names())}")
     return REPAIRS[kind].create(name, **settings)
+
+
+def post_hoc_named(name: str, **settings: Any) -> PostHoc:
+    """Create the post-hoc repair of this name with its own settings."""
+    if name not in POST_HOC:
+        raise SettingError(f"There is no post-hoc repair '{name}'.{suggest(name, POST_HOC)}")
+    return POST_HOC[name].create(name, **settings)
 
 
 class Apply(Protocol):

@@ -73,9 +73,11 @@ class Workshop:
     def _rng(self, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.panel.seed, purpose])
 
-    def measured(self, name: str, model: Model) -> Measured:
+    def measured(self, name: str, model: Model, test: Ints | None = None) -> Measured:
+        """Measure a model; `test` are the people held out, or those of them whom it answers."""
         data, report = self.panel.data, self.report
-        domain, test = data.domain, data.split(self.panel.seed).test
+        domain = data.domain
+        test = data.split(self.panel.seed).test if test is None else test
         stage = f"Measuring: {name}"
         report(stage, 0, 4, "the people held out")
         with one_thread():

@@ -16,7 +16,7 @@ initial weights, the order of the batches and what a repair draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +25,12 @@ import numpy as np
 from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import Model, TorchModel
+from fairprobe.metrics import Rate
+from fairprobe.models import Model
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
 from fairprobe.repairs.curve import Point, tradeoff
 from fairprobe.repairs.measured import Measured, OtherAttribute, Workshop
+from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.series import (
     BLIND,
     PEOPLE,
@@ -56,10 +58,12 @@ class Proof:
     """What a repair did. `before`, `after` and `controls` ("blind", "retrained", "random points")
     are single networks: the given one, the delivered one, and those trained with the same seed.
     `trials` are all seeds, `decision` what they say, `groups` what happened to groups of people.
+    `handed_over`: of an abstaining wrapper, the share of the people held out that a human decides
+    about: of all of them (""), and of those with each sensitive value.
     """
 
-    repair: Repair
-    model: TorchModel
+    repair: Repair | PostHoc
+    model: Model
     before: Measured
     after: Measured
     controls: dict[str, Measured]
@@ -71,6 +75,7 @@ class Proof:
     groups: tuple[SubgroupChange, ...]
     forced: bool
     limits: Limits
+    handed_over: dict[str, Rate] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:

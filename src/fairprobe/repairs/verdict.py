@@ -231,17 +231,22 @@ def tied(share: float) -> str:
     )
 
 
-def harms(groups: Sequence[SubgroupChange], alpha: float) -> list[str]:
+def harms(groups: Sequence[SubgroupChange], alpha: float, *, is_trained: bool = True) -> list[str]:
     """One sentence about the groups that fare worse, the worst of them named."""
     harmed = [group for group in groups if group.is_harm(alpha)]
     if not harmed:
         return []
     worst = max(harmed, key=lambda group: group.rise)
     more = f" {len(harmed) - 1} more comparisons show harm." if len(harmed) > 1 else ""
+    before = f"with the given model it is {_percent(worst.given)}"
+    if is_trained:
+        before = (
+            f"with the network trained again it is {_percent(worst.control)}, with the given one"
+            f" {_percent(worst.given)}"
+        )
     return [
         f"The repair harms people with {worst.name}: {_percent(worst.repaired)} of"
-        f" {worst.people:,} people held out are {worst.share}; with the network trained again it is"
-        f" {_percent(worst.control)}, with the given one {_percent(worst.given)}.{more}"
+        f" {worst.people:,} people held out are {worst.share}; {before}.{more}"
     ]
 
 
@@ -280,16 +285,16 @@ class Pairs:
         if self.is_worse(factor, confidence):
             return [f"The repair makes discrimination by {self.by} worse: {self.shares}."], []
         if not self.control.any():
-            return [f"There is nobody to help: no {who} when the network is trained again."], []
+            return [f"There is nobody to help: no {who} with {self.than}."], []
         if change.high(confidence) <= 0:
             return [
                 f"The repair helps too few: {self.shares}. It must be at least"
                 f" {_percent(MIN_HELP)} fewer."
             ], []
         if change.low(confidence) <= 0:
+            it = f"After {seeds} seeds it" if (seeds := len(self.control)) > 1 else "It"
             return [], [
-                f"After {len(self.control)} seeds it is open whether at least"
-                f" {_percent(MIN_HELP)} fewer {who}: {self.shares}."
+                f"{it} is open whether at least {_percent(MIN_HELP)} fewer {who}: {self.shares}."
             ]
         return [], []
 
