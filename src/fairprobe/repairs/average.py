@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.models import Model
@@ -53,11 +53,14 @@ class Average(PostHoc):
     def shares(self, data: Dataset) -> Rows:
         """(V,) how much each combination of sensitive values counts; they add up to 1."""
         domain = data.domain
-        counts = np.ones(domain.value_count)
-        if self.weights == "shares":
-            values = domain.own_value(data.x[domain.comparable(data.x)])
-            counts = np.bincount(values, minlength=domain.value_count)
-        return np.asarray(counts / counts.sum(), dtype=np.float32)
+        own = domain.own_value(data.x[domain.comparable(data.x)])
+        return shares_of(self.weights, own, domain.value_count).astype(np.float32)
+
+
+def shares_of(weights: str, own: Ints, count: int) -> Floats:
+    """(V,) the weights of `count` combinations of values, by those that people have."""
+    counts = np.bincount(own, minlength=count) if weights == "shares" else np.ones(count)
+    return np.asarray(counts / max(1, counts.sum()), dtype=np.float64)
 
 
 class Averaged(Model):

@@ -13,9 +13,9 @@ with 95 % confidence.
     harms       as in `verdict`
 
 The difference between groups is the largest of any two groups with at least `SMALLEST` people held
-out, |r_a − r_b|. Its bounds are those of all signed differences r_a − r_b, each with Welch's noise of
-independent groups and Bonferroni's correction for their number: what is shown of all of them holds
-for the largest.
+out, |r_a − r_b|. Its bounds are those of all signed differences r_a − r_b, each with Welch's noise
+of independent groups and Bonferroni's correction for their number: what is shown of all of them
+holds for the largest.
 """
 
 from __future__ import annotations

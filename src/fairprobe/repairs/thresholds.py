@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Decision, Model
@@ -72,26 +72,35 @@ class Thresholds(PostHoc):
         rows = data.split(seed).validation
         positive = 1 if data.favourable is None else data.favourable
         score = model.probabilities(data.x[rows])[:, positive].astype(np.float64)
-        is_positive = data.y[rows] == positive
-        groups = groups_of(data, rows)
-        among = is_positive if self.criterion == "equal_opportunity" else np.full(len(rows), True)
+        values = values_of(data.domain[data.domain.sensitive[0]])
+        *chosen, everybody = self.choose(
+            score, data.y[rows] == positive, groups_of(data, rows), len(values)
+        )
+        return Decision(
+            everybody,
+            thresholds=dict(zip(values, chosen, strict=True)),
+            by=data.domain.sensitive[0],
+        )
+
+    def choose(self, score: Floats, is_positive: Mask, groups: Ints, count: int) -> list[float]:
+        """The threshold of each of `count` groups, and last of people whose group is not known, by
+        validation people: their `score`, whether the favorable class is theirs, and their group
+        (-1: not known).
+        """
+        among = is_positive if self.criterion == "equal_opportunity" else np.full(len(score), True)
         if among.sum() < FEWEST:
             raise DataError(
                 f"Of the validation people, {int(among.sum())} count for {self.criterion}; at least"
                 f" {FEWEST} are needed to choose thresholds. Give more rows."
             )
         everybody = _thresholds(score[among])
-        values = values_of(data.domain[data.domain.sensitive[0]])
-        chosen = {}
-        for value in range(len(values)):
+        chosen = []
+        for value in range(count):
             inside = among & (groups == value)
-            chosen[value] = _thresholds(score[inside]) if inside.sum() >= FEWEST else everybody
-        best = _most_right(score, is_positive, groups, chosen, everybody)
-        return Decision(
-            float(everybody[best]),
-            thresholds={values[value]: float(each[best]) for value, each in chosen.items()},
-            by=data.domain.sensitive[0],
-        )
+            chosen.append(_thresholds(score[inside]) if inside.sum() >= FEWEST else everybody)
+        table = np.stack([*chosen, everybody])  # (groups + 1, shares); -1 is the last
+        right = ((score[:, None] >= table[groups]) == is_positive[:, None]).sum(axis=0)
+        return [float(each) for each in table[:, right.argmax()]]
 
 
 def groups_of(data: Dataset, rows: Ints) -> Ints:
@@ -112,17 +121,3 @@ def _thresholds(score: Floats) -> Floats:
     count = np.rint(SHARES * len(score)).astype(np.int64)
     middle = (ends[count] + ends[count + 1]) / 2
     return np.clip(middle, LEAST, 1 - LEAST)
-
-
-def _most_right(
-    score: Rows | Floats,
-    is_positive: Mask,
-    groups: Ints,
-    chosen: dict[int, Floats],
-    everybody: Floats,
-) -> int:
-    threshold = np.tile(everybody, (len(score), 1))
-    for value, each in chosen.items():
-        threshold[groups == value] = each
-    right = ((score[:, None] >= threshold) == is_positive[:, None]).sum(axis=0)
-    return int(right.argmax())

@@ -92,7 +92,7 @@ class Coding:
         frame = as_frame(table)
         if len(frame) == 0:
             raise DataError("The table has no rows, so its schema cannot be inferred.")
-        chosen = _names_of(sensitive, list(frame.columns))
+        chosen = names_of(sensitive, list(frame.columns))
         attributes, cuts, values, types = [], {}, {}, {}
         for place, name in enumerate(frame.columns):
             column = frame.iloc[:, place]
@@ -136,9 +136,13 @@ class Coding:
         frame = as_frame(table)
         rows = np.empty((len(frame), len(self.domain)), dtype=np.float32)
         for place, attribute in enumerate(self.domain.attributes):
-            column = self._plain(_column(frame, attribute.name), attribute)
-            rows[:, place] = codes_of(column, attribute)
+            rows[:, place] = self.codes(frame, attribute)
         return rows
+
+    def codes(self, frame: pd.DataFrame, attribute: Attribute) -> Rows:
+        """(N,) the codes of one column of such a table."""
+        column = self._plain(_column(frame, attribute.name), attribute)
+        return codes_of(column, attribute).astype(np.float32)
 
     def _plain(self, column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
         """The column as `codes_of` reads it: numbers, or names of categories with gaps for the
@@ -260,7 +264,8 @@ def as_frame(table: Table) -> pd.DataFrame:
     return frame.infer_objects() if array.dtype == object else frame
 
 
-def _names_of(columns: Columns, names: list[str]) -> tuple[str, ...]:
+def names_of(columns: Columns, names: list[str]) -> tuple[str, ...]:
+    """The names of columns that are chosen by name or by number."""
     chosen = []
     several = isinstance(columns, Iterable) and not isinstance(columns, str)
     for column in columns if several else [columns]:  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ a mistake in the file is reported in one sentence.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -130,6 +131,11 @@ def write_domain(what: Coding | Declared, path: Path | str, *, rows: Rows | None
     """Writes a file to edit. Constraints made of code are left out. What the coded rows of a table
     suggest is added as comments.
     """
+    write_text(Path(path), HEAD + domain_text(what, rows=rows))
+
+
+def domain_text(what: Coding | Declared, *, rows: Rows | None = None) -> str:
+    """The text of such a file, without the comments that explain it."""
     declared = Declared(what) if isinstance(what, Coding) else what
     coding = declared.coding
     content: dict[str, Any] = {"label": declared.label, "favourable": declared.favourable}
@@ -138,9 +144,9 @@ def write_domain(what: Coding | Declared, path: Path | str, *, rows: Rows | None
         attribute.name: dict(_entry(attribute, coding)) for attribute in coding.domain.attributes
     }
     content["constraints"] = [_given(asdict(rule)) for rule in declared.rules] or None
-    text = HEAD + tomlkit.dumps(_given(content))
+    text = tomlkit.dumps(_given(content))
     text += twins_in_toml(coding.domain.couplings, coding, rows)
-    write_text(Path(path), text if rows is None else text + suggestions_in_toml(coding, rows))
+    return text if rows is None else text + suggestions_in_toml(coding, rows)
 
 
 def _given(entry: dict[str, Any]) -> dict[str, Any]:
@@ -206,6 +212,16 @@ def read_domain(path: Path | str) -> Declared:
         return _read(content)
     except DomainError as error:
         raise DomainError(f"{file}: {error}") from error
+
+
+def domain_from_text(text: str) -> Declared:
+    """What the text of such a file declares."""
+    try:
+        return _read(tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DomainError):
+            raise
+        raise DomainError(f"The schema is not valid TOML: {error}.") from error
 
 
 def _read(content: Mapping[str, Any]) -> Declared:

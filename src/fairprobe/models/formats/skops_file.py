@@ -23,10 +23,18 @@ from fairprobe.models.formats.boosters import check_snapshot
 from fairprobe.models.formats.file_checks import PICKLE, first_line, within
 from fairprobe.storage import check_regular, check_unpacked
 
+POST_HOC = ("Average", "Thresholds", "Abstaining")
 # Each of these only holds numbers, text and other listed types; loading or calling it opens no file
 # and starts no program.
 ALSO_TRUSTED = frozenset(
     {
+        # fairprobe's own: settings, arrays that are checked, and the text of a schema
+        *(
+            f"fairprobe.repairs.estimators.{name}Classifier"
+            for name in ("Counterfactual", "IIFR", "ALFR", "LAFTR", "CFAIR", "Blind", "Retrain")
+        ),
+        *(f"fairprobe.repairs.wrappers.{name}Classifier" for name in POST_HOC),
+        "fairprobe.search.budget.Budget",
         "numpy.dtype",  # what an encoder gives back, and the kinds of a table's columns
         "collections.OrderedDict",
         "sklearn.utils._bunch.Bunch",  # a dict: the members of a voting or stacking classifier

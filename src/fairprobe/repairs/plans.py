@@ -1,0 +1,245 @@
+"""A post-hoc repair as plain data, for tables as a model takes them: what is saved with it.
+
+A `Plan` says how the counterparts of a table's rows are made and what becomes of the answers. The
+table is one of *words*, the user's own cells, of which only those of the sensitive and coupled
+columns are changed (`Words`, by the text of a schema); or one of *numbers*, in which the same
+columns are recognized by their values (`Numbers`, learned by probing what prepares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.errors import ModelError
+from fairprobe.judgement import two_labels
+from fairprobe.schema.coding import Coding
+from fairprobe.schema.domain_file import domain_from_text
+
+ROWS_AT_ONCE = 16384  # with all counterparts
+SAME = 1e-4  # how far a number may be from the one that stands for a value, relative to it
+UNKNOWN = -1
+
+Table: TypeAlias = Any  # a DataFrame of words, or an array (N, width) of numbers
+Ask: TypeAlias = Callable[[Any], Any]  # from a table to (N, C) probabilities, or (N,) of class 1
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """The counterparts of N rows: V tables, which of them could exist (V, N), and which of them has
+    the sensitive values of each row (N,), -1 where these are not known.
+    """
+
+    tables: list[Table]
+    is_possible: Mask
+    own: Ints
+
+
+class People(Protocol):
+    """What makes the counterparts of a table's rows."""
+
+    def counterparts(self, table: Any) -> Counterparts: ...
+
+
+class Coupled(msgspec.Struct, frozen=True):
+    """Columns of numbers that change together with the sensitive ones: `categories` (K, columns)
+    are what stands in them, `onto` (V, K) which category each is under each value, by that under
+    the first.
+    """
+
+    columns: list[int]
+    categories: list[list[float]]
+    onto: list[list[int]]
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """Tables of numbers: what stands in `columns` for each combination of sensitive values,
+    `values` (V, columns).
+    """
+
+    columns: list[int]
+    values: list[list[float]]
+    coupled: list[Coupled] = []
+
+    def counterparts(self, table: Any) -> Counterparts:
+        x = np.asarray(table)
+        own = recognized(x[:, self.columns], self.values)
+        tables = []
+        for place, values in enumerate(self.values):
+            other = x.copy()
+            other[:, self.columns] = values
+            for each in self.coupled:
+                other[:, each.columns] = _renamed(x[:, each.columns], each, own, place)
+            tables.append(other)
+        return Counterparts(tables, np.ones((len(self.values), len(x)), dtype=bool), own)
+
+
+def recognized(cells: Rows, known: list[list[float]]) -> Ints:
+    """(N,) which of the known combinations of numbers stands in each row, -1 if none does."""
+    numbers = np.asarray(known, dtype=np.float64)
+    apart = np.abs(cells[:, None, :].astype(np.float64) - numbers)
+    same = (apart <= SAME * np.maximum(1, np.abs(numbers))).all(axis=2)
+    return np.where(same.any(axis=1), same.argmax(axis=1), UNKNOWN)
+
+
+def _renamed(cells: Rows, coupled: Coupled, own: Ints, place: int) -> Rows:
+    category = recognized(cells, coupled.categories)
+    onto = np.asarray(coupled.onto)
+    first = onto.argsort(axis=1)[np.maximum(own, 0), np.maximum(category, 0)]
+    numbers = np.asarray(coupled.categories, dtype=cells.dtype)[onto[place, first]]
+    return np.where(((own >= 0) & (category >= 0))[:, None], numbers, cells)
+
+
+class Words:
+    """Tables of words, by a schema. Cells of other columns stay as they are, known or not."""
+
+    def __init__(self, coding: Coding) -> None:
+        self._coding, self._domain = coding, coding.domain
+
+    def counterparts(self, table: pd.DataFrame) -> Counterparts:
+        domain = self._domain
+        codes = self._codes(table)
+        known = domain.comparable(codes)
+        every = domain.bare().counterparts(codes).swapaxes(0, 1).copy()
+        every[:, known] = domain.counterparts(codes[known]).swapaxes(0, 1)
+        own = np.full(len(codes), UNKNOWN)
+        own[known] = domain.own_value(codes[known])
+        allowed = domain.satisfies(every.reshape(-1, len(domain))).reshape(len(every), -1)
+        return Counterparts(
+            [self._changed(table, codes, rows) for rows in every],
+            allowed | ~allowed.any(axis=0),
+            own,
+        )
+
+    def _codes(self, table: pd.DataFrame) -> Rows:
+        """Codes of the columns that counterparts differ in; of all where there are constraints."""
+        domain = self._domain
+        codes = np.tile(domain.low, (len(table), 1))
+        needed = domain.names if domain.constraints else domain.changing
+        for name in needed:
+            codes[:, domain.index(name)] = self._coding.codes(table, domain[name])
+        return codes
+
+    def _changed(self, table: pd.DataFrame, codes: Rows, other: Rows) -> pd.DataFrame:
+        words = self._coding.words(other)
+        columns = {}
+        for name in self._domain.changing:
+            column, place = table[name], self._domain.index(name)
+            cells = pd.Series(words[name]).set_axis(table.index)
+            if name not in self._domain.sensitive:  # a gap stays a gap, as it is written
+                cells = cells.astype(object).where(codes[:, place] != other[:, place], column)
+            columns[name] = _as_in(cells, column)
+        return table.assign(**columns)
+
+
+def _as_in(cells: pd.Series[Any], column: pd.Series[Any]) -> pd.Series[Any]:
+    """The cells in the type of the column, which may not know all of them as categories yet."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        plain = cells.astype(object)
+        more = [each for each in plain.dropna().unique() if each not in kind.categories]
+        return plain.astype(pd.CategoricalDtype([*kind.categories, *more], kind.ordered))
+    if kind.kind in "iuf" and cells.notna().all():
+        return cells.astype(np.float64 if kind.kind == "f" else kind)
+    return cells.astype(object) if kind.kind == "O" else cells
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A post-hoc repair of a model. `shares` (V,) are the weights of an average. `thresholds` of
+    the class `positive` are one for all, or one for each value and a last one where it is unknown.
+    """
+
+    repair: Literal["average", "thresholds", "abstain"]
+    shares: list[Share] = []
+    thresholds: list[Share] = []
+    positive: Annotated[int, msgspec.Meta(ge=0)] = 1
+    schema: str = ""
+    numbers: Numbers | None = None
+
+    @cached_property
+    def people(self) -> People:
+        return Words(domain_from_text(self.schema).coding) if self.numbers is None else self.numbers
+
+    def answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
+        """(N, C) the probabilities after the repair, and (N,) who is handed to a human."""
+        parts = [self._answer(part, ask) for part in self._parts(table)]
+        return np.concatenate([p for p, _ in parts]), np.concatenate([who for _, who in parts])
+
+    def _parts(self, table: Table) -> Iterator[Table]:
+        count = max(1, ROWS_AT_ONCE // max(1, len(self.shares)))
+        for start in range(0, max(1, len(table)), count):
+            rows = slice(start, start + count)
+            yield table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
+
+    def _answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
+        made, nobody = self.people.counterparts(table), np.zeros(len(table), dtype=bool)
+        if self.repair == "thresholds":
+            p = _both(ask(table), len(table))
+            return self._weighed(p, made.own), nobody
+        tables = [*made.tables, table] if self.repair == "abstain" else made.tables
+        whole = pd.concat(tables) if isinstance(table, pd.DataFrame) else np.concatenate(tables)
+        p = _both(ask(whole), len(whole))
+        every = p.reshape(len(tables), len(table), -1)
+        if self.repair == "average":
+            weights = np.asarray(self.shares)[:, None] * made.is_possible
+            weights = np.where(weights.any(axis=0), weights, made.is_possible)
+            return (weights[:, :, None] * every).sum(axis=0) / weights.sum(axis=0)[:, None], nobody
+        return self._abstained(every, made)
+
+    def _abstained(self, every: Floats, made: Counterparts) -> tuple[Floats, Mask]:
+        """The model's own answers, the last of all; ties where they differ."""
+        *_, classes = every.shape
+        labels = every.argmax(axis=2)
+        own, tie = every[-1], np.full(classes, 1 / classes)
+        if self.thresholds:
+            threshold = self.thresholds[0]
+            labels = (every[:, :, self.positive] >= threshold).astype(np.int64)
+            tie[:] = 1 - threshold
+            tie[self.positive] = threshold
+        possible = np.vstack([made.is_possible, np.ones((1, len(own)), dtype=bool)])
+        handed = two_labels(labels.T, possible.T)
+        return np.where(handed[:, None], tie, own), handed
+
+    def _weighed(self, p: Floats, own: Ints) -> Floats:
+        """Probabilities of which the highest is the answer that the threshold gives."""
+        threshold = np.asarray(self.thresholds)[own if len(self.thresholds) > 1 else 0]
+        weights = np.broadcast_to(np.reshape(threshold, (-1, 1)), p.shape).copy()
+        weights[:, self.positive] = 1 - threshold
+        weighed = p * weights
+        return weighed / weighed.sum(axis=1, keepdims=True)
+
+
+def decoded(content: object) -> Plan:
+    """A plan from plain data; raise ModelError if it is none."""
+    try:
+        plan = msgspec.convert(content, Plan)
+        values = 1 if plan.numbers is None else len(plan.numbers.values)
+        if plan.repair == "average" and not (plan.shares and sum(plan.shares) > 0):
+            raise ValueError("an average needs shares")  # noqa: TRY301
+        if plan.repair == "thresholds" and not plan.thresholds:
+            raise ValueError("it has no thresholds")  # noqa: TRY301
+        if plan.numbers is not None and values != len(plan.shares):
+            raise ValueError("it has other shares than values")  # noqa: TRY301
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ModelError(
+            f"The repair that is saved with this model is damaged: {error}. Repair it again."
+        ) from error
+    return plan
+
+
+def _both(answer: Any, rows: int) -> Floats:
+    """(N, C) from what a model answered."""
+    p = np.asarray(answer, dtype=np.float64)
+    p = p[:, 0] if p.ndim == 2 and p.shape[1] == 1 else p
+    p = np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
+    if p.ndim != 2 or len(p) != rows:
+        raise ModelError(f"The model returned shape {p.shape} for {rows} rows.")
+    return p
