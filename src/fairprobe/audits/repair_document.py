@@ -29,6 +29,7 @@ from fairprobe.documents import (
 )
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.curve import Point
+from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.proof import Measured as MeasuredNetwork
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.verdict import MIN_HELP, MOST_TIES, Answers, Spread
@@ -64,6 +65,7 @@ def repair_document(proof: Proof) -> RepairDocument:
             dm_rs=(proof.after.dm_rs.estimate - was) / was if was else None,
         ),
         curve=[_point(point) for point in proof.curve],
+        handed_over={name: rate_document(rate) for name, rate in proof.handed_over.items()},
     )
 
 
@@ -115,9 +117,10 @@ def _verdict(proof: Proof) -> RepairVerdict:
 
 
 def _shares(answers: Answers, proof: Proof) -> SeedShares:
-    plausible = answers.plausible
+    plausible, answered = answers.plausible, answers.labels >= 0
+    right = (answers.labels == proof.truth)[answered]
     return SeedShares(
-        accuracy=float((answers.labels == proof.truth).mean()),
+        accuracy=float(right.mean()) if len(right) else 0.0,
         people=float(answers.affected.mean()) if len(answers.affected) else None,
         plausible=None if plausible is None or not len(plausible) else float(plausible.mean()),
         possible=answers.possible,
@@ -130,7 +133,7 @@ def _spread(spread: Spread) -> SeedSpread:
     return SeedSpread(mean=spread.mean, least=spread.least, most=spread.most)
 
 
-def _plain_settings(settings: Repair | Any) -> dict[str, Any]:
+def _plain_settings(settings: Repair | PostHoc | Any) -> dict[str, Any]:
     """The fields of settings, those of settings within them (a training, a budget) included."""
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {

@@ -449,7 +449,9 @@ class RepairChange(Document, frozen=True, kw_only=True):
 
 class RepairDocument(Document, frozen=True, kw_only=True):
     """A repair's proof: what was done, what the seeds say, and the same measurements before, after
-    (of the delivered network) and for controls.
+    (of the delivered network) and for controls. A post-hoc repair (`is_post_hoc`) has one seed, the
+    split's, and the given model as its control. `handed_over`: the share of the people held out
+    that a human decides about, of all ("") and of those with each sensitive value.
     """
 
     name: str
@@ -466,6 +468,7 @@ class RepairDocument(Document, frozen=True, kw_only=True):
     controls: dict[str, Measured]
     change: RepairChange
     curve: list[TradeoffPoint]
+    handed_over: dict[str, RateDocument] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in (self.after, *self.controls.values()):
@@ -473,6 +476,11 @@ class RepairDocument(Document, frozen=True, kw_only=True):
                 raise ValueError("the networks before and after were not measured alike")
         if self.accepted != (self.forced or self.verdict.outcome == "accepted"):
             raise ValueError("the repair is accepted against its verdict")
+
+    @property
+    def is_post_hoc(self) -> bool:
+        """Whether nothing was trained."""
+        return self.start == "post-hoc"
 
 
 class TableMeasurements(Document, frozen=True, kw_only=True):

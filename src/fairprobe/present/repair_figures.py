@@ -58,9 +58,12 @@ def before_and_after(repair: RepairDocument, classes: Sequence[str]) -> Table:
             "IDIs found by the same search",
             *(Cell(count(each.idis), f"of {count(each.tried)} tried") for each in columns.values()),
         ),
-        ("AUC of the network", *(_auc(each.auc) for each in columns.values())),
-        ("scale-free AUC", *(_auc(each.auc_scale_free) for each in columns.values())),
     ]
+    if repair.before.auc is not None:
+        cells += [
+            ("AUC of the network", *(_auc(each.auc) for each in columns.values())),
+            ("scale-free AUC", *(_auc(each.auc_scale_free) for each in columns.values())),
+        ]
     return Table(("", *columns), cells)
 
 
@@ -98,13 +101,14 @@ def _plausible(measured: Measured) -> WithInterval:
 
 def over_seeds(repair: RepairDocument) -> Table:
     """Repaired networks beside their controls, over the seeds."""
+    control = "given" if repair.is_post_hoc else "trained again"
     return Table(
-        ("", "trained again", "repaired", "lower by", "judged"),
+        ("", control, "repaired", "lower by", "judged"),
         [
             (
                 f"{each.what}, by {each.by}" if each.by else each.what,
-                _spread(each.control),
-                _spread(each.repaired),
+                _spread(each.control, repair),
+                _spread(each.repaired, repair),
                 f"{100 * each.low:.1f} to {100 * each.high:.1f} points",
                 "yes" if each.is_judged else "no",
             )
@@ -113,7 +117,9 @@ def over_seeds(repair: RepairDocument) -> Table:
     )
 
 
-def _spread(spread: SeedSpread) -> Cell:
+def _spread(spread: SeedSpread, repair: RepairDocument) -> Cell:
+    if repair.is_post_hoc:
+        return Cell(percent(spread.mean))
     return Cell(percent(spread.mean), f"{percent(spread.least)} to {percent(spread.most)}")
 
 
@@ -126,8 +132,8 @@ def subgroups(repair: RepairDocument) -> Table | None:
             "group",
             "share",
             "people",
-            "given network",
-            "trained again",
+            "given",
+            "control",
             "repaired",
             "all others",
             "p",

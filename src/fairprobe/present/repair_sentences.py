@@ -38,6 +38,9 @@ def headline(repair: RepairDocument) -> str:
     kind, reasons = outcome(repair), repair.reasons
     if kind == "accepted":
         return "Repair accepted"
+    if repair.verdict.outcome == "undecided" and repair.is_post_hoc:
+        said = "the people held out do not settle whether it helps"
+        return f"Repair undecided: {said}" if kind == "undecided" else f"Accepted although {said}"
     if repair.verdict.outcome == "undecided":
         said = f"{plural(len(repair.verdict.seeds), 'seed')} did not settle whether it helps"
         return f"Repair undecided: {said}" if kind == "undecided" else f"Accepted although {said}"
@@ -81,13 +84,27 @@ def changed(repair: RepairDocument, sensitive: str) -> list[str]:
             f" {share(before.ifr_p)} to {share(after.ifr_p)}."
         ),
     ]
-    written += [over_seeds(repair, sensitive)]
+    written += [over_seeds(repair, sensitive)] if not repair.is_post_hoc else handed_over(repair)
     if after.is_constant:
         written.append(
             "The repaired network gives everybody the same answer: it treats all alike because it"
             " decides nothing."
         )
     return written
+
+
+def handed_over(repair: RepairDocument) -> list[str]:
+    """Who is handed to a human, if anybody can be."""
+    if (everybody := repair.handed_over.get("")) is None:
+        return []
+    groups = [
+        f"{percent(rate.estimate)} of {name}" for name, rate in repair.handed_over.items() if name
+    ]
+    return [
+        f"Of the people held out, {percent(everybody.estimate)} are handed to a human"
+        f" ({level(everybody.confidence)} interval {interval(everybody)}): {listed(groups)}."
+        " Accuracy and group measures after the repair are about the others."
+    ]
 
 
 def over_seeds(repair: RepairDocument, sensitive: str) -> str:
@@ -141,6 +158,8 @@ def lie_apart(one: WithInterval, other: WithInterval) -> bool:
 
 def how(repair: RepairDocument) -> str:
     """Which repair it was, and when it is refused."""
+    if repair.is_post_hoc:
+        return _how_post_hoc(repair)
     start = (
         "trained from scratch"
         if repair.start == "scratch"
@@ -159,6 +178,51 @@ def how(repair: RepairDocument) -> str:
         f" decide for more than {limits.max_harm:g} times as many people, or harms a group."
         " Otherwise it is undecided."
     )
+
+
+def _how_post_hoc(repair: RepairDocument) -> str:
+    """What a repair that trains nothing is judged by."""
+    verdict, limits = repair.verdict, repair.limits
+    judged = listed(
+        [
+            f"{each.what}, by {each.by}" if each.by else each.what
+            for each in verdict.comparisons
+            if each.is_judged
+        ]
+    )
+    return (
+        f"The post-hoc repair “{repair.name}”: nothing is trained, and the model stays as it is"
+        " behind it. So there are no seeds; the control is the given model, and the noise is that"
+        f" of the people. Judged: {judged}. It is accepted if what it is for is at least"
+        f" {percent(verdict.min_help)} smaller than with the given model, beyond noise. It is"
+        " refused if it helps less, if the model then decides nothing or by ties, loses more than"
+        f" {change(limits.max_accuracy_drop).lstrip('+')} of accuracy, makes another attribute"
+        f" decide for more than {limits.max_harm:g} times as many people, or harms a group."
+        " Otherwise it is undecided."
+    )
+
+
+def compared(repair: RepairDocument) -> str:
+    """What the table of comparisons shows."""
+    if repair.is_post_hoc:
+        return (
+            "Shares of people who are discriminated against, accuracy on the people held out, and"
+            " the difference between groups if the repair is for them; the same people answered by"
+            " both. “Lower by”: two one-sided bounds."
+        )
+    return (
+        "Shares of people who are discriminated against, and accuracy on the people held out, in"
+        " pairs of networks trained from the same weights. “Lower by”: two one-sided bounds that"
+        f" hold over all looks together. {delivered(repair)}"
+    )
+
+
+def compared_title(repair: RepairDocument) -> str:
+    """The title of that table."""
+    if repair.is_post_hoc:
+        return "The given model beside the repaired one"
+    seeds = plural(len(repair.verdict.seeds), "seed")
+    return f"Over {seeds}: means; small: the smallest and largest value"
 
 
 def delivered(repair: RepairDocument) -> str:

@@ -42,7 +42,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, Scale, TorchModel
-from fairprobe.networks import LFCN, Training, dense, is_constant
+from fairprobe.networks import LFCN, DenseNetwork, Training, dense, is_constant
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.one_hot import Sensitive, groups_of_columns, merged, warn_about_parts
 from fairprobe.schema.coding import Coding, as_frame
@@ -182,7 +182,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         state = {name: value for name, value in state.items() if name not in LIVE}
         weights = self.model_.module.state_dict()
         state["_network"] = {name: value.numpy().copy() for name, value in weights.items()}
-        state["_layers"] = list(self.model_.module.hidden)
+        state["_layers"] = list(_layers(self.model_))
         state["_schema"] = domain_text(self.coding_)
         return state
 
@@ -307,6 +307,11 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _learnt(self, repair: Repair, fresh: TorchModel, data: Dataset, seed: int) -> TorchModel:
         return repair.train(fresh.module, fresh, data, seed=seed, progress=None)
+
+
+def _layers(model: TorchModel) -> tuple[int, ...]:
+    assert isinstance(model.module, DenseNetwork)
+    return model.module.hidden
 
 
 def in_pandas(table: Any) -> Any:

@@ -26,6 +26,17 @@ from fairprobe.repairs.iifr import IIFR
 from fairprobe.repairs.retrain import Labels, Retrain
 from fairprobe.search import Budget
 
+__all__ = [
+    "ALFRClassifier",
+    "BlindClassifier",
+    "CFAIRClassifier",
+    "CounterfactualClassifier",
+    "IIFRClassifier",
+    "LAFTRClassifier",
+    "RepairClassifier",
+    "RetrainClassifier",
+]
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CounterfactualClassifier(RepairClassifier):

@@ -35,7 +35,7 @@ def groups_of_columns(sensitive: Sensitive, frame: pd.DataFrame) -> tuple[Groups
         if isinstance(each, str) or not isinstance(each, Sequence):
             alone += names_of(each, names)
             continue
-        columns = list(names_of(each, names))
+        columns = [name for one in each for name in names_of(one, names)]
         _check(columns, frame)
         groups[_name(columns, names)] = columns
     if not groups and len(alone) > 1 and is_one_hot(alone, frame):

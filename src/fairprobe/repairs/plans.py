@@ -86,7 +86,7 @@ def recognized(cells: Rows, known: list[list[float]]) -> Ints:
     """(N,) which of the known combinations of numbers stands in each row, -1 if none does."""
     numbers = np.asarray(known, dtype=np.float64)
     apart = np.abs(cells[:, None, :].astype(np.float64) - numbers)
-    same = (apart <= SAME * np.maximum(1, np.abs(numbers))).all(axis=2)
+    same = np.all(apart <= SAME * np.maximum(1, np.abs(numbers)), axis=2)
     return np.where(same.any(axis=1), same.argmax(axis=1), UNKNOWN)
 
 
@@ -214,7 +214,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         weights = np.broadcast_to(np.reshape(threshold, (-1, 1)), p.shape).copy()
         weights[:, self.positive] = 1 - threshold
         weighed = p * weights
-        return weighed / weighed.sum(axis=1, keepdims=True)
+        return np.asarray(weighed / weighed.sum(axis=1, keepdims=True))
 
 
 def decoded(content: object) -> Plan:

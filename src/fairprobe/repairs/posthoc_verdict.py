@@ -199,7 +199,8 @@ def _judge_groups(groups: Groups, reasons: list[str], doubts: list[str]) -> Comp
             f"Fewer than two groups by {groups.by} have {SMALLEST} people held out, so nothing can"
             " be compared."
         )
-        return Comparison(groups.what, groups.by, *[Spread(0, 0, 0)] * 2, -1, 1, is_judged=True)
+        nothing = Spread(0.0, 0.0, 0.0)
+        return Comparison(groups.what, groups.by, nothing, nothing, -1.0, 1.0, is_judged=True)
     before, after = groups.gaps()
     low, high = groups.lowered(MIN_HELP, CONFIDENCE)
     shares = (

@@ -6,9 +6,9 @@ group, so that the groups fare alike.
                             share gets it (Hardt, Price, Srebro: Equality of Opportunity in
                             Supervised Learning, NeurIPS 2016)
 
-Of all such shares, in steps of half a point, the one with the most right answers is taken; both are
-measured on validation people. A group with fewer than `FEWEST` of them, and people whose group is
-not known, get the threshold of all people together.
+Of all such shares, in steps of half a point, the one with the most right answers is taken (of
+several, the middle one); both are measured on validation people. A group with fewer than `FEWEST`
+of them, and people whose group is not known, get the threshold of all people together.
 
 Two people who differ in their group alone may then be answered differently: this repair is for
 groups, not for counterparts, and uses the group when it decides. Whether that is allowed where you
@@ -100,7 +100,8 @@ class Thresholds(PostHoc):
             chosen.append(_thresholds(score[inside]) if inside.sum() >= FEWEST else everybody)
         table = np.stack([*chosen, everybody])  # (groups + 1, shares); -1 is the last
         right = ((score[:, None] >= table[groups]) == is_positive[:, None]).sum(axis=0)
-        return [float(each) for each in table[:, right.argmax()]]
+        best = np.flatnonzero(right == right.max())
+        return [float(each) for each in table[:, best[len(best) // 2]]]
 
 
 def groups_of(data: Dataset, rows: Ints) -> Ints:
@@ -113,11 +114,12 @@ def groups_of(data: Dataset, rows: Ints) -> Ints:
 
 
 def _thresholds(score: Floats) -> Floats:
-    """The threshold for each of `SHARES`: in the middle between the last who gets the answer and
-    the first who does not.
+    """The threshold for each of `SHARES`: in the middle between two scores, so that the share at
+    or above it is as near as possible.
     """
-    falling = np.sort(score)[::-1]
-    ends = np.concatenate([[1.0], falling, [0.0]])
-    count = np.rint(SHARES * len(score)).astype(np.int64)
-    middle = (ends[count] + ends[count + 1]) / 2
-    return np.clip(middle, LEAST, 1 - LEAST)
+    values, counts = np.unique(-score, return_counts=True)
+    ends = np.concatenate([[1.0], -values, [0.0]])
+    selected = np.concatenate([[0], counts.cumsum()]) / len(score)
+    nearest = np.abs(selected[:, None] - SHARES).argmin(axis=0)
+    middle = (ends[nearest] + ends[nearest + 1]) / 2
+    return np.asarray(np.clip(middle, LEAST, 1 - LEAST))
