@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairprobe.audits.base import OnStage
 from fairprobe.audits.models import as_model
+from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
 from fairprobe.audits.table import AUTO, Audit, audit
 from fairprobe.audits.written import written
@@ -15,7 +16,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Decision, Model, TorchModel
-from fairprobe.repairs import Repair, prove, repair_named
+from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
 from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import OpenModel, data_of, model_of
@@ -33,7 +34,7 @@ def repair(
     *,
     counterparts: CounterpartKind = "twins",
     decision: Decision | None = None,
-    with_: str | Repair = "counterfactual",
+    with_: str | Repair | PostHoc = "counterfactual",
     strength: float | None = None,
     max_accuracy_drop: float = 0.02,
     max_harm: float = 1.3,
@@ -65,17 +66,38 @@ def repair(
     not train them again. The other options are those of `repairs.prove` and of `audit`.
     """
     given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
-    network = network_of(as_model(model, data)).with_decision(decision, data)
-    how = repair_named(with_, **settings) if isinstance(with_, str) else with_
+    ready = as_model(model, data).with_decision(decision, data)
+    how = any_repair_named(with_, **settings) if isinstance(with_, str) else with_
     if settings and not isinstance(with_, str):
         raise SettingError(
             f"Settings ({', '.join(settings)}) go with a repair's name. Give the object its"
             f" settings: {type(how).__name__}(...)."
         )
+    if isinstance(how, PostHoc):
+        if strength is not None:
+            raise SettingError(f"The repair '{how.name}' has no strength. Leave it out.")
+        return repair_post_hoc(
+            data,
+            ready,
+            how,
+            seed=(_seed_of(ready) if seed is None else seed),
+            limits={
+                "max_accuracy_drop": max_accuracy_drop,
+                "max_harm": max_harm,
+                "force": force,
+            },
+            search={"people": people, "method": method, "variant": variant, "samples": samples},
+            progress=progress,
+            counterparts=counterparts,
+            budget=budget,
+            findings_to=findings_to,
+            checkpoint=checkpoint,
+        )
+    network = network_of(ready)
     if strength is not None:
         how, choose = how.at_strength(strength), False
     if seed is None:
-        seed = network.trained_on[1] if network.trained_on else 0
+        seed = _seed_of(network)
     if checkpoint is not None:
         check_repair(
             checkpoint, data, network, repr(how), seed, choose, curve, people, method, max_seeds
@@ -117,9 +139,14 @@ def repair(
     return replace(done, repair=proof, written=file)
 
 
+def _seed_of(model: Model) -> int:
+    """The seed of the split that a network was trained with."""
+    return model.trained_on[1] if isinstance(model, TorchModel) and model.trained_on else 0
+
+
 def repair_run(
     folder: Path | str,
-    how: Repair,
+    how: Repair | PostHoc,
     *,
     sensitive: tuple[str, ...] = (),
     table: Path | str | None = None,
@@ -135,9 +162,11 @@ def repair_run(
     if sensitive:
         data = data.with_sensitive(sensitive)
     given = model_of(document, Path(folder), data, model)
-    if not isinstance(given, TorchModel):
-        return repair_black_box(data, given, how, **options)
-    if given.own is not None and not how.keeps_shape:
+    if isinstance(how, PostHoc):
+        _check_of_their_own(given, how)
+    elif not isinstance(given, TorchModel):
+        raise _only_networks(given)
+    elif given.own is not None and not how.keeps_shape:
         raise SettingError(
             f"The repair '{how.name}' changes what the network is given, so it cannot be written"
             f" into {given.own.name}. Choose another, such as counterfactual."
@@ -162,16 +191,23 @@ def repair_run(
         method=found.method,
         variant=found.variant or None,
         budget=budget,
-        seed=given.trained_on[1] if given.trained_on else document.seed,
+        seed=_seed_of(given) or document.seed,
         **options,
     )
 
 
-def repair_black_box(data: Dataset, model: Model, how: Repair, **options: Any) -> Audit:
+def _check_of_their_own(model: Model, how: PostHoc) -> None:
+    if (model.original or model).joint is None:
+        raise SettingError(
+            f"The repair '{how.name}' is for models of your own. The network of the run was trained"
+            " here: repair it with counterfactual or blind, which change its weights."
+        )
+
+
+def _only_networks(model: Model) -> ModelError:
     """A model without accessible weights: nothing can be trained."""
-    del data, how, options
     why = f" Why it is a black box: {model.about.why}" if model.about and model.about.why else ""
-    raise ModelError(
-        "Only a network can be repaired, because its weights change; the model of the run is a"
-        f" black box.{why}"
+    return ModelError(
+        "This repair changes the weights of a network, and the model of the run is a black box."
+        f" Repair it after the fact: --with {', '.join(POST_HOC)}.{why}"
     )

@@ -44,7 +44,7 @@ def written(proof: Proof, data: Dataset) -> tuple[Model, WrittenModel | None]:
     network that did not come from a file, or that got another shape, is returned as it is.
     """
     network, own = proof.model, proof.model.own
-    if own is None or not proof.repair.keeps_shape:
+    if own is None or not proof.repair.keeps_shape or not isinstance(network, TorchModel):
         return network, None
     with scratch() as folder:
         path = folder / own.name
@@ -55,7 +55,7 @@ def written(proof: Proof, data: Dataset) -> tuple[Model, WrittenModel | None]:
         _check_same(again, network, data, own.name)
         file = WrittenModel(own.name, path.read_bytes())
         place = f"{MODEL if proof.accepted else REFUSED}/{own.name}"
-        _set_origin(again, printable(str(path.resolve())), place, file)
+        set_origin(again, printable(str(path.resolve())), place, file)
     if isinstance(again, TorchModel) and proof.repair.start == "scratch":
         again.trained_on = network.trained_on
     return again, file
@@ -74,7 +74,7 @@ def _check_same(again: Model, network: TorchModel, data: Dataset, name: str) -> 
         )
 
 
-def _set_origin(model: Model, path: str, place: str, file: WrittenModel) -> None:
+def set_origin(model: Model, path: str, place: str, file: WrittenModel) -> None:
     """The file is named by its place in the run folder, wherever that may be moved."""
     about = model.about
     if about is None or about.origin is None:

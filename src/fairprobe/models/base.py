@@ -20,6 +20,7 @@ from fairprobe.models.decision import Decision, DecisionRule
 
 if TYPE_CHECKING:
     from fairprobe.datasets.base import Outline
+    from fairprobe.models.join import Joint
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Model:
         self.about: About | None = None  # of a model that was loaded
         self.original: Model | None = None  # the user's own program, if this was rebuilt from it
         self.own: Own | None = None  # of a user's network that can be written again
+        self.joint: Joint | None = None  # of a user's own program: how it was joined with the data
         self.decision: DecisionRule | None = None  # None: a person gets the most probable class
 
     def probabilities(self, x: Rows) -> Rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def join(
         about = replace(about, blind_to=tuple(lost))
     given = words if opened.takes == "words" else to_numbers
     assert given is not None
-    order = _order(opened.classes, opened.name, data)
+    order = class_order(opened.classes, opened.name, data)
     scores = opened.outputs
     if opened.network is not None:
         module, why = _network(opened, data, to_numbers)
@@ -72,12 +72,26 @@ def join(
             white.about = about
             # The user's own module behind no encoder cannot differ from itself.
             if opened.kind != "torch module" or module is not opened.network:
-                white.original = _black_box(opened, given, scores, data, about)
+                white.original = _black_box(opened, given, scores, data, about, to_numbers)
             if white.original is None or _same(white, white.original, data):
                 return white
             why = "the network rebuilt from it gives other scores than the model itself"
         about = replace(about, why=why)
-    return _black_box(opened, given, scores, data, about)
+    return _black_box(opened, given, scores, data, about, to_numbers)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """How a user's own program was joined with the data: `to_numbers` turns rows into its columns,
+    None if it takes words; `order` is the position of each class among its `scores`, None if that
+    is the same; `reopen` opens another file like it, with the options of the first time.
+    """
+
+    opened: Opened
+    to_numbers: Numbers | None
+    order: list[int] | None
+    scores: Outputs
+    reopen: Callable[..., Model] | None = None
 
 
 def _to_numbers(
@@ -137,15 +151,20 @@ class Reordered(nn.Module):
 
 
 def _black_box(
-    opened: Opened, given: Callable[[Rows], Any], scores: Outputs, data: Dataset, about: About
+    opened: Opened,
+    given: Callable[[Rows], Any],
+    scores: Outputs,
+    data: Dataset,
+    about: About,
+    to_numbers: Numbers | None,
 ) -> Model:
     def predict(x: Rows) -> Any:
         answer = opened.predict(given(x))
         if scores == "logits":
-            answer = _softmax(answer)
+            answer = softmax(answer)
         # An endpoint names its classes with its first answer.
         classes = opened.classes or getattr(opened.predict, "classes", None)
-        order = _order(classes, opened.name, data)
+        order = class_order(classes, opened.name, data)
         if order is None:
             return answer
         answer = np.asarray(answer)
@@ -153,10 +172,13 @@ def _black_box(
 
     model = Model(predict)
     model.about = about
+    order = class_order(opened.classes, opened.name, data)
+    model.joint = Joint(opened, None if opened.takes == "words" else to_numbers, order, scores)
     return model
 
 
-def _softmax(answer: Any) -> Any:
+def softmax(answer: Any) -> Any:
+    """(N, C) probabilities from logits, (N,) or (N, 1) of the second class."""
     scores = torch.from_numpy(np.ascontiguousarray(answer, dtype=np.float32))
     return torch.softmax(as_logits(scores, "logits"), dim=1).numpy()
 
@@ -273,7 +295,7 @@ def _guarded(
     return numbers
 
 
-def _order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:
+def class_order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:
     """The position of each class of the data among the model's; None if the order is the same, or
     if the model only numbers them.
     """

@@ -92,16 +92,23 @@ def load_model(
         "classes": None if classes is None else list(classes),
     }
     model = join(opened, data, encode, inputs, blind, _origin(source, settings))
+    given: dict[str, Any] = {
+        "encoder": encoder,
+        "inputs": inputs,
+        "outputs": outputs,
+        "blind_to": blind_to,
+        "classes": classes,
+    }
+    user = model.original or model
+    if user.joint is not None:
+        user.joint = replace(user.joint, reopen=partial(_reopen, data, given))
     if isinstance(model, TorchModel) and opened.write_back is not None:
-        given: dict[str, Any] = {
-            "encoder": encoder,
-            "inputs": inputs,
-            "outputs": outputs,
-            "blind_to": blind_to,
-            "classes": classes,
-        }
         model.own = _own(opened, source, weights, data, given)
     return model
+
+
+def _reopen(data: Dataset, given: dict[str, Any], source: Source, **other: Any) -> Model:
+    return load_model(source, data, **given | other)
 
 
 def _own(

@@ -1,18 +1,23 @@
-"""Repairs: each turns a network and its data into a network that treats people more alike, and
-`prove` shows what it did.
+"""Repairs: each turns a network and its data into a network that treats people more alike, or any
+model into one that answers through it; `prove` and `prove_post_hoc` show what they did.
 """
 
+from fairprobe.repairs.abstain import Abstain
 from fairprobe.repairs.adversarial import ALFR, CFAIR, LAFTR, Adversarial
+from fairprobe.repairs.average import Average
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.catalogue import (
+    POST_HOC,
     REPAIRS,
     alfr,
+    any_repair_named,
     blind,
     cfair,
     counterfactual,
     iifr,
     laftr,
+    post_hoc_named,
     repair_named,
     repair_names,
     retrain,
@@ -28,17 +33,31 @@ from fairprobe.repairs.estimators import (
     RetrainClassifier,
 )
 from fairprobe.repairs.iifr import IIFR
+from fairprobe.repairs.posthoc import PostHoc
+from fairprobe.repairs.posthoc_proof import prove_post_hoc
 from fairprobe.repairs.proof import Measured, Proof, prove
 from fairprobe.repairs.retrain import Retrain
+from fairprobe.repairs.thresholds import Thresholds
+from fairprobe.repairs.wrappers import (
+    AbstainingClassifier,
+    AverageClassifier,
+    ThresholdsClassifier,
+    repaired_function,
+)
 
 __all__ = [
     "ALFR",
     "CFAIR",
     "IIFR",
     "LAFTR",
+    "POST_HOC",
     "REPAIRS",
     "ALFRClassifier",
+    "Abstain",
+    "AbstainingClassifier",
     "Adversarial",
+    "Average",
+    "AverageClassifier",
     "Blind",
     "BlindClassifier",
     "CFAIRClassifier",
@@ -47,18 +66,25 @@ __all__ = [
     "IIFRClassifier",
     "LAFTRClassifier",
     "Measured",
+    "PostHoc",
     "Proof",
     "Repair",
     "Retrain",
     "RetrainClassifier",
+    "Thresholds",
+    "ThresholdsClassifier",
     "alfr",
+    "any_repair_named",
     "blind",
     "cfair",
     "counterfactual",
     "iifr",
     "laftr",
+    "post_hoc_named",
     "prove",
+    "prove_post_hoc",
     "repair_named",
     "repair_names",
+    "repaired_function",
     "retrain",
 ]

@@ -41,6 +41,16 @@ def post_hoc_named(name: str, **settings: Any) -> PostHoc:
     return POST_HOC[name].create(name, **settings)
 
 
+def any_repair_named(name: str, **settings: Any) -> Repair | PostHoc:
+    """Create the repair of this name, whether it trains a network or stands around any model."""
+    if name in POST_HOC:
+        return post_hoc_named(name, **settings)
+    if name.partition("+")[0] not in REPAIRS:
+        known = [*repair_names(), *POST_HOC]
+        raise SettingError(f"There is no repair '{name}'.{suggest(name, known)}")
+    return repair_named(name, **settings)
+
+
 class Apply(Protocol):
     """A repair as a function: settings are those of its class."""
 

@@ -125,6 +125,8 @@ class Words:
         codes = np.tile(domain.low, (len(table), 1))
         needed = domain.names if domain.constraints else domain.changing
         for name in needed:
+            if name not in table.columns and name not in domain.sensitive:
+                continue  # a column that the model is not given
             codes[:, domain.index(name)] = self._coding.codes(table, domain[name])
         return codes
 
@@ -132,6 +134,8 @@ class Words:
         words = self._coding.words(other)
         columns = {}
         for name in self._domain.changing:
+            if name not in table.columns:
+                continue
             column, place = table[name], self._domain.index(name)
             cells = pd.Series(words[name]).set_axis(table.index)
             if name not in self._domain.sensitive:  # a gap stays a gap, as it is written

@@ -45,6 +45,7 @@ class PostHoc(ABC):
     dial_means: ClassVar[str] = "nothing: the model is not trained"
     dial_at: ClassVar[None] = None
     has_dial: ClassVar[bool] = False
+    keeps_shape: ClassVar[bool] = False
 
     @classmethod
     def create(cls, name: str, **settings: Any) -> Self:

@@ -31,7 +31,8 @@ class Opened:
     (a pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
     and `classes` are None where the model does not say. `write_back` writes a network like
     `network`, with other weights, to a file of the same format with this `ending`; None where that
-    is not possible.
+    is not possible. `program` is what a post-hoc repair is built around: a fitted classifier, or an
+    ONNX graph (`onnx_file.Graph`).
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Opened:
     why: str = ""
     write_back: WriteBack | None = None
     ending: str = ""
+    program: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,7 @@ def open_onnx(path: Path) -> Opened:
         network=network,
         outputs="auto" if network is not None else kind_of_scores(predict(rows)),
         why=why,
+        program=Graph(model, {part.name: part.width or 1 for part in inputs}, output, program.rows),
     )
 
 
@@ -249,6 +250,18 @@ def _part(entry: Any, name: str) -> Part:
             " with their sizes."
         )
     return Part(entry.name, number, shape, sizes[0] or None if sizes else None)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The graph of a file: the columns of each of its inputs, the output with class scores, and the
+    number of rows it takes if that is fixed.
+    """
+
+    model: Any
+    widths: dict[str, int]
+    output: str
+    rows: int | None
 
 
 class _Program:

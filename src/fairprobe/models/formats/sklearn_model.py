@@ -112,6 +112,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         encode=encode,
         outputs="probabilities",
         why=why,
+        program=estimator,
         write_back=None if network is None else partial(write_estimator, estimator),
         ending=".skops",
     )
@@ -317,6 +318,8 @@ def _was_given_words(model: Any) -> bool:
     """
     from sklearn.base import BaseEstimator
 
+    if isinstance(plan := getattr(model, "plan_", None), dict):  # a post-hoc repair of ours
+        return bool(plan.get("schema"))
     if np.any(getattr(model, "is_categorical_", None)) or categories_of(model):
         return True
     parts = model.get_params(deep=True).values() if isinstance(model, BaseEstimator) else ()
