@@ -1,5 +1,5 @@
-"""`repair_post_hoc`: put a post-hoc repair around any model, prove what that did, write it as a file
-that answers for both, and audit that.
+"""`repair_post_hoc`: put a post-hoc repair around any model, prove what that did, write both as one
+file, and audit that.
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ def written(proof: Proof, user: Model, data: Dataset) -> tuple[Model, WrittenMod
         return repaired, None
     assert isinstance(how, PostHoc)
     origin = user.about.origin
-    name = (
-        "model" if origin is None else str(origin["source"]).replace("\\", "/").rpartition("/")[2]
-    )
+    name = "model" if origin is None else str(origin["source"]).rpartition("/")[2]
     with scratch() as folder:
         saved = save_repaired(how, repaired, joint, data, folder, name)
         if saved is None:

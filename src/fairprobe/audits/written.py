@@ -79,7 +79,14 @@ def set_origin(model: Model, path: str, place: str, file: WrittenModel) -> None:
     about = model.about
     if about is None or about.origin is None:
         return
-    named = {key: place if value == path else value for key, value in about.origin.items()}
+    named = {key: _moved(value, path, place) for key, value in about.origin.items()}
     files = {name: each for name, each in about.origin["files"].items() if name != path}
     files[place] = sha256(file.content).hexdigest()
     model.about = replace(about, origin={**named, "files": files})
+
+
+def _moved(value: object, path: str, place: str) -> object:
+    """A name of the file, or of code in it, by its place."""
+    if not isinstance(value, str) or not (value == path or value.startswith(f"{path}:")):
+        return value
+    return place + value.removeprefix(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairprobe.catalogue import REPAIRS
+from fairprobe.catalogue import POST_HOC, REPAIRS
 from fairprobe.cli.common import (
     INTERRUPTED,
     NOTHING_JUDGED,
@@ -39,11 +39,12 @@ from fairprobe.cli.inputs import (
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.repairs import Repair
+    from fairprobe.repairs import PostHoc, Repair
 
 WITH = (
-    f"How to repair: {', '.join(REPAIRS)}, or one with a variant such as cfair+iifr. 'fairprobe"
-    " repairs' explains them."
+    f"How to repair: {', '.join(REPAIRS)}, or one with a variant such as cfair+iifr, train a"
+    f" network; {', '.join(POST_HOC)} stand around any model of your own. 'fairprobe repairs'"
+    " explains them."
 )
 STRENGTH = (
     "How strongly: a weight such as λ, or the share of findings of retrain; 'fairprobe repairs'"
@@ -114,6 +115,26 @@ def repair(
             "--balanced", help="cfair: let rare classes and groups weigh as much as common ones."
         ),
     ] = False,
+    by_share: Annotated[
+        bool,
+        typer.Option(
+            "--by-share", help="average: let each sensitive value count as often as it occurs."
+        ),
+    ] = False,
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            help="thresholds: what is made equal, demographic_parity or equal_opportunity.",
+            show_default="demographic_parity",
+        ),
+    ] = None,
+    max_handed_over: Annotated[
+        float | None,
+        typer.Option(
+            help="abstain: refuse to hand more than this percentage of people to a human.",
+            show_default="10",
+        ),
+    ] = None,
     max_accuracy_drop: Annotated[
         float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
     ] = 2.0,
@@ -155,6 +176,9 @@ def repair(
     accuracy, helps too few, or does harm by another attribute or to a group is refused, with exit
     code 1. If the seeds do not settle it, it is undecided, with exit code 3.
 
+    A model without accessible weights is repaired after the fact, by average, thresholds or
+    abstain: nothing is trained, the control is the model itself, and both are written as one file.
+
     Examples:
 
       fairprobe repair runs/adult-gender
@@ -162,6 +186,8 @@ def repair(
       fairprobe repair runs/credit --table credit.csv --model credit.onnx
 
       fairprobe repair runs/adult-gender --with retrain --rounds 2 --out runs/retrained
+
+      fairprobe repair runs/forest --table people.csv --model forest.skops --with average
 
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
@@ -173,11 +199,14 @@ def repair(
             "labels": labels,
             "real": real,
             "rounds": rounds,
+            "criterion": criterion,
+            "max_handed_over": None if max_handed_over is None else max_handed_over / 100,
         }
         settings = {name: value for name, value in given.items() if value is not None}
         settings |= {"copies": False} if single else {}
         settings |= {"balanced": True} if balanced else {}
-        how = _repair(with_, strength, "scratch" if from_scratch else "fine-tune", settings)
+        settings |= {"weights": "shares"} if by_share else {}
+        how = _repair(with_, strength, from_scratch, settings)
         folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
         if folder.resolve() == run.resolve():
             raise SettingError(
@@ -219,16 +248,30 @@ def repair(
                 f" {folder}.",
             )
         if document.repair is not None and not document.repair.accepted:
-            where = f"The evidence is in {folder}, its network in refused-model."
+            where = f"The evidence is in {folder}, its model in refused-model."
             if document.repair.verdict.outcome == "undecided":
                 doubts = " ".join(document.repair.verdict.doubts)
                 end(NOTHING_JUDGED, f"Undecided: {doubts} {where}")
             end(OVER, f"Refused: {' '.join(document.repair.reasons)} {where}")
 
 
-def _repair(name: str, strength: float | None, start: str, settings: dict[str, Any]) -> Repair:
+def _repair(
+    name: str, strength: float | None, from_scratch: bool, settings: dict[str, Any]
+) -> Repair | PostHoc:
     """The repair with its settings, refused before anything is trained."""
-    from fairprobe.repairs import repair_named
+    from fairprobe.repairs import Repair, any_repair_named
 
-    repair = repair_named(name, start=start, **settings)
-    return repair if strength is None else repair.at_strength(strength)
+    if name in POST_HOC:
+        if strength is not None or from_scratch:
+            raise SettingError(
+                f"The repair '{name}' trains nothing, so it has no strength and does not begin from"
+                " scratch. Leave --strength and --from-scratch out."
+            )
+        return any_repair_named(name, **settings)
+    start = "scratch" if from_scratch else "fine-tune"
+    repair = any_repair_named(name, start=start, **settings)
+    return (
+        repair.at_strength(strength)
+        if strength is not None and isinstance(repair, Repair)
+        else repair
+    )

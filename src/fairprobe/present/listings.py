@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.catalogue import MEASURES, METHODS, REPAIRS
+from fairprobe.catalogue import MEASURES, METHODS, POST_HOC, REPAIRS
 from fairprobe.present.markdown_text import escaped, table
 
 
@@ -75,7 +75,7 @@ def methods() -> Listing:
 
 
 def repairs() -> Listing:
-    """The repairs."""
+    """The repairs: those that train a network, then those that stand around any model."""
     return Listing(
         [
             (
@@ -90,7 +90,7 @@ def repairs() -> Listing:
                     "paper": repair.paper,
                 },
             )
-            for name, repair in REPAIRS.all().items()
+            for name, repair in (REPAIRS.all() | POST_HOC.all()).items()
         ]
     )
 

@@ -17,8 +17,9 @@ from fairprobe.errors import ModelError
 from fairprobe.models import Model
 from fairprobe.models.columns import Numbers as ToNumbers
 from fairprobe.repairs.average import Averaged
-from fairprobe.repairs.plans import SAME, Coupled, Numbers, Plan
+from fairprobe.repairs.plans import SAME, Coupled, Numbers, Plan, reached
 from fairprobe.repairs.posthoc import PostHoc
+from fairprobe.repairs.thresholds import Thresholds
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.domain_file import domain_text
 from fairprobe.schema.rules import WrittenConstraint
@@ -55,6 +56,8 @@ def plan_of(
                 " repair does not know. Give one threshold for all."
             )
         settings["thresholds"] = [float(each) for each in rule.thresholds]
+        if isinstance(repair, Thresholds):
+            settings["thresholds"] = reached(settings["thresholds"])
     if to_numbers is not None:
         return Plan(**settings, numbers=learn_numbers(to_numbers, data))
     if needs_code(data):

@@ -26,6 +26,7 @@ from fairprobe.repairs.plans import SAME, Coupled, Numbers, Plan
 PREFIX, OURS = "given_", "repair_"
 HANDED_OVER = "handed_over"
 OLDEST = 11  # operator set
+LEAST = 1e-37  # a probability whose logarithm single precision has
 FLOATS = {1: np.float32, 11: np.float64}
 LABELS = {7: -1, 8: "ask a human"}  # of type int64 and text: what a human decides
 
@@ -274,10 +275,12 @@ class _Graph:
         """Probabilities as scores of the kind that the given graph has."""
         if self.scores.kind == "probabilities":
             return p
+        least = self.constant(LEAST, self.real)
+        score = self.node("Log", self.node("Max", p, least))
         if self._width > 1:
-            return self.node("Log", p)
-        one = self.constant(1, self.real)
-        return self.node("Log", self.node("Div", p, self.node("Sub", one, p)))
+            return score
+        other = self.node("Max", self.node("Sub", self.constant(1, self.real), p), least)
+        return self.node("Sub", score, self.node("Log", other))
 
     def _thresholds(self, scores: str) -> str:
         limits = list(self.plan.thresholds)

@@ -26,6 +26,7 @@ from fairprobe.schema.domain_file import domain_from_text
 ROWS_AT_ONCE = 16384  # with all counterparts
 SAME = 1e-4  # how far a number may be from the one that stands for a value, relative to it
 UNKNOWN = -1
+JUST_THERE = 1e-6
 
 Table: TypeAlias = Any  # a DataFrame of words, or an array (N, width) of numbers
 Ask: TypeAlias = Callable[[Any], Any]  # from a table to (N, C) probabilities, or (N,) of class 1
@@ -219,6 +220,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         weights[:, self.positive] = 1 - threshold
         weighed = p * weights
         return np.asarray(weighed / weighed.sum(axis=1, keepdims=True))
+
+
+def reached(thresholds: list[float]) -> list[float]:
+    """The thresholds a little lower, so that who is just there gets the answer."""
+    return [each * (1 - JUST_THERE) for each in thresholds]
 
 
 def decoded(content: object) -> Plan:

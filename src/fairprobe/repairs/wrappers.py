@@ -37,7 +37,7 @@ from fairprobe.repairs.abstain import Abstain
 from fairprobe.repairs.average import Average, shares_of
 from fairprobe.repairs.estimator_base import in_pandas
 from fairprobe.repairs.learned_plan import plan_of
-from fairprobe.repairs.plans import Plan, Words, decoded
+from fairprobe.repairs.plans import Plan, Words, decoded, reached
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.thresholds import Thresholds
 from fairprobe.schema.coding import Coding, Columns, as_frame
@@ -216,7 +216,7 @@ class ThresholdsClassifier(PostHocClassifier):
         return Plan(
             repair="thresholds",
             shares=[1 / count] * count,
-            thresholds=how.choose(score, y == positive, own, count),
+            thresholds=reached(how.choose(score, y == positive, own, count)),
             positive=positive,
             schema=domain_text(coding),
         )
