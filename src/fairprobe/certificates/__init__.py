@@ -1,0 +1,3 @@
+"""Certificates: for which share of all possible people a network is proved to treat everybody as
+their counterparts, whatever a search finds.
+"""

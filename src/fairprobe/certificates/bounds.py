@@ -1,0 +1,291 @@
+"""Linear bounds of a network in boxes: backward (CROWN) and intervals, whichever is tighter.
+
+A box holds for each attribute a range of places. All sensitive values are bounded together: they
+act in the first layer only, so a neuron's range is taken over all of them, and every linear bound
+behind the first layer serves them all. Arrays are features × boxes.
+
+    l, u        lower and upper bounds of a neuron in each box
+    a, s        slopes of the lines below and above an activation on [l, u]
+    below, t    their values at 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints
+from fairprobe.certificates.chain import Chain
+
+AT_ONCE = 128  # boxes; what is computed for them stays in the cache
+PADDING = 1e-9  # of the lines around a smooth activation
+TINY = 1e-300
+
+
+class Bounds(NamedTuple):
+    """Of the differences of classes, `+` and then `−` every pair, in each box.
+
+    `low` (2·pairs, B): a lower bound of all people in the box, under every sensitive value.
+    `slopes` (2·pairs, V or 1, columns, B) and `constants` (2·pairs, V, B): a linear one.
+    `gaps` (parts, B): how much of the slack each attribute is to blame for.
+    """
+
+    low: Floats
+    slopes: Floats
+    constants: Floats
+    gaps: Floats
+
+
+class _Lines(NamedTuple):
+    slope: Floats  # (neurons, B), below
+    wider: Floats  # the slope above minus the slope below
+    above: Floats  # value at 0 of the line above
+    below: Floats | None  # value at 0 of the line below; None: 0
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Boxes as the first layer sees them: middle and half width of the lines, and which columns of
+    tables are inside.
+    """
+
+    middle: Floats  # (lines, B)
+    half: Floats
+    outside: list[tuple[slice, Floats]]  # columns of a table; (width, B) infinite where outside
+
+    def least(self, chain: Chain, slopes: Floats) -> Floats:
+        """(..., B) the least value of linear functions (..., columns, B) in each box."""
+        lines = slopes[..., chain.line_columns, :]
+        least = (lines * self.middle).sum(axis=-2) - (np.abs(lines) * self.half).sum(axis=-2)
+        for columns, outside in self.outside:
+            least = least + (slopes[..., columns, :] + outside).min(axis=-2)
+        return np.asarray(least)
+
+
+def bounds(chain: Chain, low: Floats, high: Floats) -> Bounds:
+    """Bounds in many boxes (B, parts)."""
+    found = [
+        _bounds(chain, low[start : start + AT_ONCE], high[start : start + AT_ONCE])
+        for start in range(0, len(low), AT_ONCE)
+    ]
+    if len(found) == 1:
+        return found[0]
+    return Bounds(*(np.concatenate(each, axis=-1) for each in zip(*found, strict=True)))
+
+
+def boxed(chain: Chain, low: Floats, high: Floats) -> _Box:
+    a = chain.lines
+    outside = []
+    for table in chain.tables:
+        part = chain.parts[table]
+        place = np.arange(part.width)[:, None]
+        inside = (place >= low[:, table]) & (place <= high[:, table])
+        columns = slice(part.first, part.first + part.width)
+        outside.append((columns, np.where(inside, 0.0, np.inf)))
+    return _Box((low + high).T[a] / 2, (high - low).T[a] / 2, outside)
+
+
+def _bounds(chain: Chain, low: Floats, high: Floats) -> Bounds:
+    box = boxed(chain, low, high)
+    l, u, blame = _first(chain, box)
+    errors = chain.errors
+    live = np.flatnonzero((u > 0).any(axis=1)) if chain.activation == "relu" else _all(u)
+    alive, lines, blames = [live], [relaxed(l[live], u[live], chain.activation)], [blame[live]]
+    l, u = l[live], u[live]
+    activation = chain.activation
+    for depth, layer in enumerate(chain.layers, 1):
+        least, most = ends(l, u, activation)
+        weight = layer.weight[:, alive[-1]]
+        over, under = np.maximum(weight, 0), np.minimum(weight, 0)
+        bias, error = layer.bias[:, None], errors[depth][:, None]
+        l = over @ least + under @ most + bias - error
+        u = over @ most + under @ least + bias + error
+        if depth == len(chain.layers):
+            return _last(chain, box, (l, u), alive, lines, blames)
+        relu = layer.activation == "relu"
+        live = np.flatnonzero((u > 0).any(axis=1)) if relu else _all(u)
+        l, u = l[live], u[live]
+        # All that live, also those that are never negative: what a box is given must not depend on
+        # the boxes beside it, or nobody could compute it again.
+        least, slopes, _, _ = _backward(chain, depth, live, alive, lines, box)
+        l = np.maximum(l, least[: len(live)] - error[live])
+        u = np.minimum(u, error[live] - least[len(live) :])
+        blame = _shares(chain, slopes[: len(live), 0], box)
+        if relu:
+            kept = (u > 0).any(axis=1)
+            live, l, u, blame = live[kept], l[kept], u[kept], blame[kept]
+        activation = layer.activation
+        alive.append(live)
+        lines.append(relaxed(l, u, activation))
+        blames.append(blame)
+    raise AssertionError("a chain has at least one layer behind the first")
+
+
+def first_range(chain: Chain, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """(neurons, B) bounds of the first layer."""
+    l, u, _ = _first(chain, boxed(chain, low, high))
+    return l, u
+
+
+def _all(u: Floats) -> Ints:
+    return np.arange(len(u))
+
+
+def _first(chain: Chain, box: _Box) -> tuple[Floats, Floats, Floats]:
+    """Bounds of the first layer, and how much each attribute contributes to their width."""
+    error = chain.errors[0][:, None]
+    l = u = None
+    for value in range(len(chain.first)):
+        columns = chain.first[value][:, :, None]
+        starts = chain.start if len(chain.first) == 1 else chain.start[value : value + 1]
+        straight = chain.first[value][:, chain.line_columns]
+        middle, half = straight @ box.middle, np.abs(straight) @ box.half
+        least, most = middle - half, middle + half
+        for where, outside in box.outside:
+            least = least + (columns[:, where] + outside).min(axis=1)
+            most = most + (columns[:, where] - outside).max(axis=1)
+        least = least + starts.min(axis=0)[:, None] - error
+        most = most + starts.max(axis=0)[:, None] + error
+        l = least if l is None else np.minimum(l, least)
+        u = most if u is None else np.maximum(u, most)
+    assert l is not None and u is not None
+    slopes = np.broadcast_to(chain.first[0][:, :, None], (*chain.first[0].shape, l.shape[1]))
+    return l, u, _shares(chain, slopes, box)
+
+
+def _shares(chain: Chain, slopes: Floats, box: _Box) -> Floats:
+    """(rows, parts, B) the share of each attribute in the width of linear functions."""
+    spread = _spread(chain, slopes, box)
+    return spread / np.maximum(spread.sum(axis=1, keepdims=True), TINY)
+
+
+def _spread(chain: Chain, slopes: Floats, box: _Box) -> Floats:
+    """(rows, parts, B) by how much each attribute moves linear functions within its box."""
+    spread = np.zeros((len(slopes), len(chain.parts), slopes.shape[2]))
+    spread[:, chain.lines] = np.abs(slopes[:, chain.line_columns]) * box.half
+    for table, (columns, outside) in zip(chain.tables, box.outside, strict=True):
+        here = slopes[:, columns]
+        spread[:, table] = ((here - outside).max(axis=1) - (here + outside).min(axis=1)) / 2
+    return spread
+
+
+def ends(l: Floats, u: Floats, activation: str) -> tuple[Floats, Floats]:
+    """Bounds behind an activation."""
+    if activation == "relu":
+        return np.maximum(l, 0), np.maximum(u, 0)
+    lines = relaxed(l, u, activation)
+    above = lines.slope + lines.wider
+    below = 0.0 if lines.below is None else lines.below
+    lowest = np.minimum(lines.slope * l, lines.slope * u) + below
+    return lowest, np.maximum(above * l, above * u) + lines.above
+
+
+def relaxed(l: Floats, u: Floats, activation: str) -> _Lines:
+    """A line below and one above an activation, for neurons between `l` and `u`."""
+    if activation == "relu" or activation.startswith("leaky:"):
+        leak = 0.0 if activation == "relu" else float(activation[6:])
+        share = np.clip(u / np.maximum(u - l, TINY), 0.0, 1.0)  # of a chord that is on
+        bends = (l < 0) & (u > 0)
+        above = np.where(bends, leak + (1 - leak) * share, np.where(l >= 0, 1.0, leak))
+        slope = np.where(bends, np.where(u > -1.0001 * l, 1.0, leak), above)
+        return _Lines(slope, above - slope, np.where(bends, (leak - above) * l, 0.0), None)
+    slope = _least_slope(l, u, activation)
+    padding = PADDING * (1 + np.abs(l) + np.abs(u))
+    below = _value(l, activation) - slope * l - padding
+    above = _value(u, activation) - slope * u + padding
+    return _Lines(slope, np.zeros_like(slope), above, below)
+
+
+def _value(z: Floats, activation: str) -> Floats:
+    from fairprobe.certificates.chain import activate
+
+    return activate(z.copy(), activation)
+
+
+def _least_slope(l: Floats, u: Floats, activation: str) -> Floats:
+    """The least slope of a smooth activation on [l, u]: minus a line of that slope, it rises."""
+    if activation == "gelu":
+        from scipy.special import ndtr
+
+        def slope(z: Floats) -> Floats:
+            density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+            return np.asarray(ndtr(z) + z * density)
+
+        dip = (l <= -np.sqrt(2)) & (u >= -np.sqrt(2))  # where the slope is least, −0.129
+        return np.where(dip, -0.1290, np.minimum(slope(l), slope(u)))
+    y = _value(np.maximum(np.abs(l), np.abs(u)), activation)
+    return np.maximum(y * (1 - y) if activation == "sigmoid" else 1 - y * y, 0.0)
+
+
+def _backward(
+    chain: Chain, depth: int, rows: Ints, alive: list[Ints], lines: list[_Lines], box: _Box
+) -> tuple[Floats, Floats, Floats, list[Floats]]:
+    """Lower bounds of `+` and `−` some rows of a layer: least values, slopes, constants, and the
+    slack that each neuron before it is to blame for.
+    """
+    layer = chain.layers[depth - 1]
+    weight, bias = layer.weight[rows][:, alive[depth - 1]], layer.bias[rows]
+    weight, bias = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
+    now = lines[depth - 1]
+    under = np.minimum(weight, 0)
+    constant = under @ now.above + bias[:, None]
+    if now.below is not None:
+        constant += np.maximum(weight, 0) @ now.below
+    slack = [np.abs(weight).sum(axis=0)[:, None] * _slack(now)]
+    a = weight[:, :, None] * now.slope
+    a += under[:, :, None] * now.wider
+    for before in range(depth - 1, 0, -1):
+        layer = chain.layers[before - 1]
+        constant += np.matmul(layer.bias[alive[before]], a)
+        a = np.matmul(layer.weight[alive[before]][:, alive[before - 1]].T, a)
+        now = lines[before - 1]
+        negative = np.minimum(a, 0)
+        constant += np.einsum("rnb,nb->rb", negative, now.above)
+        if now.below is not None:
+            constant += np.einsum("rnb,nb->rb", a - negative, now.below)
+        if len(rows) == len(chain.pairs) and depth == len(chain.layers):
+            slack.append(np.abs(a).sum(axis=0) * _slack(now))
+        a *= now.slope
+        negative *= now.wider
+        a += negative
+    start = chain.start[:, alive[0]]
+    constants = constant[:, None] + np.matmul(start, a)  # (rows, V, B)
+    first = chain.first[:, alive[0]]
+    slopes = np.matmul(first.swapaxes(1, 2)[None], a[:, None])  # (rows, V or 1, columns, B)
+    least = (constants + box.least(chain, slopes)).min(axis=1)
+    return least, slopes, constants, slack
+
+
+def _slack(lines: _Lines) -> Floats:
+    """The distance between the lines, about."""
+    return lines.above if lines.below is None else lines.above - lines.below
+
+
+def _last(
+    chain: Chain,
+    box: _Box,
+    interval: tuple[Floats, Floats],
+    alive: list[Ints],
+    lines: list[_Lines],
+    blames: list[Floats],
+) -> Bounds:
+    rows = np.arange(len(chain.pairs))
+    least, slopes, constants, slack = _backward(chain, len(chain.layers), rows, alive, lines, box)
+    shift = np.concatenate([chain.shift, -chain.shift], axis=1).T  # (2·pairs, V)
+    margin = np.tile(chain.margin, 2)
+    constants = constants + shift[:, :, None] - margin[:, None, None]
+    low = (constants + box.least(chain, slopes)).min(axis=1)
+    l, u = interval
+    plain = np.concatenate([l, -u]) + shift.min(axis=1)[:, None] - margin[:, None]
+    del least
+    gaps = np.zeros((len(chain.parts), low.shape[1]))
+    for blame, each in zip(reversed(blames), slack, strict=True):
+        gaps += np.einsum("nab,nb->ab", blame, each)
+    for row in slopes[:, 0]:
+        gaps += STEEPNESS * _spread(chain, row[None], box)[0]
+    return Bounds(np.maximum(low, plain), slopes, constants, gaps)
+
+
+STEEPNESS = 5.0  # weight of the slopes against the slack, when a box is split

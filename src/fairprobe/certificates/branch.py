@@ -1,0 +1,202 @@
+"""Branch and bound: split boxes until what is undecided is small, or the budget is spent.
+
+At any moment the boxes cover all people once. A box is *proved* when one class leads for all its
+people under all sensitive values; of an *open* one the half-spaces count. The open boxes with the
+most undecided people are split first, each into four along the attributes that are to blame for the
+slack. Whenever the work ends, what was proved until then is true.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import fsum
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints
+from fairprobe.certificates.bounds import Bounds, bounds
+from fairprobe.certificates.chain import Chain
+from fairprobe.certificates.planes import leading, plane_of, shares
+
+BOXES_AT_ONCE = 128  # that are split, each into four
+SPLITS = 2
+MOST_OPEN = 800_000  # boxes that wait; more would need too much memory
+
+OnProgress = Callable[[float, float], None]  # proved share, share of the budget that is spent
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When to stop: seconds of wall time, or of computing."""
+
+    seconds: float = 20.0
+    cpu: bool = False
+
+    def clock(self) -> float:
+        return time.process_time() if self.cpu else time.monotonic()
+
+
+@dataclass
+class Boxes:
+    """Boxes with the class they are proved for, or open ones with the share that half-spaces
+    prove. Grows in place.
+    """
+
+    low: Floats
+    high: Floats
+    label: Ints  # −1: open
+    undecided: Floats  # share of all people
+    proved: Floats
+    gaps: Floats
+    count: int = 0
+
+    @classmethod
+    def empty(cls, parts: int, room: int = 4096) -> Boxes:
+        table = (room, parts)
+        return cls(
+            *(np.zeros(table), np.zeros(table), np.full(room, -1, dtype=np.int64)),
+            *(np.zeros(room), np.zeros(room), np.zeros(table)),
+        )
+
+    def put(self, places: Ints, **columns: Floats | Ints) -> None:
+        need = int(places.max(initial=-1)) + 1
+        if need > len(self.label):
+            room = max(need, 2 * len(self.label))
+            for name in ("low", "high", "label", "undecided", "proved", "gaps"):
+                old = getattr(self, name)
+                new = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
+                new[: len(old)] = old
+                setattr(self, name, new)
+        self.count = max(self.count, need)
+        for name, values in columns.items():
+            getattr(self, name)[places] = values
+
+
+@dataclass
+class Search:
+    """The state of a proof. `proved` and `undecided` are shares of all people; together 1, up to
+    what the counts of half-spaces round down.
+    """
+
+    chain: Chain
+    boxes: Boxes = field(init=False)
+    stopped: str = ""
+    looked_at: int = 0
+
+    def __post_init__(self) -> None:
+        self.boxes = Boxes.empty(len(self.chain.parts))
+        last = self.chain.last[None]
+        self._bound(np.zeros_like(last), last, np.zeros(1, dtype=np.int64))
+
+    @property
+    def proved(self) -> float:
+        boxes = self.boxes
+        total = fsum(boxes.proved[: boxes.count].tolist())
+        return max(0.0, min(1.0, total * (1 - 1e-12)))
+
+    def run(self, limit: Limit, on_progress: OnProgress | None = None) -> None:
+        """Split boxes until the limit. An interrupt leaves the state whole."""
+        start = limit.clock()
+        self.stopped = "budget"
+        while (spent := limit.clock() - start) < limit.seconds:
+            if on_progress is not None:
+                on_progress(float(self.boxes.proved[: self.boxes.count].sum()), spent / limit.seconds)
+            chosen = self._worst()
+            if not len(chosen):
+                self.stopped = "nothing left to split"
+                return
+            if self.boxes.count > MOST_OPEN:
+                self.stopped = "memory"
+                return
+            self._split(chosen)
+
+    def _worst(self) -> Ints:
+        """The open boxes with the most undecided people that can be split."""
+        boxes, count = self.boxes, self.boxes.count
+        undecided = boxes.undecided[:count]
+        most = min(BOXES_AT_ONCE, count)
+        chosen = np.argpartition(undecided, count - most)[count - most :]
+        return np.asarray(chosen[undecided[chosen] > 0])
+
+    def _split(self, chosen: Ints) -> None:
+        boxes = self.boxes
+        low, high, gaps = boxes.low[chosen], boxes.high[chosen], boxes.gaps[chosen]
+        parent = chosen
+        for _ in range(SPLITS):
+            low, high, gaps, parent = self._halved(low, high, gaps, parent)
+        is_first = np.zeros(len(parent), dtype=bool)
+        is_first[np.unique(parent, return_index=True)[1]] = True
+        new = np.arange(boxes.count, boxes.count + int((~is_first).sum()))
+        places = parent.copy()
+        places[~is_first] = new
+        self._bound(low, high, places)
+
+    def _halved(
+        self, low: Floats, high: Floats, gaps: Floats, parent: Ints
+    ) -> tuple[Floats, Floats, Floats, Ints]:
+        chain, row = self.chain, np.arange(len(low))
+        length = high - low
+        can = length >= np.where(chain.whole, 1, np.maximum(chain.last, 1e-30) * 1e-6)
+        score = np.where(can, gaps + 1e-12 * length, -1.0)
+        a = score.argmax(axis=1)
+        splits = score[row, a] >= 0
+        middle = (low[row, a] + high[row, a]) / 2
+        whole = chain.whole[a]
+        ends = np.where(whole, np.floor(middle), middle)
+        first_high, second_low = high.copy(), low.copy()
+        first_high[row, a] = np.where(splits, ends, high[row, a])
+        second_low[row, a] = np.where(whole, ends + 1, ends)
+        smaller = gaps.copy()
+        smaller[row, a] /= 2
+        return (
+            np.concatenate([low, second_low[splits]]),
+            np.concatenate([first_high, high[splits]]),
+            np.concatenate([smaller, smaller[splits]]),
+            np.concatenate([parent, parent[splits]]),
+        )
+
+    def _bound(self, low: Floats, high: Floats, places: Ints) -> None:
+        """Bound boxes and put them to their places; nothing changes until all is known."""
+        chain = self.chain
+        found = bounds(chain, low, high)
+        volume = chain.volume(low, high)
+        label = labels(chain, found)
+        share = np.where(label >= 0, 1.0, 0.0)
+        is_open = np.flatnonzero(label < 0)
+        if len(is_open):
+            share[is_open] = open_share(chain, found, low, high, is_open)
+        undecided = np.where(label >= 0, 0.0, volume * (1 - share))
+        single = (high - low == 0).all(axis=1)
+        undecided[single] = 0.0  # it cannot be split: it stays open, and never comes up again
+        self.looked_at += len(low)
+        self.boxes.put(
+            places,
+            low=low,
+            high=high,
+            label=label,
+            undecided=undecided,
+            proved=volume * share,
+            gaps=found.gaps.T,
+        )
+
+
+def labels(chain: Chain, found: Bounds) -> Ints:
+    """(B,) the class that leads for everybody in a box; −1 if none is proved to."""
+    label = np.full(found.low.shape[1], -1, dtype=np.int64)
+    for each in range(chain.classes):
+        label[(found.low[leading(chain, each)] > 0).all(axis=0)] = each
+    return label
+
+
+def open_share(chain: Chain, found: Bounds, low: Floats, high: Floats, which: Ints) -> Floats:
+    """The share of each open box that half-spaces prove. Half-spaces of two classes share nobody,
+    so their counts add up.
+    """
+    some = Bounds(*(each[..., which] for each in found))
+    total = np.zeros(len(which))
+    for label in range(chain.classes):
+        planes = plane_of(chain, some, label, low[which], high[which])
+        total += shares(chain, planes, low[which], high[which])
+    return np.minimum(total, 1.0)

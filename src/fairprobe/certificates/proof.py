@@ -1,0 +1,235 @@
+"""The proof of a network: three ways, the cheapest first, and the file that others can check.
+
+    no weight    the sensitive attributes have no weight: everybody is treated alike, at once
+    enumerated   everybody is asked, where that is affordable: an exact answer
+    bounds       branch and bound, which proves a share and leaves the rest undecided
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Mask
+from fairprobe.certificates.bounds import bounds
+from fairprobe.certificates.branch import Boxes, Limit, Search
+from fairprobe.certificates.chain import Chain
+from fairprobe.certificates.exact import Counts, enumerated, rate, verdicts
+from fairprobe.certificates.planes import plane_of, shares
+from fairprobe.statistics.rates import Rate
+from fairprobe.storage import replacing
+
+Way: TypeAlias = Literal["no weight", "enumerated", "bounds"]
+# What is done, how much of how much, and the share that is proved
+OnProgress: TypeAlias = Callable[[str, float, float], None]
+REST = 2000  # people drawn from what is undecided
+AT_ONCE = 4096
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`alike`: at least this share of possible people is proved to be treated as their
+    counterparts. `affected` is exact where everybody was asked, else None. `rest`: of people drawn
+    from what is undecided, how many are affected.
+    """
+
+    chain: Chain
+    way: Way
+    alike: float
+    counts: Counts | None = None
+    rest: Rate | None = None
+    search: Search | None = field(default=None, repr=False)
+    stopped: str = ""
+    seconds: float = 0.0
+
+    @property
+    def affected(self) -> float | None:
+        if self.way == "no weight":
+            return 0.0
+        return None if self.counts is None else self.counts.affected / self.counts.cases
+
+    @property
+    def upper_bound(self) -> float:
+        """At most this share of possible people is affected."""
+        exact = self.affected
+        return 1 - self.alike if exact is None else exact
+
+    def is_proved(self, cases: Floats) -> Mask:
+        """Which cases lie in what is proved (by boxes or half-spaces)."""
+        if self.search is None:
+            return verdicts(self.chain, self.chain.differences(cases))[0]
+        proved = np.zeros(len(cases), dtype=bool)
+        boxes = self.search.boxes
+        low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+        for place, case in enumerate(cases):
+            home = np.flatnonzero(((low <= case) & (case <= high)).all(axis=1))
+            proved[place] = any(
+                boxes.label[box] >= 0 or _on_right_side(self.chain, low[[box]], high[[box]], case[None])
+                for box in home
+            )
+        return proved
+
+
+def prove(
+    chain: Chain,
+    limit: Limit,
+    *,
+    workers: int = 1,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Proof:
+    """Prove what the limit allows. An interrupt ends the work, and what was proved stays true."""
+    start = time.monotonic()
+    tell = on_progress or (lambda *_: None)
+    if chain.ignores:
+        return Proof(chain, "no weight", 1.0)
+    people = chain.people
+    if people is not None and people * chain.values <= rate(chain) * limit.seconds * workers * 0.8:
+        counts, stopped = Counts(), ""
+        try:
+            for counts in enumerated(
+                chain,
+                workers=workers,
+                on_progress=lambda done, total: tell("Asking about everybody", done / total, 0.0),
+            ):
+                pass
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        if counts.cases == people:
+            seconds = time.monotonic() - start
+            return Proof(chain, "enumerated", counts.alike / people, counts, seconds=seconds)
+        seconds = time.monotonic() - start
+        return Proof(chain, "bounds", counts.alike / people, stopped=stopped, seconds=seconds)
+    search = Search(chain)
+    try:
+        search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
+    except KeyboardInterrupt:
+        search.stopped = "interrupted"
+    return Proof(
+        chain,
+        "bounds",
+        search.proved,
+        rest=_rest(search, np.random.default_rng(seed)),
+        search=search,
+        stopped=search.stopped,
+        seconds=time.monotonic() - start,
+    )
+
+
+def _rest(search: Search, rng: np.random.Generator) -> Rate:
+    """People drawn uniformly from what is undecided, and how many of them are affected."""
+    chain, boxes = search.chain, search.boxes
+    is_open = np.flatnonzero(boxes.label[: boxes.count] < 0)
+    low, high = boxes.low[is_open], boxes.high[is_open]
+    volume = chain.volume(low, high)
+    if not len(is_open) or volume.sum() <= 0:
+        return Rate(0, 0)
+    hits = samples = 0
+    for _ in range(20):
+        chosen = rng.choice(len(is_open), REST, p=volume / volume.sum())
+        cases = drawn(chain, low[chosen], high[chosen], rng)
+        left = ~_on_right_side(chain, low[chosen], high[chosen], cases)
+        some = cases[left][: REST - samples]
+        hits += int(verdicts(chain, chain.differences(some))[1].sum())
+        samples += len(some)
+        if samples >= REST:
+            break
+    return Rate(hits, samples)
+
+
+def drawn(chain: Chain, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
+    """One case from each box, uniformly."""
+    room = rng.random(low.shape) * (high - low + chain.whole)
+    return np.asarray(np.minimum(low + np.where(chain.whole, np.floor(room), room), high))
+
+
+def _on_right_side(chain: Chain, low: Floats, high: Floats, cases: Floats) -> Mask:
+    """Which case lies in a half-space that is proved in its box."""
+    found = bounds(chain, low, high)
+    proved = np.zeros(len(cases), dtype=bool)
+    columns = chain.columns(cases)
+    for label in range(chain.classes):
+        plane = plane_of(chain, found, label, low, high)
+        proved |= (plane.slopes * columns).sum(axis=0) + plane.constants > 0
+    return proved
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float:
+    """Write the proof as a file that `checker.py` verifies; return the share that it proves."""
+    chain = proof.chain
+    arrays: dict[str, Any] = {
+        "first": chain.first,
+        "start": chain.start,
+        "shift": chain.shift,
+        "last": chain.last,
+        "whole": chain.whole,
+    }
+    for place, layer in enumerate(chain.layers):
+        arrays |= {f"weight{place}": layer.weight, f"bias{place}": layer.bias}
+    proved = proof.alike
+    if proof.search is not None:
+        regions, proved = _regions(chain, proof.search.boxes)
+        arrays |= regions
+    told = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name] = np.ascontiguousarray(arrays[name])
+        told.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    meta = {
+        "format": FORMAT,
+        "way": proof.way,
+        "proved": proved,
+        "classes": chain.classes,
+        "sensitive": list(chain.sensitive),
+        "attributes": [part.name for part in chain.parts],
+        "parts": [(part.first, part.width) for part in chain.parts],
+        "kinds": [chain.activation, *(layer.activation for layer in chain.layers[:-1])],
+        "network": chain.digest,
+        "sha256": told.hexdigest(),
+        "arithmetic": "real numbers; bounds are widened by what float64 rounding can do",
+        **(about or {}),
+    }
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    with replacing(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    return proved
+
+
+def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
+    """Proved boxes, and open ones with their planes and counts; and the share they prove."""
+    low, high, label = (
+        getattr(boxes, name)[: boxes.count] for name in ("low", "high", "label")
+    )
+    is_open = np.flatnonzero((label < 0) & (boxes.proved[: boxes.count] > 0))
+    order = np.concatenate([np.flatnonzero(label >= 0), is_open])
+    low, high, label = low[order], high[order], label[order]
+    opened = np.flatnonzero(label < 0)
+    columns = chain.first.shape[2]
+    slopes = np.zeros((len(opened), chain.classes, columns))
+    constants, share = (np.zeros((len(opened), chain.classes)) for _ in range(2))
+    for start in range(0, len(opened), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        some = opened[part]
+        found = bounds(chain, low[some], high[some])
+        for each in range(chain.classes):
+            plane = plane_of(chain, found, each, low[some], high[some])
+            slopes[part, each], constants[part, each] = plane.slopes.T, plane.constants
+            share[part, each] = shares(chain, plane, low[some], high[some])
+    volume = chain.volume(low, high)
+    proved = volume[label >= 0].sum() + (volume[opened] * share.sum(axis=1)).sum()
+    regions = {"low": low, "high": high, "label": label}
+    if chain.whole.all():
+        kind = np.min_scalar_type(int(chain.last.max(initial=0)))
+        regions |= {"low": low.astype(kind), "high": high.astype(kind)}
+    regions |= {"slopes": slopes, "constants": constants, "shares": share}
+    return regions, float(min(1.0, proved) * (1 - 1e-11))
