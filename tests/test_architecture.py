@@ -42,6 +42,7 @@ ROOMS = [
     "search",
     "metrics",
     "repairs",
+    "certificates",
     "images",
     "scenes",
     "runs",
@@ -127,11 +128,15 @@ def test_no_file_is_more_than_one_room() -> None:
 def test_public_names_are_these() -> None:
     assert fairprobe.__all__ == sorted(fairprobe.__all__)
     things = (
-        "Attribute Audit Budget Constraint Coupling Dataset Decision Domain Findings Model"
-        " NeuronBias NeuronFair Policy TorchModel Verdict"
+        "Attribute Audit Budget Certificate Constraint Coupling Dataset Decision Domain Findings"
+        " Model NeuronBias NeuronFair Policy TorchModel Verdict"
     )
-    functions = "audit audit_images audit_scenes check judge load_model neuron_bias repair save"
-    rooms = "datasets errors gate images interpret metrics networks repairs scenes search"
+    functions = (
+        "audit audit_images audit_scenes certify check judge load_model neuron_bias repair save"
+    )
+    rooms = (
+        "certificates datasets errors gate images interpret metrics networks repairs scenes search"
+    )
     assert set(fairprobe.__all__) == {
         *things.split(),
         *functions.split(),

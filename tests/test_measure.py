@@ -13,8 +13,17 @@ from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, 
 from fairprobe.errors import StorageError
 from fairprobe.measure import CONSTANT, Measure, Reading, by, check_description
 from fairprobe.metrics import MEASURES
+from fairprobe.statistics.rates import Rate
 from tests.present.test_report_documents import black_box, document, multi_class
 
+PROVED = ("proved_share", "proved_people", "upper_bound")  # of a run that was certified
+OPTIONAL = ("auc", *PROVED)
+CERTIFICATE = {
+    **{"way": "bounds", "proved": 0.9, "upper_bound": 0.1, "affected": None, "rest": None},
+    **{"outside": 0, "cases": 1e6, "values": 2, "boxes": 9, "seconds": 1.0, "stopped": ""},
+    "network": "0" * 64,
+    "people": [{"radius": r, **Rate(9, 10).to_dict()} for r in (0, 1)],
+}
 NOTHING = TableMeasurements(
     dataset="d", sensitive=["a", "b", "c"], seed=0, model=ModelSummary(network="n", blind_to=[])
 )
@@ -35,25 +44,31 @@ def test_every_measure_describes_itself_and_reads_a_whole_document(name: str) ->
     check_description(described)
     assert described.name == name
     assert described.about.endswith(".")
-    readings = described.readings(typed(document()))
+    readings = described.readings(typed({**document(), "certificate": CERTIFICATE}))
     assert readings
     for reading in readings:
         assert reading.estimate is not None
         assert not reading.missing
-        assert "gender" in reading.what or name in ("accuracy", "ties", "f1", "mcc")
+        assert "gender" in reading.what or name in (
+            *("accuracy", "ties", "f1", "mcc", "proved_people"),
+        )
 
 
 def test_what_a_document_does_not_hold_is_missing_with_a_reason() -> None:
     (auc,) = MEASURES["auc"].readings(typed(black_box()))
     assert auc.estimate is None
     assert "no neurons can be seen" in auc.missing
+    for name in PROVED:
+        (reading,) = MEASURES[name].readings(typed(document()))
+        assert reading.estimate is None
+        assert "fairprobe certify RUN" in reading.missing
     for name in ("demographic_parity", "equalized_odds", "impact_ratio"):
         (reading,) = MEASURES[name].readings(typed(multi_class()))
         assert reading.estimate is None
         assert "Name the favorable answer" in reading.missing
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURES.own if name != "auc"])
+@pytest.mark.parametrize("name", [name for name in MEASURES.own if name not in OPTIONAL])
 def test_a_document_without_the_part_that_a_measure_reads_is_refused(name: str) -> None:
     with pytest.raises(StorageError, match=f"'{name}' cannot be read .*: it was not measured"):
         MEASURES[name].readings(NOTHING)

@@ -18,6 +18,7 @@ from fairprobe import deprecated
 
 if TYPE_CHECKING:
     from fairprobe import (
+        certificates,
         datasets,
         errors,
         gate,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         search,
     )
     from fairprobe.audits import Audit, audit, repair, save
+    from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
     from fairprobe.audits.scenes import audit_scenes
     from fairprobe.datasets import Dataset
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 # Where each public name lives; rooms are imported by their own name. All is imported when first
 # used: `--help` need not wait for torch.
 _ROOMS = (
+    "certificates",
     "datasets",
     "errors",
     "gate",
@@ -63,6 +66,7 @@ _HOMES = {
     "Attribute": "schema",
     "Audit": "audits",
     "Budget": "search",
+    "Certificate": "audits.certify",
     "Constraint": "schema",
     "Coupling": "schema",
     "Dataset": "datasets",
@@ -78,6 +82,7 @@ _HOMES = {
     "audit": "audits",
     "audit_images": "audits.images",
     "audit_scenes": "audits.scenes",
+    "certify": "audits.certify",
     "check": "gate",
     "judge": "judgement",
     "load_model": "models",
@@ -89,6 +94,7 @@ __all__ = [
     "Attribute",
     "Audit",
     "Budget",
+    "Certificate",
     "Constraint",
     "Coupling",
     "Dataset",
@@ -105,6 +111,8 @@ __all__ = [
     "audit",
     "audit_images",
     "audit_scenes",
+    "certificates",
+    "certify",
     "check",
     "datasets",
     "errors",

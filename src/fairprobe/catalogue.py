@@ -172,5 +172,8 @@ MEASURES: Catalogue[Any] = Catalogue(
         "accuracy": "fairprobe.metrics.quality:ACCURACY",
         "f1": "fairprobe.metrics.quality:F1",
         "mcc": "fairprobe.metrics.quality:MCC",
+        "proved_share": "fairprobe.certificates.measures:PROVED_SHARE",
+        "proved_people": "fairprobe.certificates.measures:PROVED_PEOPLE",
+        "upper_bound": "fairprobe.certificates.measures:UPPER_BOUND",
     },
 )

@@ -33,6 +33,9 @@ idis = 1000
 accuracy = 0.75
 f1 = 0.6
 mcc = 0.5
+proved_share = 0.9
+proved_people = 0.9
+upper_bound = 0.1
 
 [baseline]
 run = "runs/main"

@@ -4,8 +4,8 @@ A box holds for each attribute a range of places. All sensitive values are bound
 act in the first layer only, so a neuron's range is taken over all of them, and every linear bound
 behind the first layer serves them all. Arrays are features × boxes.
 
-    l, u        lower and upper bounds of a neuron in each box
-    a, s        slopes of the lines below and above an activation on [l, u]
+    lo, up      lower and upper bounds of a neuron in each box
+    a, s        slopes of the lines below and above an activation on [lo, up]
     below, t    their values at 0
 """
 
@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.certificates.chain import Chain
+from fairprobe.certificates.chain import Chain, activate
 
 AT_ONCE = 128  # boxes; what is computed for them stays in the cache
 PADDING = 1e-9  # of the lines around a smooth activation
 TINY = 1e-300
+STEEPNESS = 5.0  # weight of the slopes against the slack, when a box is split
 
 
 class Bounds(NamedTuple):
@@ -76,6 +77,7 @@ def bounds(chain: Chain, low: Floats, high: Floats) -> Bounds:
 
 
 def boxed(chain: Chain, low: Floats, high: Floats) -> _Box:
+    """Boxes (B, parts) as the first layer sees them."""
     a = chain.lines
     outside = []
     for table in chain.tables:
@@ -89,54 +91,54 @@ def boxed(chain: Chain, low: Floats, high: Floats) -> _Box:
 
 def _bounds(chain: Chain, low: Floats, high: Floats) -> Bounds:
     box = boxed(chain, low, high)
-    l, u, blame = _first(chain, box)
+    lo, up, blame = _first(chain, box)
     errors = chain.errors
-    live = np.flatnonzero((u > 0).any(axis=1)) if chain.activation == "relu" else _all(u)
-    alive, lines, blames = [live], [relaxed(l[live], u[live], chain.activation)], [blame[live]]
-    l, u = l[live], u[live]
+    live = np.flatnonzero((up > 0).any(axis=1)) if chain.activation == "relu" else _all(up)
+    alive, lines, blames = [live], [relaxed(lo[live], up[live], chain.activation)], [blame[live]]
+    lo, up = lo[live], up[live]
     activation = chain.activation
     for depth, layer in enumerate(chain.layers, 1):
-        least, most = ends(l, u, activation)
+        least, most = ends(lo, up, activation)
         weight = layer.weight[:, alive[-1]]
         over, under = np.maximum(weight, 0), np.minimum(weight, 0)
         bias, error = layer.bias[:, None], errors[depth][:, None]
-        l = over @ least + under @ most + bias - error
-        u = over @ most + under @ least + bias + error
+        lo = over @ least + under @ most + bias - error
+        up = over @ most + under @ least + bias + error
         if depth == len(chain.layers):
-            return _last(chain, box, (l, u), alive, lines, blames)
+            return _last(chain, box, (lo, up), alive, lines, blames)
         relu = layer.activation == "relu"
-        live = np.flatnonzero((u > 0).any(axis=1)) if relu else _all(u)
-        l, u = l[live], u[live]
+        live = np.flatnonzero((up > 0).any(axis=1)) if relu else _all(up)
+        lo, up = lo[live], up[live]
         # All that live, also those that are never negative: what a box is given must not depend on
         # the boxes beside it, or nobody could compute it again.
         least, slopes, _, _ = _backward(chain, depth, live, alive, lines, box)
-        l = np.maximum(l, least[: len(live)] - error[live])
-        u = np.minimum(u, error[live] - least[len(live) :])
+        lo = np.maximum(lo, least[: len(live)] - error[live])
+        up = np.minimum(up, error[live] - least[len(live) :])
         blame = _shares(chain, slopes[: len(live), 0], box)
         if relu:
-            kept = (u > 0).any(axis=1)
-            live, l, u, blame = live[kept], l[kept], u[kept], blame[kept]
+            kept = (up > 0).any(axis=1)
+            live, lo, up, blame = live[kept], lo[kept], up[kept], blame[kept]
         activation = layer.activation
         alive.append(live)
-        lines.append(relaxed(l, u, activation))
+        lines.append(relaxed(lo, up, activation))
         blames.append(blame)
     raise AssertionError("a chain has at least one layer behind the first")
 
 
 def first_range(chain: Chain, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """(neurons, B) bounds of the first layer."""
-    l, u, _ = _first(chain, boxed(chain, low, high))
-    return l, u
+    lo, up, _ = _first(chain, boxed(chain, low, high))
+    return lo, up
 
 
-def _all(u: Floats) -> Ints:
-    return np.arange(len(u))
+def _all(up: Floats) -> Ints:
+    return np.arange(len(up))
 
 
 def _first(chain: Chain, box: _Box) -> tuple[Floats, Floats, Floats]:
     """Bounds of the first layer, and how much each attribute contributes to their width."""
     error = chain.errors[0][:, None]
-    l = u = None
+    lo = up = None
     for value in range(len(chain.first)):
         columns = chain.first[value][:, :, None]
         starts = chain.start if len(chain.first) == 1 else chain.start[value : value + 1]
@@ -148,17 +150,18 @@ def _first(chain: Chain, box: _Box) -> tuple[Floats, Floats, Floats]:
             most = most + (columns[:, where] - outside).max(axis=1)
         least = least + starts.min(axis=0)[:, None] - error
         most = most + starts.max(axis=0)[:, None] + error
-        l = least if l is None else np.minimum(l, least)
-        u = most if u is None else np.maximum(u, most)
-    assert l is not None and u is not None
-    slopes = np.broadcast_to(chain.first[0][:, :, None], (*chain.first[0].shape, l.shape[1]))
-    return l, u, _shares(chain, slopes, box)
+        lo = least if lo is None else np.minimum(lo, least)
+        up = most if up is None else np.maximum(up, most)
+    assert lo is not None
+    assert up is not None
+    slopes = np.broadcast_to(chain.first[0][:, :, None], (*chain.first[0].shape, lo.shape[1]))
+    return lo, up, _shares(chain, slopes, box)
 
 
 def _shares(chain: Chain, slopes: Floats, box: _Box) -> Floats:
     """(rows, parts, B) the share of each attribute in the width of linear functions."""
     spread = _spread(chain, slopes, box)
-    return spread / np.maximum(spread.sum(axis=1, keepdims=True), TINY)
+    return np.asarray(spread / np.maximum(spread.sum(axis=1, keepdims=True), TINY))
 
 
 def _spread(chain: Chain, slopes: Floats, box: _Box) -> Floats:
@@ -171,41 +174,35 @@ def _spread(chain: Chain, slopes: Floats, box: _Box) -> Floats:
     return spread
 
 
-def ends(l: Floats, u: Floats, activation: str) -> tuple[Floats, Floats]:
+def ends(lo: Floats, up: Floats, activation: str) -> tuple[Floats, Floats]:
     """Bounds behind an activation."""
     if activation == "relu":
-        return np.maximum(l, 0), np.maximum(u, 0)
-    lines = relaxed(l, u, activation)
+        return np.maximum(lo, 0), np.maximum(up, 0)
+    lines = relaxed(lo, up, activation)
     above = lines.slope + lines.wider
     below = 0.0 if lines.below is None else lines.below
-    lowest = np.minimum(lines.slope * l, lines.slope * u) + below
-    return lowest, np.maximum(above * l, above * u) + lines.above
+    lowest = np.minimum(lines.slope * lo, lines.slope * up) + below
+    return lowest, np.maximum(above * lo, above * up) + lines.above
 
 
-def relaxed(l: Floats, u: Floats, activation: str) -> _Lines:
-    """A line below and one above an activation, for neurons between `l` and `u`."""
+def relaxed(lo: Floats, up: Floats, activation: str) -> _Lines:
+    """A line below and one above an activation, for neurons between `lo` and `up`."""
     if activation == "relu" or activation.startswith("leaky:"):
         leak = 0.0 if activation == "relu" else float(activation[6:])
-        share = np.clip(u / np.maximum(u - l, TINY), 0.0, 1.0)  # of a chord that is on
-        bends = (l < 0) & (u > 0)
-        above = np.where(bends, leak + (1 - leak) * share, np.where(l >= 0, 1.0, leak))
-        slope = np.where(bends, np.where(u > -1.0001 * l, 1.0, leak), above)
-        return _Lines(slope, above - slope, np.where(bends, (leak - above) * l, 0.0), None)
-    slope = _least_slope(l, u, activation)
-    padding = PADDING * (1 + np.abs(l) + np.abs(u))
-    below = _value(l, activation) - slope * l - padding
-    above = _value(u, activation) - slope * u + padding
+        share = np.clip(up / np.maximum(up - lo, TINY), 0.0, 1.0)  # of a chord that is on
+        bends = (lo < 0) & (up > 0)
+        above = np.where(bends, leak + (1 - leak) * share, np.where(lo >= 0, 1.0, leak))
+        slope = np.where(bends, np.where(up > -1.0001 * lo, 1.0, leak), above)
+        return _Lines(slope, above - slope, np.where(bends, (leak - above) * lo, 0.0), None)
+    slope = _least_slope(lo, up, activation)
+    padding = PADDING * (1 + np.abs(lo) + np.abs(up))
+    below = activate(lo.copy(), activation) - slope * lo - padding
+    above = activate(up.copy(), activation) - slope * up + padding
     return _Lines(slope, np.zeros_like(slope), above, below)
 
 
-def _value(z: Floats, activation: str) -> Floats:
-    from fairprobe.certificates.chain import activate
-
-    return activate(z.copy(), activation)
-
-
-def _least_slope(l: Floats, u: Floats, activation: str) -> Floats:
-    """The least slope of a smooth activation on [l, u]: minus a line of that slope, it rises."""
+def _least_slope(lo: Floats, up: Floats, activation: str) -> Floats:
+    """The least slope of a smooth activation on [lo, up]: minus a line of that slope, it rises."""
     if activation == "gelu":
         from scipy.special import ndtr
 
@@ -213,9 +210,9 @@ def _least_slope(l: Floats, u: Floats, activation: str) -> Floats:
             density = np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
             return np.asarray(ndtr(z) + z * density)
 
-        dip = (l <= -np.sqrt(2)) & (u >= -np.sqrt(2))  # where the slope is least, −0.129
-        return np.where(dip, -0.1290, np.minimum(slope(l), slope(u)))
-    y = _value(np.maximum(np.abs(l), np.abs(u)), activation)
+        dip = (lo <= -np.sqrt(2)) & (up >= -np.sqrt(2))  # where the slope is least, −0.129
+        return np.where(dip, -0.1290, np.minimum(slope(lo), slope(up)))
+    y = activate(np.maximum(np.abs(lo), np.abs(up)), activation)
     return np.maximum(y * (1 - y) if activation == "sigmoid" else 1 - y * y, 0.0)
 
 
@@ -272,20 +269,16 @@ def _last(
     blames: list[Floats],
 ) -> Bounds:
     rows = np.arange(len(chain.pairs))
-    least, slopes, constants, slack = _backward(chain, len(chain.layers), rows, alive, lines, box)
+    _, slopes, constants, slack = _backward(chain, len(chain.layers), rows, alive, lines, box)
     shift = np.concatenate([chain.shift, -chain.shift], axis=1).T  # (2·pairs, V)
     margin = np.tile(chain.margin, 2)
     constants = constants + shift[:, :, None] - margin[:, None, None]
     low = (constants + box.least(chain, slopes)).min(axis=1)
-    l, u = interval
-    plain = np.concatenate([l, -u]) + shift.min(axis=1)[:, None] - margin[:, None]
-    del least
+    lo, up = interval
+    plain = np.concatenate([lo, -up]) + shift.min(axis=1)[:, None] - margin[:, None]
     gaps = np.zeros((len(chain.parts), low.shape[1]))
     for blame, each in zip(reversed(blames), slack, strict=True):
         gaps += np.einsum("nab,nb->ab", blame, each)
     for row in slopes[:, 0]:
         gaps += STEEPNESS * _spread(chain, row[None], box)[0]
     return Bounds(np.maximum(low, plain), slopes, constants, gaps)
-
-
-STEEPNESS = 5.0  # weight of the slopes against the slack, when a box is split

@@ -102,7 +102,9 @@ class Search:
         self.stopped = "budget"
         while (spent := limit.clock() - start) < limit.seconds:
             if on_progress is not None:
-                on_progress(float(self.boxes.proved[: self.boxes.count].sum()), spent / limit.seconds)
+                on_progress(
+                    float(self.boxes.proved[: self.boxes.count].sum()), spent / limit.seconds
+                )
             chosen = self._worst()
             if not len(chosen):
                 self.stopped = "nothing left to split"

@@ -31,7 +31,7 @@ UNIT = 2.0**-53  # rounding of one operation in float64
 OPERATIONS = 24  # on one number, besides the sums: relaxing, folding, adding
 
 
-class Unsupported(ModelError):
+class UnsupportedError(ModelError):
     """Nothing can be claimed about this model; the message names the part that is to blame."""
 
 
@@ -223,7 +223,7 @@ class Chain:
             z[part.first + cases[:, a].astype(np.int64), place] = 1
         return z
 
-    def labels(self, differences: Floats) -> Ints:
+    def labels(self, differences: Floats | Rows) -> Ints:
         """(N, V) the class of each case under each value, from the differences of the classes."""
         wins = np.zeros((*differences.shape[:2], self.classes), dtype=np.int64)
         for place, (one, other) in enumerate(self.pairs):

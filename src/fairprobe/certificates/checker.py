@@ -88,7 +88,7 @@ def lower(net: Any, lo: Array, up: Array) -> tuple[Array, Array, Array]:
         error = np.tile(2 * ops * U * size, 2)
         plain = np.full((n, 2 * len(plus)), -np.inf)
         if depth:  # intervals, which may be tighter
-            ends = _ends(*net["last"], net["kinds"][depth - 1])
+            ends = _ends(net["ranges"][0], net["ranges"][1], net["kinds"][depth - 1])
             w, c = np.concatenate([plus, minus]), np.concatenate([c, -c])
             plain = ends[0] @ np.maximum(w, 0).T + ends[1] @ np.minimum(w, 0).T + c
         if depth == len(net["layers"]):
@@ -97,7 +97,7 @@ def lower(net: Any, lo: Array, up: Array) -> tuple[Array, Array, Array]:
             return slopes, constants + shift, plain + shift.min(axis=1)
         low = np.maximum((least(net, slopes, lo, up) + constants).min(axis=2), plain) - error
         bounds = low[:, : len(plus)], -low[:, len(plus) :]
-        net["last"] = bounds
+        net["ranges"] = bounds
         found.append(lines(*bounds, net["kinds"][depth]))
     raise AssertionError
 
@@ -165,8 +165,8 @@ def disjoint(lo: Array, up: Array, whole: Array) -> bool:
     return True
 
 
-def check(path: str, chunk: int = 64) -> dict[str, Any]:
-    """Check a certificate file; the claim, or ValueError with what is wrong."""
+def opened(path: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """The arrays, the claim and the network of a file whose digest is right."""
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
     meta = json.loads(bytes(data.pop("meta")).decode())
@@ -176,66 +176,86 @@ def check(path: str, chunk: int = 64) -> dict[str, Any]:
         told.update(np.ascontiguousarray(data[name]).tobytes())
     if told.hexdigest() != meta["sha256"]:
         raise ValueError("the file was altered: its arrays do not have the digest it names")
-    count = len(meta["kinds"])
-    net = {
-        "first": data["first"],
-        "start": data["start"],
-        "shift": data["shift"],
-        "kinds": meta["kinds"],
-        "layers": [(data[f"weight{k}"], data[f"bias{k}"]) for k in range(count)],
-        "parts": [tuple(each) for each in meta["parts"]],
-        "whole": data["whole"],
-        "last_place": data["last"],
-    }
+    net = {name: data[name] for name in ("first", "start", "shift", "whole", "last")}
+    net |= {"kinds": meta["kinds"], "parts": [tuple(each) for each in meta["parts"]]}
+    net["layers"] = [(data[f"weight{k}"], data[f"bias{k}"]) for k in range(len(meta["kinds"]))]
+    net["pairs"] = [(j, i) for i, j in combinations(range(int(meta["classes"])), 2)]
+    reach = np.abs(net["start"]).max(axis=0)
+    for a, (first, width) in enumerate(net["parts"]):
+        most = np.abs(net["first"][:, :, first : first + max(width, 1)]).max(axis=(0, 2))
+        reach = reach + most * (1.0 if width else data["last"][a])
+    return data, meta, net | {"reach": reach}
+
+
+def check(path: str) -> dict[str, Any]:
+    """Check a certificate file; the claim, or ValueError with what is wrong."""
+    data, meta, net = opened(path)
     if meta["way"] == "no weight":
         if any((data[name] != data[name][:1]).any() for name in ("first", "start", "shift")):
             raise ValueError("the sensitive attributes have weight")
         return _claim(meta, 1.0)
     if meta["way"] == "enumerated":
         return _claim(meta, count_alike(net) / float(np.prod(data["last"] + 1)))
-    reach = np.abs(net["start"]).max(axis=0)
-    for a, (first, width) in enumerate(net["parts"]):
-        most = np.abs(net["first"][:, :, first : first + max(width, 1)]).max(axis=(0, 2))
-        reach = reach + most * (1.0 if width else data["last"][a])
-    net["reach"] = reach
+    return _claim(meta, check_regions(data, net))
+
+
+def check_regions(data: dict[str, Any], net: Any, chunk: int = 64) -> float:
+    """Check boxes and planes; the share of people that they prove."""
     lo, up, label = (data[name].astype(float) for name in ("low", "high", "label"))
-    if (lo < 0).any() or (up > data["last"]).any() or (up < lo).any():
+    whole, last = data["whole"], data["last"]
+    if (lo < 0).any() or (up > last).any() or (up < lo).any():
         raise ValueError("a box leaves the domain")
-    if not disjoint(lo, up, data["whole"]):
+    if not disjoint(lo, up, whole):
         raise ValueError("boxes overlap, so people would be counted twice")
-    classes = int(meta["classes"])
-    pairs = [(j, i) for i, j in combinations(range(classes), 2)]
-    sizes = np.where(data["whole"], data["last"] + 1, np.where(data["last"] > 0, data["last"], 1))
-    inside = np.where(data["whole"], up - lo + 1, np.where(data["last"] > 0, up - lo, 1))
-    volume = (inside / sizes).prod(axis=1)
-    total = 0.0
-    place = np.cumsum(label < 0) - 1
+    sizes = np.where(whole, last + 1, np.where(last > 0, last, 1))
+    volume = (np.where(whole, up - lo + 1, np.where(last > 0, up - lo, 1)) / sizes).prod(axis=1)
+    total, place = 0.0, np.cumsum(label < 0) - 1
     for begin in range(0, len(lo), chunk):
         part = slice(begin, begin + chunk)
         slopes, constants, plain = lower(net, lo[part], up[part])
         low = (least(net, slopes, lo[part], up[part]) + constants).min(axis=2)
         low = np.maximum(low, plain) - net["error"]
-        for b, c in product(range(len(low)), range(classes)):
-            rows = [p for p, (j, _) in enumerate(pairs) if j == c]
-            rows += [len(pairs) + p for p, (_, i) in enumerate(pairs) if i == c]
-            here = begin + b
-            if label[here] >= 0:
-                if label[here] == c and not (low[b, rows] > 0).all():
+        for b, c in product(range(len(low)), range(data["shares"].shape[1])):
+            here, rows = begin + b, _rows(net, c)
+            if label[here] == c:
+                if not (low[b, rows] > 0).all():
                     raise ValueError(f"box {here} is not proved")
-                total += volume[here] if label[here] == c else 0.0
-                continue
-            share = data["shares"][place[here], c]
-            if share <= 0:
-                continue
-            s, k = data["slopes"][place[here], c], data["constants"][place[here], c]
-            box = lo[here][None], up[here][None]
-            over = least(net, slopes[b, rows][None] - s, *box)[0] + constants[b, rows] - k
-            if not (over > net["error"]).all():
-                raise ValueError(f"plane {c} of box {here} is not below the network")
-            if tail(net, s, float(k), *(each[0] for each in box)) < share:
-                raise ValueError(f"plane {c} of box {here} proves fewer people than claimed")
-            total += volume[here] * share
-    return _claim(meta, total)
+                total += volume[here]
+            elif label[here] < 0 and (share := data["shares"][place[here], c]) > 0:
+                stored = data["slopes"][place[here], c], float(data["constants"][place[here], c])
+                bounds = slopes[b, rows], constants[b, rows]
+                try:
+                    check_plane(net, *stored, *bounds, lo[[here]], up[[here]], share)
+                except ValueError as error:
+                    raise ValueError(f"plane {c} of box {here} {error}") from None
+                total += volume[here] * share
+    return float(total)
+
+
+def _rows(net: Any, c: int) -> list[int]:
+    """The rows of the bounds that say that class c is ahead of another."""
+    ahead = [p for p, (j, _) in enumerate(net["pairs"]) if j == c]
+    return ahead + [len(net["pairs"]) + p for p, (_, i) in enumerate(net["pairs"]) if i == c]
+
+
+def check_plane(
+    net: Any,
+    s: Array,
+    k: float,
+    slopes: Array,
+    constants: Array,
+    lo: Array,
+    up: Array,
+    share: float,
+) -> None:
+    """Check that a plane is the network's, lies below it, and has as many people above it."""
+    mean = slopes.mean(axis=(0, 1))
+    if np.abs(s - mean).max() > 1e-9 * np.abs(mean).max():
+        raise ValueError("was altered")
+    if not (least(net, slopes[None] - s, lo, up)[0] + constants - k > net["error"]).all():
+        raise ValueError("is not below the network")
+    if tail(net, s, k, lo[0], up[0]) < share:
+        raise ValueError("proves fewer people than claimed")
 
 
 def _claim(meta: dict[str, Any], total: float) -> dict[str, Any]:
@@ -246,9 +266,11 @@ def _claim(meta: dict[str, Any], total: float) -> dict[str, Any]:
 
 def count_alike(net: Any, tile: int = 5000) -> int:
     """How many of all people get one answer under all sensitive values, by asking about each."""
-    sizes, alike = (net["last_place"] + 1).astype(int), 0
+    sizes, alike = (net["last"] + 1).astype(int), 0
     for begin in range(0, int(np.prod(sizes)), tile):
-        places = np.stack(np.unravel_index(np.arange(begin, min(begin + tile, sizes.prod())), sizes))
+        places = np.stack(
+            np.unravel_index(np.arange(begin, min(begin + tile, sizes.prod())), sizes)
+        )
         z = np.zeros((net["first"].shape[2], places.shape[1]))
         for a, (first, width) in enumerate(net["parts"]):
             if width:
@@ -268,11 +290,13 @@ def count_alike(net: Any, tile: int = 5000) -> int:
 def _value(z: Array, kind: str) -> Array:
     if kind == "relu" or kind.startswith("leaky:"):
         return np.where(z > 0, z, z * (float(kind[6:]) if kind != "relu" else 0.0))
-    return {"tanh": np.tanh, "sigmoid": expit, "gelu": lambda x: x * ndtr(x)}[kind](z)
+    if kind == "gelu":
+        return np.asarray(z * ndtr(z))
+    return np.asarray(np.tanh(z) if kind == "tanh" else expit(z))
 
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(check(sys.argv[1]), indent=1))
+        sys.stdout.write(json.dumps(check(sys.argv[1]), indent=1) + "\n")
     except (ValueError, KeyError, OSError) as error:
         sys.exit(f"Rejected: {error}")

@@ -1,9 +1,9 @@
 """Exact answers by asking the network about everybody, where that is affordable.
 
 A case is *affected* by the judge's definition (`judgement.py`): two of its sensitive values are
-given different labels, and neither answer is a tie (a lead of at most `TIE`). It is *alike* when all
-labels are equal; what is left hangs on ties. Sums are taken in float32, features before people, in
-tiles; every case whose answer is nearer to a boundary than float32 rounding can move it is asked
+given different labels, and neither answer is a tie (a lead of at most `TIE`). It is *alike* when
+all labels are equal; what is left hangs on ties. Sums are taken in float32, features before people,
+in tiles; every case whose answer is nearer to a boundary than float32 rounding can move it is asked
 again in float64.
 """
 
@@ -17,7 +17,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Mask
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.certificates.bounds import ends, first_range
 from fairprobe.certificates.chain import Chain, activate
 from fairprobe.judgement import TIED_ODDS
@@ -49,8 +49,8 @@ class Counts:
         )
 
 
-def verdicts(chain: Chain, differences: Floats) -> tuple[Mask, Mask]:
-    """(N,) which cases are treated alike, and which are affected, from (N, V, pairs) differences."""
+def verdicts(chain: Chain, differences: Floats | Rows) -> tuple[Mask, Mask]:
+    """(N,) which cases are treated alike, and which are affected; from (N, V, pairs)."""
     if chain.classes == 2:
         odds = differences[:, :, 0]
         most, least = odds.max(axis=1), odds.min(axis=1)
@@ -65,7 +65,7 @@ def verdicts(chain: Chain, differences: Floats) -> tuple[Mask, Mask]:
     return alike, affected
 
 
-def _leads(chain: Chain, differences: Floats, labels: Floats) -> Floats:
+def _leads(chain: Chain, differences: Floats | Rows, labels: Ints) -> Floats:
     """(N, V) how far each label leads all others, in logits: more than the judge's lead in
     probabilities, so that a tie of the judge may count as sure here, never the other way round.
     """
@@ -77,7 +77,7 @@ def _leads(chain: Chain, differences: Floats, labels: Floats) -> Floats:
     return lead
 
 
-def near(chain: Chain, differences: Floats, error: Floats) -> Mask:
+def near(differences: Floats | Rows, error: Floats) -> Mask:
     """(N,) whether float32 rounding could change the verdict of a case."""
     distance = np.minimum(np.abs(differences), np.abs(np.abs(differences) - TIED_ODDS))
     return np.asarray((distance <= error).any(axis=(1, 2)))
@@ -205,10 +205,8 @@ class Run:
             h[:] = activate(h, activation)
 
 
-def _counted(
-    chain: Chain, found: Floats, error: Floats, inner: Floats, case: Floats
-) -> Counts:
-    again = np.flatnonzero(near(chain, found, error))
+def _counted(chain: Chain, found: Rows, error: Floats, inner: Floats, case: Floats) -> Counts:
+    again = np.flatnonzero(near(found, error))
     alike, affected = verdicts(chain, found)
     if len(again):
         alike[again], affected[again] = verdicts(chain, chain.differences(inner[again] + case))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.certificates.chain import Chain, Layer, Part, Unsupported, differences_of
+from fairprobe.certificates.chain import Chain, Layer, Part, UnsupportedError, differences_of
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Columns
 from fairprobe.models.join import Reordered
@@ -37,19 +37,19 @@ def chain_of(model: Model, domain: Domain) -> Chain:
     domain.require_sensitive()
     if not isinstance(model, TorchModel):
         why = model.about.why if model.about is not None else ""
-        raise Unsupported(
+        raise UnsupportedError(
             "Certificates need the weights of the network, and this model is a black box"
             f"{': ' + why if why else ''}. Nothing is claimed. Search it instead: fairprobe audit."
         )
     if model._zeroed:
-        raise Unsupported("Neurons of the network are silenced; certify it as it is saved.")
+        raise UnsupportedError("Neurons of the network are silenced; certify it as it is saved.")
     x = domain.sample(1, rng=np.random.default_rng(0))
     pieces = list(_pieces(model.module, ""))
     front, rest = _parted(pieces)
     parts, first, start = _first_layer(front, model, domain)
     activation, layers = _folded(rest, model.outputs(x))
     if not layers:
-        raise Unsupported(
+        raise UnsupportedError(
             "The network has no activation between its layers, or no layer behind the first: it is"
             " one straight line. Nothing is claimed."
         )
@@ -73,7 +73,9 @@ def chain_of(model: Model, domain: Domain) -> Chain:
 def _pieces(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
     """The pieces of a network in order, each with its name."""
     if module._forward_hooks or module._forward_pre_hooks:
-        raise Unsupported(f"Hooks are attached to the layer '{name or 'network'}'. Remove them.")
+        raise UnsupportedError(
+            f"Hooks are attached to the layer '{name or 'network'}'. Remove them."
+        )
     if isinstance(module, NOTHING):
         return
     if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
@@ -128,7 +130,7 @@ def _first_layer(
             place += 1
             continue
         if not whole or last >= LARGEST_TABLE:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"The model turns '{name}' into a curve, and it has"
                 f" {'no finite set of' if not whole else f'{last + 1:,.0f}'} values; at most"
                 f" {LARGEST_TABLE:,} are supported. Nothing is claimed. Bin it, or leave it out."
@@ -165,13 +167,15 @@ def _tables(domain: Domain, a: int, codes: Floats) -> Floats:
 
 def _bent(front: list[nn.Module], model: TorchModel, domain: Domain) -> set[int]:
     """The attributes whose numbers do not enter the first layer as straight lines."""
-    spans = model.encoder.spans if model.encoder is not None else [(a, 1) for a in range(len(domain))]
+    spans = (
+        model.encoder.spans if model.encoder is not None else [(a, 1) for a in range(len(domain))]
+    )
     where = {first: a for a, (first, _) in enumerate(spans)}
     found: set[int] = set()
     is_first = True
     for piece in front:
         if isinstance(piece, Merge | Columns) and not is_first:
-            raise Unsupported(
+            raise UnsupportedError(
                 f"{type(piece).__name__} stands behind another layer of the network, which is not"
                 " supported. Nothing is claimed."
             )
@@ -194,7 +198,7 @@ def _folded(rest: list[tuple[str, nn.Module]], outputs: str) -> tuple[str, list[
     ends = False
     for place, (name, piece) in enumerate(rest):
         if ends and not isinstance(piece, Reordered):
-            raise Unsupported(f"'{name}' follows the probabilities, which is not supported.")
+            raise UnsupportedError(f"'{name}' follows the probabilities, which is not supported.")
         last = all(isinstance(each, Reordered) for _, each in rest[place + 1 :])
         is_end = last and outputs == "probabilities" and isinstance(piece, nn.Sigmoid | nn.Softmax)
         if is_end or (last and isinstance(piece, nn.Softmax)):
@@ -210,7 +214,7 @@ def _folded(rest: list[tuple[str, nn.Module]], outputs: str) -> tuple[str, list[
             activations.append(_activation(name, piece))
             now = None
     if outputs == "probabilities" and not ends:
-        raise Unsupported(
+        raise UnsupportedError(
             "The network answers with probabilities that do not come from a softmax or sigmoid at"
             " its end. Nothing is claimed."
         )
@@ -218,7 +222,7 @@ def _folded(rest: list[tuple[str, nn.Module]], outputs: str) -> tuple[str, list[
         return "", []
     affine.append(now)
     if any(each is None for each in affine):
-        raise Unsupported("Two activations follow each other, which is not supported.")
+        raise UnsupportedError("Two activations follow each other, which is not supported.")
     kinds = [*activations[1:], ""]
     found = [each for each in affine if each is not None]
     layers = [Layer(w, b, kind) for (w, b), kind in zip(found, kinds, strict=True)]
@@ -236,7 +240,7 @@ def _activation(name: str, piece: nn.Module) -> str:
         return "tanh"
     if isinstance(piece, nn.GELU) and piece.approximate == "none":
         return "gelu"
-    raise Unsupported(
+    raise UnsupportedError(
         f"The layer '{name}' ({type(piece).__name__}) is not supported: certificates take chains of"
         " linear layers and batch norms with ReLU, LeakyReLU, sigmoid, tanh or GELU. Nothing is"
         " claimed."
@@ -260,15 +264,13 @@ def _affine(name: str, piece: nn.Module, width: int | None) -> tuple[Floats, Flo
             shift = shift + _floats(piece.bias)
         return np.diag(factor), shift
     del width
-    raise Unsupported(
+    raise UnsupportedError(
         f"The layer '{name}' ({type(piece).__name__}) is not supported behind an activation."
         " Nothing is claimed."
     )
 
 
-def _then(
-    now: tuple[Floats, Floats] | None, weight: Floats, bias: Floats
-) -> tuple[Floats, Floats]:
+def _then(now: tuple[Floats, Floats] | None, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
     if now is None:
         return weight, bias
     return weight @ now[0], weight @ now[1] + bias
@@ -295,12 +297,12 @@ def _shift(model: Model, domain: Domain, classes: int) -> Floats:
     if rule is None:
         return np.zeros((domain.value_count, pairs))
     if rule.costs is not None:
-        raise Unsupported(
+        raise UnsupportedError(
             "Costs of three or more classes decide by probabilities, not by logits, which is not"
             " supported. Nothing is claimed. A threshold, or costs of two classes, are supported."
         )
     if rule.column is not None and rule.column not in domain.sensitive_columns:
-        raise Unsupported(
+        raise UnsupportedError(
             f"The thresholds go by '{domain.names[rule.column]}', which is not sensitive here."
             " Certificates take thresholds by sensitive attributes. Nothing is claimed."
         )
@@ -315,7 +317,9 @@ def _compare(chain: Chain, model: TorchModel, domain: Domain) -> None:
     rng = np.random.default_rng(0)
     cases = np.stack(
         [
-            np.floor(rng.random(CHECKED) * part.size) if part.whole else rng.random(CHECKED) * part.last
+            np.floor(rng.random(CHECKED) * part.size)
+            if part.whole
+            else rng.random(CHECKED) * part.last
             for part in chain.parts
         ],
         axis=1,
@@ -326,7 +330,7 @@ def _compare(chain: Chain, model: TorchModel, domain: Domain) -> None:
     theirs = (logits[:, later] - logits[:, earlier]).reshape(len(x), chain.values, -1)
     ours = chain.differences(chain.cases(domain, chain.rows(cases, domain))) - chain.shift
     if np.abs(ours - theirs).max() > SAME * (1 + np.abs(theirs).max()):
-        raise Unsupported(
+        raise UnsupportedError(
             "The network rebuilt for the certificate answers otherwise than the model (by"
             f" {np.abs(ours - theirs).max():.3g}). Nothing is claimed. Please report this."
         )

@@ -21,7 +21,10 @@ from fairprobe.certificates.exact import Run, float32_error, near, verdicts
 from fairprobe.schema.domain import Domain
 
 RADII = (0, 1, 2)
-NOT_ALIKE, OUTSIDE = -1, -2  # the person is affected (or a tie), or lies outside the schema's bounds
+NOT_ALIKE, OUTSIDE = (
+    -1,
+    -2,
+)  # the person is affected (or a tie), or lies outside the schema's bounds
 MOST_ASKED = 2048  # answers for one person's neighborhood; a larger one is bounded
 ANSWERS_AT_ONCE = 12_000
 
@@ -103,7 +106,7 @@ def _all_alike(chain: Chain, cases: Floats, offsets: Floats) -> Mask:
             found[value] += chain.shift[value][:, None]
         answers = found.transpose(2, 0, 1)
         yes, _ = verdicts(chain, answers)
-        again = np.flatnonzero(near(chain, answers, error))
+        again = np.flatnonzero(near(answers, error))
         if len(again):
             yes[again] = verdicts(chain, chain.differences(every[again]))[0]
         alike[start : start + at_once] = yes.reshape(len(some), -1).all(axis=1)

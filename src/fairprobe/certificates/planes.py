@@ -8,7 +8,7 @@ convolution (FFT). Contributions are rounded down to a grid, so the count never 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import fft
@@ -92,13 +92,14 @@ def _shares(chain: Chain, planes: Planes, low: Floats, high: Floats, bins: int) 
         return (base > 0).astype(np.float64)
     step = np.maximum(span / (bins - 1), 1e-300)
     needed = np.clip(np.floor(-base / step).astype(np.int64) + 1, 0, bins)
-    product = None
+    product: np.ndarray[Any, np.dtype[np.complex128]] | None = None
     offset = np.arange(len(low))[:, None] * bins
     for values, weights in contributions:
         places = np.minimum(np.floor(values / step[:, None]).astype(np.int64), bins - 1)
         counts = np.bincount((places + offset).ravel(), weights.ravel(), minlength=len(low) * bins)
         spectrum = fft.rfft(counts.reshape(-1, bins), axis=1)
         product = spectrum if product is None else product * spectrum
+    assert product is not None
     density = fft.irfft(product, n=bins, axis=1)
     tail = np.concatenate(
         [np.cumsum(density[:, ::-1], axis=1)[:, ::-1], np.zeros((len(low), 1))], axis=1
@@ -117,8 +118,8 @@ def _contribution(
     if not (high > low).any():
         return None
     if part.width:
-        places = np.arange(part.width)
-        inside = (places >= low[:, None]) & (places <= high[:, None])
+        table = np.arange(part.width)
+        inside = (table >= low[:, None]) & (table <= high[:, None])
         values = slopes[part.first : part.first + part.width].T
         least = np.where(inside, values, np.inf).min(axis=1, keepdims=True)
         weights = inside / inside.sum(axis=1, keepdims=True)
@@ -130,6 +131,6 @@ def _contribution(
     count = (high - low + 1)[:, None]
     blocks = min(int(count.max()), BLOCKS)
     size = np.ceil(count / blocks)
-    start = np.arange(blocks) * size
-    weights = np.clip(count - start, 0, size) / count
-    return slope * np.where(weights > 0, start, 0), weights
+    begin = np.arange(blocks) * size
+    weights = np.clip(count - begin, 0, size) / count
+    return slope * np.where(weights > 0, begin, 0), weights

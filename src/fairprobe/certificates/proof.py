@@ -1,8 +1,8 @@
 """The proof of a network: three ways, the cheapest first, and the file that others can check.
 
-    no weight    the sensitive attributes have no weight: everybody is treated alike, at once
-    enumerated   everybody is asked, where that is affordable: an exact answer
-    bounds       branch and bound, which proves a share and leaves the rest undecided
+no weight    the sensitive attributes have no weight: everybody is treated alike, at once
+enumerated   everybody is asked, where that is affordable: an exact answer
+bounds       branch and bound, which proves a share and leaves the rest undecided
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Proof:
         for place, case in enumerate(cases):
             home = np.flatnonzero(((low <= case) & (case <= high)).all(axis=1))
             proved[place] = any(
-                boxes.label[box] >= 0 or _on_right_side(self.chain, low[[box]], high[[box]], case[None])
+                boxes.label[box] >= 0
+                or _on_right_side(self.chain, low[[box]], high[[box]], case[None])
                 for box in home
             )
         return proved
@@ -93,21 +94,7 @@ def prove(
         return Proof(chain, "no weight", 1.0)
     people = chain.people
     if people is not None and people * chain.values <= rate(chain) * limit.seconds * workers * 0.8:
-        counts, stopped = Counts(), ""
-        try:
-            for counts in enumerated(
-                chain,
-                workers=workers,
-                on_progress=lambda done, total: tell("Asking about everybody", done / total, 0.0),
-            ):
-                pass
-        except KeyboardInterrupt:
-            stopped = "interrupted"
-        if counts.cases == people:
-            seconds = time.monotonic() - start
-            return Proof(chain, "enumerated", counts.alike / people, counts, seconds=seconds)
-        seconds = time.monotonic() - start
-        return Proof(chain, "bounds", counts.alike / people, stopped=stopped, seconds=seconds)
+        return _asked(chain, people, workers, tell)
     search = Search(chain)
     try:
         search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
@@ -122,6 +109,25 @@ def prove(
         stopped=search.stopped,
         seconds=time.monotonic() - start,
     )
+
+
+def _asked(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
+    """Ask about everybody; after an interrupt, those who were asked are what is proved."""
+    start, counts, stopped = time.monotonic(), Counts(), ""
+
+    def step(done: int, total: int) -> None:
+        tell("Asking about everybody", done / total, counts.alike / people)
+
+    try:
+        for so_far in enumerated(chain, workers=workers, on_progress=step):
+            counts = so_far
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    if counts.cases < people:
+        seconds = time.monotonic() - start
+        return Proof(chain, "bounds", counts.alike / people, stopped=stopped, seconds=seconds)
+    seconds = time.monotonic() - start
+    return Proof(chain, "enumerated", counts.alike / people, counts, seconds=seconds)
 
 
 def _rest(search: Search, rng: np.random.Generator) -> Rate:
@@ -207,9 +213,7 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
 
 def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
     """Proved boxes, and open ones with their planes and counts; and the share they prove."""
-    low, high, label = (
-        getattr(boxes, name)[: boxes.count] for name in ("low", "high", "label")
-    )
+    low, high, label = (getattr(boxes, name)[: boxes.count] for name in ("low", "high", "label"))
     is_open = np.flatnonzero((label < 0) & (boxes.proved[: boxes.count] > 0))
     order = np.concatenate([np.flatnonzero(label >= 0), is_open])
     low, high, label = low[order], high[order], label[order]

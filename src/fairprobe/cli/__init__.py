@@ -19,6 +19,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
     audit_images,
     card,
+    certify,
     check,
     clean,
     data,

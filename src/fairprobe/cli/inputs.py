@@ -232,7 +232,7 @@ class ModelOptions:
 
     def opener(self) -> Callable[[Dataset], Model] | None:
         """What opens the model of a run that the user names; None where none is named."""
-        return None if self.model is None else lambda data: self.open(data, _nothing_to_train)
+        return None if self.model is None else lambda data: self.open(data, nothing_to_train)
 
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
@@ -290,7 +290,8 @@ def picked(kind: type[Options], given: Mapping[str, Any], **others: Any) -> Opti
     return kind(**{name: value for name, value in given.items() if name in names} | others)
 
 
-def _nothing_to_train() -> Model:
+def nothing_to_train() -> Model:
+    """Refuse to train where a model must be named."""
     raise SettingError("Name the model: --model.")
 
 

@@ -17,6 +17,7 @@ from fairprobe.documents.base import (
     header_of,
     to_dict,
 )
+from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
 from fairprobe.documents.people import (
@@ -85,6 +86,7 @@ __all__ = [
     "AblationDocument",
     "Advantage",
     "BothCounterparts",
+    "CertificateDocument",
     "Count",
     "Counterparts",
     "CouplingDocument",
@@ -117,6 +119,7 @@ __all__ = [
     "PairDocument",
     "People",
     "PlausibleDocument",
+    "ProvedPeople",
     "Quality",
     "RateDocument",
     "RepairChange",

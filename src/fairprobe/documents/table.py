@@ -19,6 +19,7 @@ from fairprobe.documents.base import (
     Share,
     check_interval,
 )
+from fairprobe.documents.certificate import CertificateDocument
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.people import Counterparts, People, PlausibleDocument
 from fairprobe.documents.verdict import RepairVerdict
@@ -500,6 +501,7 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     plausible: PlausibleDocument | None = None
     no_plausible: str = ""
     fairness: Fairness | None = None
+    certificate: CertificateDocument | None = None
     pairs: list[PairDocument] = msgspec.field(default_factory=list)
 
     @property

@@ -12,6 +12,7 @@ from fairprobe.catalogue import MEASURES
 from fairprobe.documents import EstimateDocument, SelectionTable, TableDocument
 from fairprobe.measure import added_readings
 from fairprobe.present import (
+    certificate_sentences,
     counterparts,
     decision_sentences,
     pair_sentences,
@@ -69,6 +70,7 @@ def model_card(document: TableDocument) -> str:
         _measures(document),
         _groups(document),
         _affected(document),
+        _proved(document),
         _pair(document),
         _limits(document),
         _again(document),
@@ -458,6 +460,21 @@ def _repaired(document: TableDocument) -> list[str]:
             f" model was repaired with “{escaped(repair.name)}”. {escaped(' '.join(written))}"
         ),
         table.markdown(),
+    ]
+
+
+# -- a certificate ---------------------------------------------------------------------------------
+
+
+def _proved(document: TableDocument) -> list[str]:
+    """What is proved about the network, where somebody asked for a certificate."""
+    if (found := document.certificate) is None:
+        return []
+    say = certificate_sentences
+    written = [say.rest(found), say.people(found), say.how(found), say.CAVEAT]
+    return [
+        "### What is proved",
+        f"**{escaped(say.claim(found))}** {escaped(' '.join(text for text in written if text))}",
     ]
 
 

@@ -13,6 +13,7 @@ from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Score, Search, TableDocument
 from fairprobe.measure import Reading, added_readings
 from fairprobe.present import (
+    certificate_sentences,
     counterparts,
     decision_sentences,
     figures,
@@ -42,6 +43,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "scores": sentences.scores(document),
         "shades": shade_names(),
         "say": sentences,
+        "say_certificate": certificate_sentences,
         "say_counterparts": counterparts,
         "say_decision": decision_sentences,
         "say_groups": group_sentences,

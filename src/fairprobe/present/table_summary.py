@@ -14,6 +14,7 @@ from fairprobe.documents import (
     TableDocument,
 )
 from fairprobe.present import (
+    certificate_sentences,
     counterparts,
     decision_sentences,
     pair_sentences,
@@ -95,6 +96,7 @@ def numbers(document: TableDocument) -> Table:
             f"{count(found.idis)} different{phases}; success rate {percent(found.gsr)}, which is"
             " no population rate"
         ),
+        **_certificate(document),
         **_severity(document),
         **_weighted(document),
         **_scores(document),
@@ -145,6 +147,17 @@ def _plausible(document: TableDocument) -> dict[str, str]:
             f"{count(rate.hits)} of {count(rate.samples)} made  = {with_interval(rate)}{told_apart}"
         )
     }
+
+
+def _certificate(document: TableDocument) -> dict[str, str]:
+    if (found := document.certificate) is None:
+        return {}
+    rows = {"Proved to be treated alike": certificate_sentences.in_short(found)}
+    if (near := found.within(1)) is not None:
+        rows["People in the data proved, ± 1"] = (
+            f"{count(near.hits)} of {count(near.samples)}  = {with_interval(near)}"
+        )
+    return rows
 
 
 def _severity(document: TableDocument) -> dict[str, str]:

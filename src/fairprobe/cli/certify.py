@@ -1,0 +1,202 @@
+"""`fairprobe certify`: prove for which share of all possible people a network treats them alike."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairprobe.cli.common import (
+    INTERRUPTED,
+    AsJson,
+    Quiet,
+    app,
+    end,
+    errors,
+    output,
+    print_run,
+    progress,
+    report_errors,
+    write_json,
+)
+from fairprobe.cli.inputs import (
+    BlindTo,
+    ClassesOption,
+    Coding,
+    DomainFile,
+    Drop,
+    EncoderOption,
+    Favourable,
+    InputsOption,
+    Keep,
+    Label,
+    ModelOptions,
+    OutputsOption,
+    RunModel,
+    RunTable,
+    TableOptions,
+    Weights,
+    nothing_to_train,
+    picked,
+)
+from fairprobe.errors import SettingError
+
+WHAT = "A run folder, or a model of your own together with --data and --sensitive."
+DATA = "With a model: a packaged data set, or your own table (CSV or Parquet)."
+CHECK = "Verify a certificate.npz with a program that shares no code with the one that made it."
+
+
+@app.command()
+def certify(
+    what: Annotated[
+        str | None, typer.Argument(help=WHAT, metavar="RUN_OR_MODEL", show_default=False)
+    ] = None,
+    data: Annotated[str | None, typer.Option(help=DATA)] = None,
+    sensitive: Annotated[
+        str, typer.Option(help="With a model: the sensitive attributes, separated by commas.")
+    ] = "",
+    seconds: Annotated[float, typer.Option(help="How long to prove.")] = 20.0,
+    workers: Annotated[
+        int, typer.Option(help="Processes that ask about everybody, where that is affordable.")
+    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With a model: the folder to write.", show_default="certificate"),
+    ] = None,
+    check: Annotated[Path | None, typer.Option(help=CHECK, metavar="FILE")] = None,
+    table: RunTable = None,
+    model: RunModel = None,
+    coding: Coding = None,
+    label: Label = None,
+    favourable: Favourable = None,
+    drop: Drop = "",
+    keep: Keep = "",
+    domain: DomainFile = None,
+    encoder: EncoderOption = None,
+    inputs: InputsOption = "auto",
+    outputs: OutputsOption = "auto",
+    weights: Weights = None,
+    blind_to: BlindTo = "",
+    classes: ClassesOption = "",
+    seed: Annotated[int, typer.Option(help="Draws the people from what is undecided.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prove for which share of all possible people a network gives one answer, whatever their
+    sensitive attributes are. What is proved holds for everybody in it; the rest is undecided.
+
+    The certificate of a run is written into its folder, and its report gets a section. Ctrl-C ends
+    the proof early; what was proved until then is kept. Models without weights, and layers that are
+    not supported, are named: nothing is claimed about them.
+
+    Examples:
+
+      fairprobe certify runs/adult-gender
+
+      fairprobe certify runs/adult-gender --seconds 60
+
+      fairprobe certify my.onnx --data people.csv --label income --sensitive sex
+
+      fairprobe certify --check runs/adult-gender/certificate.npz
+    """
+    given = dict(locals())
+    with report_errors():
+        if check is not None:
+            _check(check)
+            return
+        if what is None:
+            raise SettingError(
+                "What is to be certified? Name a run folder, or a model with --data and"
+                " --sensitive."
+            )
+        options: dict[str, Any] = {"seconds": seconds, "workers": workers, "seed": seed}
+        show = not (quiet or as_json)
+        if (Path(what) / "audit.json").exists():
+            named = picked(ModelOptions, given, form=None, timeout=None, per_second=None)
+            _run(Path(what), table, named, options, as_json=as_json, quiet=quiet)
+            return
+        if data is None or not sensitive:
+            raise SettingError(
+                f"{what} is not a run folder. For a model, name its data and the sensitive"
+                " attributes too: --data people.csv --label income --sensitive sex."
+            )
+        if model is not None or table is not None:
+            raise SettingError(
+                "--model and --table go with a run. Name the model first, and --data."
+            )
+        named = picked(
+            ModelOptions, given | {"model": what}, form=None, timeout=None, per_second=None
+        )
+        rows = picked(TableOptions, given, dataset=data).open()
+        from fairprobe.audits.certify import certify as prove
+
+        with progress(show=show) as on_stage:
+            network = named.open(rows, nothing_to_train)
+            done = prove(rows, network, rows.domain.sensitive, progress=on_stage, **options)
+        folder = done.save(out or Path("certificate"))
+        if as_json:
+            from fairprobe.documents import encode
+
+            write_json(encode(done.document).decode())
+        elif not quiet:
+            from fairprobe.present.certificate_sentences import claim as said
+            from fairprobe.present.certificate_sentences import people
+
+            _print(said(done.document))
+            _print(people(done.document))
+            _print(f"Certificate: {folder / 'certificate.npz'}, report: {folder / 'report.html'}")
+        _end(done.document.stopped)
+
+
+def _run(
+    folder: Path,
+    table: Path | None,
+    named: ModelOptions,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from fairprobe.audits.certify import certify_run
+
+    with progress(show=not (quiet or as_json)) as on_stage:
+        document, _ = certify_run(
+            folder, table=table, model=named.opener(), progress=on_stage, **options
+        )
+    print_run(document, folder, as_json=as_json, quiet=quiet)
+    assert document.certificate is not None
+    _end(document.certificate.stopped)
+
+
+def _end(stopped: str) -> None:
+    if stopped == "interrupted":
+        end(INTERRUPTED, "Interrupted: what was proved until then is true, and was kept.")
+
+
+def _print(text: str) -> None:
+    output.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _check(path: Path) -> None:
+    """Verify a certificate; anything wrong is an error in one sentence."""
+    from fairprobe.certificates import checker
+    from fairprobe.errors import DAMAGED, StorageError
+    from fairprobe.storage import check_regular, check_unpacked
+
+    check_regular(path)
+    try:
+        with zipfile.ZipFile(path) as file:
+            check_unpacked(path, sum(each.file_size for each in file.infolist()))
+        claim = checker.check(str(path))
+    except StorageError:
+        raise
+    except DAMAGED as error:
+        raise StorageError(f"{path} is rejected: {error}.") from error
+    errors.print("Accepted.", style="bold")
+    _print(
+        f"At least {100 * claim['checked']:.6g} % of possible people are proved to be treated"
+        f" alike, whatever their {', '.join(claim['sensitive'])}. Network and schema:"
+        f" SHA-256 {claim['network']}"
+    )

@@ -1,0 +1,55 @@
+"""What the document of an audit says about what is proved of its network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fairprobe.documents.base import Amount, Count, Document, RateDocument, Seconds, Share
+
+ROUNDING = 1e-9
+
+
+class ProvedPeople(RateDocument, frozen=True, kw_only=True):
+    """People in the data who are proved together with everybody within ± `radius` of them."""
+
+    radius: Count
+
+
+class CertificateDocument(Document, frozen=True, kw_only=True):
+    """For which share of all possible people it is proved that they are treated as their
+    counterparts: at least `proved`; at most `upper_bound` can be affected. `affected` is exact
+    where everybody was asked. `rest`: people drawn from what is undecided, and how many of them are
+    affected. `cases`: how many possible people there are; null with real attributes. `network` is
+    the SHA-256 of the network and schema that the claim is about.
+    """
+
+    way: Literal["no weight", "enumerated", "bounds"]
+    proved: Share
+    upper_bound: Share
+    affected: Share | None
+    rest: RateDocument | None
+    people: list[ProvedPeople]
+    outside: Count
+    cases: Amount | None
+    values: Count
+    boxes: Count
+    seconds: Seconds
+    stopped: str
+    network: str
+    accuracy: Share | None = None
+    constant: bool = False
+    uses_constraints: bool = False
+    counterparts: Literal["twins", "bare"] = "twins"
+    coupled: list[str] = msgspec.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.proved + self.upper_bound > 1 + ROUNDING:
+            raise ValueError("more than everybody is proved or can be affected")
+        if self.affected is not None and self.affected > self.upper_bound + ROUNDING:
+            raise ValueError("more people are affected than can be")
+
+    def within(self, radius: int) -> ProvedPeople | None:
+        """The people in the data who are proved with their neighborhood."""
+        return next((each for each in self.people if each.radius == radius), None)

@@ -1,0 +1,121 @@
+"""What is proved about a network, in sentences."""
+
+from __future__ import annotations
+
+from fairprobe.documents import CertificateDocument
+from fairprobe.present.formats import count, interval, level, percent, seconds
+
+CAVEAT = (
+    "The proof is about the network in real arithmetic, with its weights as they are stored. It is"
+    " about all people that the schema allows, however unusual, and about these attributes alone. A"
+    " program that rounds differently can answer otherwise for people next to the boundary; the"
+    " judge calls those ties and never counts them."
+)
+
+
+def claim(found: CertificateDocument) -> str:
+    """What is proved, in one sentence."""
+    if found.way == "no weight":
+        return (
+            "The sensitive attributes have no weight in the network: 100 % of possible people are"
+            " treated as their counterparts."
+        )
+    if found.way == "enumerated" and found.affected is not None:
+        return (
+            f"All {_cases(found)} possible people were asked: {percent(found.affected)} are"
+            f" affected, exactly, and {percent(found.proved)} are treated as their counterparts."
+        )
+    return (
+        f"At least {percent(found.proved)} of possible people are proved to be treated as their"
+        f" counterparts, so at most {percent(found.upper_bound)} can be affected."
+    )
+
+
+def rest(found: CertificateDocument) -> str:
+    """What sampling says about what is undecided."""
+    if found.rest is None:
+        return ""
+    return (
+        f"In the undecided rest, {count(found.rest.hits)} of {count(found.rest.samples)} people"
+        f" drawn at random ({percent(found.rest.estimate)}, {level(found.rest.confidence)} interval"
+        f" {interval(found.rest)}) are affected."
+    )
+
+
+def people(found: CertificateDocument) -> str:
+    """Who of the people in the data is proved with their neighborhood."""
+    near = found.within(1)
+    if near is None:
+        return ""
+    outside = (
+        f" {count(found.outside)} people lie outside the schema's bounds and are not counted."
+        if found.outside
+        else ""
+    )
+    return (
+        f"{percent(near.estimate)} of the {count(near.samples)} people in the data are proved"
+        " within ± 1: they, and everybody whose numbers differ from theirs by at most 1, are treated as"
+        f" their counterparts.{outside}"
+    )
+
+
+def how(found: CertificateDocument) -> str:
+    """How it was proved, and what else a reader must know."""
+    ways = {
+        "no weight": "By the weights of the first layer.",
+        "enumerated": "By asking the network about everybody.",
+        "bounds": (
+            f"By linear bounds in {count(found.boxes)} boxes and half-spaces, in"
+            f" {seconds(found.seconds)}{_stopped(found)}."
+        ),
+    }
+    parts = [ways[found.way]]
+    if found.coupled:
+        parts.append(f"In counterparts {', '.join(found.coupled)} changes along.")
+    if found.uses_constraints:
+        parts.append(
+            "The schema's constraints are not used: people whom they forbid count as possible."
+        )
+    if found.constant:
+        parts.append(
+            "The network gives everybody the same answer, which is even and worth nothing."
+        )
+    elif found.accuracy is not None:
+        parts.append(f"It is right for {percent(found.accuracy)} of the people in the data.")
+    return " ".join(parts)
+
+
+def bar(found: CertificateDocument) -> list[tuple[str, str, float]]:
+    """The parts of the bar: a class, words, and a share. What is undecided is divided as the people
+    drawn from it are.
+    """
+    if found.affected is not None:
+        hit, words = found.affected, "affected"
+    else:
+        hit = 0.0 if found.rest is None else (1 - found.proved) * found.rest.estimate
+        words = "affected, by sampling"
+    left = max(0.0, 1 - found.proved - hit)
+    parts = [
+        ("proved", "proved to be treated alike", found.proved),
+        ("hit", words, hit),
+        ("open", "undecided" if found.affected is None else "hangs on ties", left),
+    ]
+    return [part for part in parts if part[2] > 0]
+
+
+def in_short(found: CertificateDocument) -> str:
+    """For the terminal."""
+    if found.affected is not None:
+        return f"{percent(found.proved)} of possible people; {percent(found.affected)} affected"
+    return (
+        f"{percent(found.proved)} of possible people; at most {percent(found.upper_bound)} can be"
+        " affected"
+    )
+
+
+def _stopped(found: CertificateDocument) -> str:
+    return f" ({found.stopped})" if found.stopped == "interrupted" else ""
+
+
+def _cases(found: CertificateDocument) -> str:
+    return "" if found.cases is None else count(found.cases)
