@@ -54,8 +54,8 @@ def people(found: CertificateDocument) -> str:
     )
     return (
         f"{percent(near.estimate)} of the {count(near.samples)} people in the data are proved"
-        " within ± 1: they, and everybody whose numbers differ from theirs by at most 1, are treated as"
-        f" their counterparts.{outside}"
+        " within ± 1: they, and everybody whose numbers differ from theirs by at most 1, are"
+        f" treated as their counterparts.{outside}"
     )
 
 
