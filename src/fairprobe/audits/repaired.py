@@ -199,8 +199,8 @@ def repair_run(
 def _check_of_their_own(model: Model, how: PostHoc) -> None:
     if (model.original or model).joint is None:
         raise SettingError(
-            f"The repair '{how.name}' is for models of your own. The network of the run was trained"
-            " here: repair it with counterfactual or blind, which change its weights."
+            f"The repair '{how.name}' stands around a model of your own that is asked. The weights"
+            " of this network are accessible: repair it with counterfactual, which changes them."
         )
 
 

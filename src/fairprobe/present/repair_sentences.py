@@ -217,6 +217,20 @@ def compared(repair: RepairDocument) -> str:
     )
 
 
+def measured_alike(repair: RepairDocument) -> str:
+    """On whom the model was measured, before and after."""
+    people = (
+        "the same fifth of the data (whether your model has learned from these people is not known"
+        " here; the repair has not)"
+        if repair.is_post_hoc
+        else "the same test people, which neither training nor the choice of settings has seen"
+    )
+    return (
+        f"Everything was measured in the same way before and after: on {people}, on the same number"
+        " of possible people, and by a fresh search with the same budget."
+    )
+
+
 def compared_title(repair: RepairDocument) -> str:
     """The title of that table."""
     if repair.is_post_hoc:

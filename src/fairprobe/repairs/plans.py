@@ -9,7 +9,7 @@ columns are recognized by their values (`Numbers`, learned by probing what prepa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
@@ -128,7 +128,10 @@ class Words:
         for name in needed:
             if name not in table.columns and name not in domain.sensitive:
                 continue  # a column that the model is not given
-            codes[:, domain.index(name)] = self._coding.codes(table, domain[name])
+            attribute = domain[name]
+            if attribute.missing is None:  # a gap where the schema saw none
+                attribute = replace(attribute, missing=attribute.low - 1)
+            codes[:, domain.index(name)] = self._coding.codes(table, attribute)
         return codes
 
     def _changed(self, table: pd.DataFrame, codes: Rows, other: Rows) -> pd.DataFrame:
@@ -171,7 +174,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def people(self) -> People:
-        return Words(domain_from_text(self.schema).coding) if self.numbers is None else self.numbers
+        if self.numbers is not None:
+            return self.numbers
+        coding = domain_from_text(self.schema).coding
+        if coding.domain.value_count != len(self.shares):
+            raise _damaged("it has other shares than values")
+        return Words(coding)
 
     def answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
         """(N, C) the probabilities after the repair, and (N,) who is handed to a human."""
@@ -239,10 +247,14 @@ def decoded(content: object) -> Plan:
         if plan.numbers is not None and values != len(plan.shares):
             raise ValueError("it has other shares than values")  # noqa: TRY301
     except (ValueError, msgspec.ValidationError) as error:
-        raise ModelError(
-            f"The repair that is saved with this model is damaged: {error}. Repair it again."
-        ) from error
+        raise _damaged(error) from error
     return plan
+
+
+def _damaged(why: object) -> ModelError:
+    return ModelError(
+        f"The repair that is saved with this model is damaged: {why}. Repair it again."
+    )
 
 
 def _both(answer: Any, rows: int) -> Floats:

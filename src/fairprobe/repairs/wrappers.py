@@ -25,7 +25,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -65,15 +65,15 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:  # noqa: N803
         """Fit the estimator, unless it is frozen, and choose what the repair needs."""
-        table = self._read(X, reset=True)
+        table = self._read(X, reset=True, y=y)
         labels = column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True)
+        check_consistent_length(table, labels)
         check_classification_targets(labels)
+        inner, frame = clone(self._checked_estimator()), as_frame(table)
+        coding = self._coding(frame)
         learn, choose = self._parts(labels)
-        inner = clone(self._checked_estimator())
         self.estimator_ = inner.fit(_safe_indexing(table, learn), labels[learn], **fit_params)
         self.classes_ = self.estimator_.classes_
-        frame = as_frame(table)
-        coding = self._coding(frame)
         numbers = np.searchsorted(self.classes_, labels)
         self.plan_ = msgspec.to_builtins(
             self._plan(coding, frame.iloc[choose], numbers[choose]), str_keys=True
@@ -86,11 +86,14 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """(N,) the most probable class of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        if self.estimator is not None:
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
     def _answer(self, X: Any) -> tuple[Floats, Mask]:  # noqa: N803
@@ -113,14 +116,14 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
             x if names is None else pd.DataFrame(x, columns=list(names))
         )
 
-    def _read(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
+    def _read(self, X: Any, *, reset: bool, **labels: Any) -> Any:  # noqa: N803
         """The table, after the checks of scikit-learn."""
         table = in_pandas(X)
         if not isinstance(table, pd.DataFrame):
             table = check_array(
                 table, dtype=None, ensure_all_finite=False, input_name="X", estimator=self
             )
-        validate_data(self, table, reset=reset, skip_check_array=True)
+        validate_data(self, table, reset=reset, skip_check_array=True, **labels)
         return table
 
     def _parts(self, labels: Any) -> tuple[Any, Any]:
@@ -144,6 +147,13 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
             raise SettingError(
                 f"{type(self).__name__} must know which columns are sensitive. Give sensitive= a"
                 " name, a number or a list; or schema=, the text of a domain file."
+            )
+        if len(frame) == 1:
+            raise DataError("X has n_samples = 1; people are compared with each other. Give more.")
+        if frame.shape[1] == 1:
+            raise DataError(
+                "X has n_features = 1, the sensitive one; at least one other is needed to"
+                " distinguish people."
             )
         return Coding.of(frame, sensitive=given, gaps=True)
 
