@@ -30,9 +30,10 @@ from fairprobe.networks import is_constant, lfcn, train
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs import Counterfactual, Repair
 from fairprobe.repairs.base import OnEpoch, initial_network, learn
+from fairprobe.repairs.comparisons import HELD_OUT
 from fairprobe.repairs.curve import tradeoff
 from fairprobe.repairs.series import Panel, Series, Trainer, drawn
-from fairprobe.repairs.verdict import HELD_OUT, LOOKS, Limits, Outcome
+from fairprobe.repairs.verdict import LOOKS, Limits, Outcome
 
 PAGE = Path("docs/results/verdicts.md")
 RUNS = 20

@@ -36,10 +36,11 @@ from fairprobe.present.table import Table
 from fairprobe.present.terminal import summary
 from fairprobe.present.tradeoff import tradeoff
 from fairprobe.repairs import Counterfactual
+from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.curve import Point
 from fairprobe.repairs.proof import Measured, OtherAttribute, Proof
 from fairprobe.repairs.retrain import Retrain
-from fairprobe.repairs.verdict import Answers, Decision, Limits, Trial
+from fairprobe.repairs.verdict import Decision, Limits
 from fairprobe.search import Budget
 from tests.helpers import merit, planted, tiny_domain, typed
 from tests.present.test_report import parsed, read

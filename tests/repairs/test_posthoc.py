@@ -18,11 +18,12 @@ from fairprobe.models import Decision, Model
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.average import Average
 from fairprobe.repairs.catalogue import POST_HOC, post_hoc_named
+from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.posthoc import check_description
 from fairprobe.repairs.posthoc_proof import prove_post_hoc
 from fairprobe.repairs.posthoc_verdict import Groups, decide_post_hoc
 from fairprobe.repairs.thresholds import Thresholds, groups_of
-from fairprobe.repairs.verdict import Answers, Limits, Trial
+from fairprobe.repairs.verdict import Limits
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import Coupling

@@ -10,17 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.repairs.verdict import (
-    LOOKS,
-    Answers,
-    Decision,
-    Limits,
-    Trial,
-    decide,
-    delivered_objections,
-    looks,
-)
+from fairprobe.repairs.verdict import LOOKS, Decision, Limits, decide, delivered_objections, looks
 
 PEOPLE, CROWD = 200, 500
 TRUTH = np.arange(PEOPLE) % 2

@@ -28,11 +28,12 @@ from fairprobe.documents import (
     TradeoffPoint,
 )
 from fairprobe.repairs.base import Repair
+from fairprobe.repairs.comparisons import MIN_HELP, Answers, Spread
 from fairprobe.repairs.curve import Point
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.proof import Measured as MeasuredNetwork
 from fairprobe.repairs.proof import Proof
-from fairprobe.repairs.verdict import MIN_HELP, MOST_TIES, Answers, Spread
+from fairprobe.repairs.verdict import MOST_TIES
 
 SUBGROUPS = 10  # the clearest changes
 
@@ -169,6 +170,7 @@ def _measured(measured: MeasuredNetwork) -> Measured:
             for other in measured.others
         ],
         is_constant=measured.is_constant,
+        alone={name: rate_document(rate) for name, rate in measured.alone},
     )
 
 

@@ -18,6 +18,7 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
+from fairprobe.repairs.curve import Choose
 from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
@@ -40,7 +41,7 @@ def repair(
     max_harm: float = 1.3,
     force: bool = False,
     curve: bool = True,
-    choose: bool = True,
+    choose: bool | Choose = True,
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,

@@ -46,6 +46,7 @@ WITH = (
     f" network; {', '.join(POST_HOC)} stand around any model of your own. 'fairprobe repairs'"
     " explains them."
 )
+GOALS = ("individual", "parity", "odds")
 STRENGTH = (
     "How strongly: a weight such as λ, or the share of findings of retrain; 'fairprobe repairs'"
     " explains each. Not given, it is chosen."
@@ -150,6 +151,22 @@ def repair(
             "--accept-anyway", help="Keep the repaired network even if it would be refused."
         ),
     ] = False,
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            help="Which point of the trade-off: fairness, accuracy, or its number in the report.",
+            show_default="fairness",
+        ),
+    ] = None,
+    goals: Annotated[
+        str,
+        typer.Option(
+            help="counterfactual: its goals with their priorities, such as individual=2,parity=1;"
+            " individual, parity (groups get an answer equally often) and odds (also given the"
+            " truth).",
+            show_default="individual=1",
+        ),
+    ] = "",
     no_curve: Annotated[
         bool,
         typer.Option(
@@ -185,6 +202,10 @@ def repair(
 
       fairprobe repair runs/credit --table credit.csv --model credit.onnx
 
+      fairprobe repair runs/adult --sensitive gender,race --goals individual=2,parity=1
+
+      fairprobe repair runs/adult-gender --choose accuracy
+
       fairprobe repair runs/adult-gender --with retrain --rounds 2 --out runs/retrained
 
       fairprobe repair runs/forest --table people.csv --model forest.skops --with average
@@ -206,6 +227,12 @@ def repair(
         settings |= {"copies": False} if single else {}
         settings |= {"balanced": True} if balanced else {}
         settings |= {"weights": "shares"} if by_share else {}
+        settings |= _priorities(goals)
+        if choose is not None and (no_curve or strength is not None):
+            raise SettingError(
+                "--choose picks a point of the trade-off; --no-curve leaves the trade-off out, and"
+                " --strength decides itself. Leave one of them out."
+            )
         how = _repair(with_, strength, from_scratch, settings)
         folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
         if folder.resolve() == run.resolve():
@@ -232,7 +259,7 @@ def repair(
                 max_harm=max_harm,
                 force=accept_anyway,
                 curve=not no_curve,
-                choose=strength is None,
+                choose=_choice(choose) if strength is None else False,
                 samples=samples,
                 max_seeds=max_seeds,
                 progress=on_stage,
@@ -275,3 +302,29 @@ def _repair(
         if strength is not None and isinstance(repair, Repair)
         else repair
     )
+
+
+def _choice(text: str | None) -> Any:
+    """Which point of the trade-off is chosen; what it cannot be is refused with the trade-off."""
+    if text is None:
+        return True
+    return int(text) if text.isdecimal() else text
+
+
+def _priorities(text: str) -> dict[str, float]:
+    """The goals of a repair by name, those that are not named with priority 0."""
+    if not text:
+        return {}
+    found = dict.fromkeys(GOALS, 0.0)
+    for part in split(text):
+        name, _, weight = part.partition("=")
+        try:
+            found[name.strip()] = float(weight or 1)
+        except ValueError:
+            found[""] = 0.0
+    if found.keys() != set(GOALS):
+        raise SettingError(
+            f"Goals are named with their priorities, such as individual=2,parity=1, of"
+            f" {', '.join(GOALS)}; got '{text}'."
+        )
+    return found

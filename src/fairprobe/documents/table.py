@@ -416,6 +416,8 @@ class Measured(Document, frozen=True, kw_only=True):
     auc_scale_free: Number | None
     others: list[OtherAttribute]
     is_constant: bool
+    # people in the data, by each of several sensitive attributes
+    alone: dict[str, RateDocument] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.mcc.check_range(-1.0)

@@ -27,6 +27,11 @@ def before_and_after(repair: RepairDocument, classes: Sequence[str]) -> Table:
         ("MCC", lambda measured: measured.mcc, decimal, True),
         ("share selected", lambda measured: measured.selected, percent, None),
         ("people in the data affected", lambda measured: measured.people, percent, False),
+        *(
+            (f"… by {name} alone", _alone(name), percent, False)
+            for name in repair.before.alone
+            if all(name in each.alone for each in columns.values())
+        ),
         *plausible,
         ("DM-RS: possible people affected", lambda measured: measured.dm_rs, percent, False),
         ("IFR_b: same decision", lambda measured: measured.ifr_b, percent, True),
@@ -65,6 +70,10 @@ def before_and_after(repair: RepairDocument, classes: Sequence[str]) -> Table:
             ("scale-free AUC", *(_auc(each.auc_scale_free) for each in columns.values())),
         ]
     return Table(("", *columns), cells)
+
+
+def _alone(name: str) -> Read:
+    return lambda measured: measured.alone[name]
 
 
 def _eo(place: int) -> Read:
@@ -205,6 +214,7 @@ def curve(repair: RepairDocument) -> Figure | None:
         f" points none is beaten by another one in both directions.{which}",
         Table(
             (
+                "point",
                 dial.name,
                 "accuracy",
                 "interval",
@@ -215,7 +225,7 @@ def curve(repair: RepairDocument) -> Figure | None:
                 "ΔDP",
                 "remark",
             ),
-            [_point(point) for point in points],
+            [(str(number), *_point(point)) for number, point in enumerate(points, start=1)],
         ),
     )
 

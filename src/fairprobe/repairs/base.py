@@ -80,6 +80,11 @@ class Repair(ABC):
         return cls(**settings)
 
     @property
+    def group_goals(self) -> tuple[str, ...]:
+        """What it wants for groups, beside what it wants for single people: "parity", "odds"."""
+        return ()
+
+    @property
     def dial_at(self) -> float:
         return float(getattr(self, self.dial))
 

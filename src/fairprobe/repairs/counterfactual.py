@@ -28,6 +28,7 @@ from fairprobe.models import TorchModel
 from fairprobe.networks import Batch, Penalty
 from fairprobe.repairs.base import OnEpoch, Repair, learn
 from fairprobe.repairs.divergence import js_of_logits
+from fairprobe.repairs.group_goal import Goal, GroupPenalty
 from fairprobe.schema.domain import Domain
 
 POOL = 50_000  # possible people, drawn once
@@ -36,7 +37,12 @@ PARTNERS = 8  # counterparts of a person in one step; of more, some are drawn in
 
 @dataclass(frozen=True, kw_only=True)
 class Counterfactual(Repair):
-    """λ is `strength`: half for people in the data, half for possible people, if there are any."""
+    """λ is `strength`: half for people in the data, half for possible people, if there are any.
+
+    `individual`, `parity` and `odds` are the priorities of its goals: that single people are
+    treated like their counterparts, and that groups get an answer equally often (`group_goal`).
+    Each goal gets its share of λ.
+    """
 
     name: ClassVar[str] = "counterfactual"
     title: ClassVar[str] = "Counterfactual pairs"
@@ -49,9 +55,18 @@ class Counterfactual(Repair):
 
     strength: float = 20.0
     possible: float = 1.0
+    individual: float = 1.0
+    parity: float = 0.0
+    odds: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        goals = (self.individual, self.parity, self.odds)
+        if not (np.isfinite(goals).all() and min(goals) >= 0 and sum(goals) > 0):
+            raise SettingError(
+                "The priorities of the goals individual, parity and odds must be numbers of 0 or"
+                f" more, and not all 0; got {goals}."
+            )
         if not (np.isfinite(self.possible) and self.possible >= 0):
             raise SettingError(
                 "The possible people for each person in the data must be a number of 0 or more; got"
@@ -67,8 +82,25 @@ class Counterfactual(Repair):
         seed: int,
         progress: OnEpoch | None,
     ) -> TorchModel:
-        pairs = CounterfactualPenalty(data.domain, self.strength, possible=self.possible, seed=seed)
-        return learn(self, network, given, data, seed=seed, progress=progress, penalties=(pairs,))
+        whole = self.strength / (self.individual + self.parity + self.odds)
+        pairs = CounterfactualPenalty(
+            data.domain, whole * self.individual, possible=self.possible, seed=seed
+        )
+        groups = (
+            GroupPenalty(data.domain, whole * weight, goal)
+            for goal, weight in self._group_goals.items()
+        )
+        penalties = (pairs, *groups)
+        return learn(self, network, given, data, seed=seed, progress=progress, penalties=penalties)
+
+    @property
+    def group_goals(self) -> tuple[str, ...]:
+        return tuple(self._group_goals)
+
+    @property
+    def _group_goals(self) -> dict[Goal, float]:
+        weights: dict[Goal, float] = {"parity": self.parity, "odds": self.odds}
+        return {goal: weight for goal, weight in weights.items() if weight > 0}
 
 
 class CounterfactualPenalty(Penalty):

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from fairprobe.errors import SettingError
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import is_constant
@@ -17,6 +19,8 @@ from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
 
 POINT_SAMPLES = 10_000  # possible people
+HALF = 0.5  # of the way from no repair to the fairest setting
+Choose: TypeAlias = Literal["accuracy", "fairness"] | int  # or the number of a point, from 1 on
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,25 @@ class Point:
     is_chosen: bool
 
 
+def check_choice(choose: Choose | bool, repair: Repair) -> None:
+    """Refuse a choice that no point of the trade-off can meet."""
+    if isinstance(choose, bool) or choose in ("accuracy", "fairness"):
+        return
+    points = sorted(repair.dial_grid())
+    if not isinstance(choose, int) or not 1 <= choose <= len(points):
+        raise SettingError(
+            f"A point of the trade-off is chosen by 'accuracy', 'fairness', or its number from 1 to"
+            f" {len(points)}; got '{choose}'."
+        )
+    if points[choose - 1] == 0:
+        raise SettingError(f"Point {choose} of the trade-off is no repair at all. Choose another.")
+
+
 def tradeoff(
-    trainer: Trainer, repair: Repair, max_accuracy_drop: float | None
+    trainer: Trainer,
+    repair: Repair,
+    max_accuracy_drop: float | None,
+    choose: Choose = "fairness",
 ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
     """Every setting of the dial with the first seed; the repair that is chosen by the validation
     people, or its own setting without `max_accuracy_drop`; and its network.
@@ -53,7 +74,11 @@ def tradeoff(
     if max_accuracy_drop is not None:
         data, rows = trainer.data, trainer.pinned.split().validation
         known = float((trainer.given.labels(data.x[rows]) == data.y[rows]).mean())
-        chosen = best_setting(points, known - max_accuracy_drop, own=chosen)
+        chosen = (
+            points[choose - 1].setting
+            if isinstance(choose, int)
+            else best_setting(points, known - max_accuracy_drop, own=chosen, choose=choose)
+        )
     return marked(points, chosen), repair.at(chosen), networks[chosen]
 
 
@@ -76,9 +101,12 @@ def _point(trainer: Trainer, setting: float, network: TorchModel) -> Point:
     )
 
 
-def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) -> float:
-    """The setting with the highest IFR_p among those that are accurate enough, 0 (no repair) left
-    out; the repair's own if there is none.
+def best_setting(
+    points: Sequence[Point], least_accuracy: float, *, own: float, choose: Choose = "fairness"
+) -> float:
+    """Of the settings that are accurate enough, 0 (no repair) left out, that with the highest
+    IFR_p; or for "accuracy" the most accurate one that goes at least `HALF` of the way there from
+    no repair. The repair's own if there is none.
     """
     least = least_accuracy - ROUNDING
     able = [
@@ -86,11 +114,19 @@ def best_setting(points: Sequence[Point], least_accuracy: float, *, own: float) 
         for point in points
         if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least
     ]
-    return (
-        max(able, key=lambda point: (point.ifr_p.estimate or 0.0, -point.dm_rs.estimate)).setting
-        if able
-        else own
-    )
+    if not able:
+        return own
+    fairest = max(able, key=lambda point: (_alike(point), -point.dm_rs.estimate))
+    if choose == "fairness":
+        return fairest.setting
+    start = min((_alike(point) for point in points if point.setting == 0), default=0.0)
+    halfway = start + HALF * (_alike(fairest) - start)
+    enough = [point for point in able if _alike(point) >= halfway - ROUNDING]
+    return max(enough, key=lambda point: (point.accuracy.estimate, _alike(point))).setting
+
+
+def _alike(point: Point) -> float:
+    return point.ifr_p.estimate or 0.0
 
 
 def marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
@@ -106,7 +142,5 @@ def marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
 
 
 def _beats(one: Point, other: Point) -> bool:
-    ours, theirs = (
-        (point.accuracy.estimate, point.ifr_p.estimate or 0.0) for point in (one, other)
-    )
+    ours, theirs = ((point.accuracy.estimate, _alike(point)) for point in (one, other))
     return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]

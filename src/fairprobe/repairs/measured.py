@@ -55,6 +55,7 @@ class Measured:
     auc_scale_free: float
     others: tuple[OtherAttribute, ...]
     is_constant: bool
+    alone: tuple[tuple[str, Rate], ...] = ()  # `people` by each of several sensitive attributes
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,12 @@ class Workshop:
             ),
             others=others,
             is_constant=is_constant(model, data.x[test]),
+            alone=tuple((name, self._people(model, name)) for name in self.panel.alone),
         )
+
+    def _people(self, model: Model, name: str) -> Rate:
+        domain, x = self.panel.data.domain.with_sensitive(name), self.panel.data.x
+        return affected_rate(domain, model, x[domain.comparable(x)])
 
     def _other(self, model: Model, name: str, test: Ints) -> OtherAttribute:
         domain = self.panel.data.domain.with_sensitive(name)

@@ -18,6 +18,7 @@ from fairprobe.judgement import judge
 from fairprobe.metrics import Rate
 from fairprobe.models import Model
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
+from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.measured import Workshop
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.posthoc_verdict import Groups, decide_post_hoc
@@ -25,7 +26,7 @@ from fairprobe.repairs.proof import AUTO, BUDGET, SAMPLES, Proof
 from fairprobe.repairs.series import PEOPLE, OnStage, Panel, maker_of
 from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
 from fairprobe.repairs.thresholds import Thresholds, groups_of
-from fairprobe.repairs.verdict import Answers, Limits, Trial
+from fairprobe.repairs.verdict import Limits
 from fairprobe.search import Budget
 
 CRITERIA = {

@@ -29,25 +29,19 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.repairs.subgroups import SMALLEST, SubgroupChange
-from fairprobe.repairs.verdict import (
+from fairprobe.repairs.comparisons import (
     ACCURACY,
-    DEAD,
     MIN_HELP,
-    MOST_TIES,
     PLAUSIBLE,
     POSSIBLE,
-    ROUNDING,
     Comparison,
-    Decision,
-    Limits,
     Pairs,
     Spread,
     Trial,
-    harms,
     populations,
-    tied,
 )
+from fairprobe.repairs.subgroups import SMALLEST, SubgroupChange
+from fairprobe.repairs.verdict import DEAD, MOST_TIES, ROUNDING, Decision, Limits, harms, tied
 from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 GIVEN = "the given model"

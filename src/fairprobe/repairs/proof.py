@@ -28,7 +28,8 @@ from fairprobe.errors import SettingError
 from fairprobe.metrics import Rate
 from fairprobe.models import Model
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
-from fairprobe.repairs.curve import Point, tradeoff
+from fairprobe.repairs.comparisons import Trial
+from fairprobe.repairs.curve import Choose, Point, check_choice, tradeoff
 from fairprobe.repairs.measured import Measured, OtherAttribute, Workshop
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.series import (
@@ -43,7 +44,7 @@ from fairprobe.repairs.series import (
     maker_of,
 )
 from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.repairs.verdict import FEWEST, LOOKS, Decision, Limits, Outcome, Trial
+from fairprobe.repairs.verdict import FEWEST, LOOKS, Decision, Limits, Outcome
 from fairprobe.search import Budget
 
 __all__ = ["Measured", "OtherAttribute", "Proof", "prove"]
@@ -102,7 +103,7 @@ def prove(
     max_harm: float = 1.3,
     force: bool = False,
     curve: bool = True,
-    choose: bool = True,
+    choose: bool | Choose = True,
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,
@@ -118,8 +119,9 @@ def prove(
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
     by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
     also trains it with other settings of its dial; `choose` then takes the one that is best for
-    the validation people within the accuracy allowed, instead of the repair's own. The search looks
-    among `people`; its method is Probe, unless another one is named. Pairs of networks are
+    the validation people within the accuracy allowed ("fairness"), the most accurate one that goes
+    half of the way ("accuracy"), or a point by its number, instead of the repair's own. The search
+    looks among `people`; its method is Probe, unless another one is named. Pairs of networks are
     trained with more and more seeds, at most `max_seeds`, until the decision is clear.
     """
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
@@ -138,16 +140,22 @@ def prove(
             f"A repair is judged by at least {FEWEST} seeds, because one says nothing about chance;"
             f" got max_seeds={max_seeds}."
         )
+    check_choice(choose, repair)
     report = progress or (lambda *_: None)
     maker = maker_of(data, seed, report) if people == "plausible" else None
     if method == AUTO:
         method = "probe"
     trainer = Trainer(network_of(model), data, seed, report, kept)
-    panel = Panel(data, seed, maker, min(samples, PEOPLE))
+    panel = Panel(data, seed, maker, min(samples, PEOPLE), repair.group_goals)
     workshop = Workshop(panel, report, method, variant, budget, samples)
     before = workshop.measured("before", trainer.given)
     points, chosen, first = (
-        tradeoff(trainer, repair, max_accuracy_drop if choose else None)
+        tradeoff(
+            trainer,
+            repair,
+            None if choose is False else max_accuracy_drop,
+            "fairness" if isinstance(choose, bool) else choose,
+        )
         if curve
         else ((), repair, None)
     )

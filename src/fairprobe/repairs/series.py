@@ -24,14 +24,13 @@ from fairprobe.networks import Examples, is_constant, kept
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.base import OnEpoch, Repair, alive, learn
 from fairprobe.repairs.blind import Blind
+from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.points import random_points
 from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
 from fairprobe.repairs.verdict import (
     ROUNDING,
-    Answers,
     Decision,
     Limits,
-    Trial,
     decide,
     delivered_objections,
     looks,
@@ -40,6 +39,7 @@ from fairprobe.schema.domain import Domain
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note
 PEOPLE = 5_000  # plausible or possible people for each rate
+FEWEST_IN_GROUP = 30  # people held out, for a share of a group
 FEWEST_PEOPLE = 100  # plausible people; with fewer there are none
 BLIND, RETRAINED, RANDOM = "blind", "retrained", "random points"
 
@@ -114,13 +114,14 @@ class Trainer:
 @dataclass(frozen=True)
 class Panel:
     """The people whom every network answers: those held out, and plausible people or, without a
-    `maker`, possible ones.
+    `maker`, possible ones. Of several sensitive attributes each is also looked at alone.
     """
 
     data: Dataset
     seed: int
     maker: PlausiblePeople | None
     people: int = PEOPLE
+    goals: tuple[str, ...] = ()  # for groups: "parity", "odds"
 
     @cached_property
     def crowd(self) -> Rows:
@@ -136,6 +137,34 @@ class Panel:
         others = [name for name in data.protected if name not in domain.sensitive]
         return tuple(name for name in others if len(np.unique(data.x[:, domain.index(name)])) > 1)
 
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The sensitive attributes if there are several."""
+        names = self.data.domain.sensitive
+        return names if len(names) > 1 else ()
+
+    def _alone(self, network: Model, name: str) -> Mask:
+        domain = self.data.domain.with_sensitive(name)
+        x = self.data.x[self.data.split(self.seed).test]
+        return _judged(domain, network, x[domain.comparable(x)])[0]
+
+    def _gap(self, network: Model, goal: str) -> float:
+        """The largest difference between groups of people held out in the share of an answer, or
+        ("odds") of an answer among people with the same true class.
+        """
+        data, rows = self.data, self.data.split(self.seed).test
+        rows = rows[data.domain.comparable(data.x[rows])]
+        x, y = data.x[rows], data.y[rows]
+        group, labels = data.domain.own_value(x), network.labels(x)
+        truth = y if goal == "odds" else np.zeros_like(y)
+        answer = 1 if data.favourable is None else data.favourable
+        widest = 0.0
+        for each in np.unique(truth):
+            chosen = [labels[(group == g) & (truth == each)] == answer for g in np.unique(group)]
+            shares = [part.mean() for part in chosen if len(part) >= FEWEST_IN_GROUP]
+            widest = max(widest, float(np.ptp(shares)) if shares else 0.0)
+        return widest
+
     def answers(self, network: Model) -> Answers:
         domain, x = self.data.domain, self.data.x[self.data.split(self.seed).test]
         with one_thread():
@@ -149,6 +178,8 @@ class Panel:
                 affected=affected,
                 plausible=None if self.maker is None else crowd,
                 possible=possible.estimate,
+                alone={name: self._alone(network, name) for name in self.alone},
+                gaps={goal: self._gap(network, goal) for goal in self.goals},
                 others={
                     name: _judged(domain.with_sensitive(name), network, self.crowd)[0]
                     for name in self.others
