@@ -180,6 +180,7 @@ def measured(accuracy: float, affected: float, same: float, alike: float | None)
             {"name": "age", "dm_rs": around(0.21), "ifr_b": ifr(0.81, 0.8, 0.82, 9769, [])},
         ],
         "is_constant": False,
+        "alone": {},
     }
 
 

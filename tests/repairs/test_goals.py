@@ -21,7 +21,7 @@ from fairprobe.repairs.curve import Point, best_setting, check_choice
 from fairprobe.repairs.group_goal import GroupPenalty
 from fairprobe.repairs.series import Panel
 from fairprobe.repairs.verdict import Limits, decide
-from tests.repairs.test_repairs import biased_data
+from tests.repairs.test_repairs import biased_data, same
 
 TRUTH = np.zeros(400, dtype=np.int64)
 
@@ -156,3 +156,17 @@ def test_a_point_that_does_not_exist_is_refused() -> None:
             check_choice(bad, repair)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="Point 1 of the trade-off is no repair"):
         check_choice(1, repair)
+
+
+def test_a_repair_without_labels_learns_what_the_network_answered() -> None:
+    data = biased_data(600)
+    model = train(dense(data.domain, (8,)), data, training=Training(epochs=10))
+    own = model.labels(data.x)
+    wrong = replace(data, y=1 - own)
+    repair = Counterfactual(labels="own", training=Training(epochs=3))
+    assert np.array_equal(repair.lessons(model, wrong).y, own)
+    repaired = repair(model, wrong)
+    assert (repaired.labels(data.x) == own).mean() > 0.6
+    assert same(repaired.module, repair(model, replace(data, y=own)).module)
+    with pytest.raises(SettingError, match=r"'truth'.*'own'.*'guess'"):
+        Counterfactual(labels="guess")  # type: ignore[arg-type]

@@ -93,7 +93,9 @@ def repair(
     labels: Annotated[
         str | None,
         typer.Option(
-            help="retrain: where labels come from, soft, vote or seed.", show_default="soft"
+            help="retrain: where labels come from, soft, vote or seed. counterfactual: truth, or"
+            " own for what the network answers.",
+            show_default="soft; truth",
         ),
     ] = None,
     single: Annotated[

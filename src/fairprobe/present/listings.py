@@ -123,7 +123,12 @@ def formats() -> Listing:
                 each.name,
                 each.title,
                 each.about,
-                {"--model": each.given, "white box": each.white_box, "install": each.install},
+                {
+                    "--model": each.given,
+                    "white box": each.white_box,
+                    "repaired": each.written,
+                    "install": each.install,
+                },
             )
             for each in FORMATS
         ]

@@ -14,8 +14,8 @@ people in the data are treated alike while possible people hardly fare better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -41,7 +41,8 @@ class Counterfactual(Repair):
 
     `individual`, `parity` and `odds` are the priorities of its goals: that single people are
     treated like their counterparts, and that groups get an answer equally often (`group_goal`).
-    Each goal gets its share of λ.
+    Each goal gets its share of λ. With `labels` "own" the network learns what it answered before
+    instead of the data's labels, which may be few, doubtful or missing.
     """
 
     name: ClassVar[str] = "counterfactual"
@@ -58,9 +59,15 @@ class Counterfactual(Repair):
     individual: float = 1.0
     parity: float = 0.0
     odds: float = 0.0
+    labels: Literal["truth", "own"] = "truth"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.labels not in ("truth", "own"):
+            raise SettingError(
+                "The labels of the counterfactual repair are the truth of the data ('truth') or"
+                f" what the network answers ('own'); got '{self.labels}'."
+            )
         goals = (self.individual, self.parity, self.odds)
         if not (np.isfinite(goals).all() and min(goals) >= 0 and sum(goals) > 0):
             raise SettingError(
@@ -92,6 +99,11 @@ class Counterfactual(Repair):
         )
         penalties = (pairs, *groups)
         return learn(self, network, given, data, seed=seed, progress=progress, penalties=penalties)
+
+    def lessons(self, given: TorchModel, data: Dataset) -> Dataset:
+        if self.labels == "truth":
+            return data
+        return replace(data, y=given.probabilities(data.x).argmax(axis=1))
 
     @property
     def group_goals(self) -> tuple[str, ...]:

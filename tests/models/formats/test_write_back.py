@@ -14,10 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from fairprobe.errors import ModelError
+from fairprobe.errors import ModelError, StorageError
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.file_checks import random_rows
 from fairprobe.models.load import open_model
+from tests.audits.test_full_disk import small_disk  # noqa: F401
 from tests.model_files import (
     WRITERS,
     dense,
@@ -224,6 +225,19 @@ def test_torch_archives_keep_all_but_their_weights(tmp_path: Path) -> None:
     with torch.no_grad():
         answer = exported(torch.from_numpy(ROWS)).numpy()
     np.testing.assert_allclose(answer, again.predict(ROWS), atol=1e-5)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_on_a_full_disk_nothing_is_written(
+    small_disk: Path,  # noqa: F811
+    tmp_path: Path,
+    ending: str,
+) -> None:
+    path = WRITERS[ending](dense(5, 64, 64, 2), tmp_path / f"a{ending}")
+    (small_disk / "filler").write_bytes(bytes(28_000))
+    with pytest.raises(StorageError, match="No space left on device"):
+        written(path, small_disk / f"b{ending}")
+    assert [file.name for file in small_disk.iterdir()] == ["filler"]
 
 
 class Wide(nn.Module):

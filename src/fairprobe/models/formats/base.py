@@ -74,7 +74,7 @@ class Format:
     endings: tuple[str, ...] = ()
     install: str = ""
     write_back: Callable[[Path, nn.Module, Path], None] | None = None
-    written: str = "no: it is queried, not trained"
+    written: str = "not by training: its weights are not accessible"
 
 
 def import_library(module: str, what: str, install: str) -> Any:
