@@ -37,7 +37,9 @@ from fairprobe.serve.uploads import folder_of, upload_of
 from fairprobe.storage import write_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,79}")
-ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+ID = re.compile(r"\d{8}-\d{6}-\d{6}[0-9a-f]{4}")  # when it was added, so that names sort
+PROGRAM = (sys.executable, "-m", "fairprobe")
+WORKER = (*PROGRAM[:2], "fairprobe.serve.worker")
 MOST_ATTEMPTS = 3
 PAUSE = 0.25  # seconds between two looks at the queue
 MOST_LOG = 64 * 1024  # bytes of the log that are shown
@@ -237,7 +239,7 @@ class Queue:
                     f"There is something called '{job.out}' in the folder of runs already. Choose"
                     " another name."
                 )
-            name = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+            name = f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
             described = Described(created=now.isoformat(timespec="seconds"), job=job)
             hidden = self._folder / f".{name}"
             hidden.mkdir(mode=0o700)
@@ -274,9 +276,14 @@ class Queue:
         finally:
             stop.set()
             thread.join()
-            for process in self._processes:
-                process.returncode = process.poll() or 0  # they go on alone
+            self.leave()
             unlock(lock)
+
+    def leave(self) -> None:
+        """Let the processes of jobs go on alone."""
+        for process in self._processes:
+            process.returncode = process.poll() or 0  # else Python would complain about each
+        self._processes.clear()
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -323,7 +330,7 @@ class Queue:
             arguments.insert(1, "--resume")
         write_text(folder / "attempts", str(attempts + 1))
         process = subprocess.Popen(  # noqa: S603  (our own program; every value is one argument)
-            [sys.executable, "-m", "fairprobe.serve.worker", str(folder), str(lock), *arguments],
+            [*WORKER, str(folder), str(lock), *PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

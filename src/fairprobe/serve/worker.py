@@ -1,8 +1,8 @@
-"""The process of one job: `python -m fairprobe.serve.worker FOLDER LOCK ARGUMENTS…`.
+"""The process of one job: `python -m fairprobe.serve.worker FOLDER LOCK COMMAND…`.
 
-It runs `fairprobe ARGUMENTS…`, passes on a wish to cancel, and writes down how it ended. It and the
-command hold the job's lock (a descriptor that they inherit), and belong to no terminal: they go on
-when the server ends.
+It runs the command (`fairprobe audit …`), passes on a wish to cancel, and writes down how it ended.
+It and the command hold the job's lock (a descriptor that they inherit), and belong to no terminal:
+they go on when the server ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE = 20.0  # seconds until a command that was asked to end is asked again
 PROGRESS = "FAIRPROBE_PROGRESS"
 
 
-def work(folder: Path, lock: int, arguments: list[str]) -> int:
+def work(folder: Path, lock: int, words: list[str]) -> int:
     """Run the command of a job to its end; return its exit code."""
     env = {
         **os.environ,
@@ -34,7 +34,7 @@ def work(folder: Path, lock: int, arguments: list[str]) -> int:
     }
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603  (our own program; every value is one argument)
-            [sys.executable, "-m", "fairprobe", *arguments],
+            words,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
