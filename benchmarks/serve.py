@@ -32,7 +32,7 @@ from fairprobe.runs import FINDINGS
 from fairprobe.search import Budget
 from fairprobe.storage import scratch
 
-TOKEN = "benchmark"
+TOKEN = "benchmark"  # noqa: S105
 GROUP = 250_000  # rows that a search writes at once
 LIMITS = {"stored": 0.2, "list": 0.2, "other": 2.0, "page": 200_000}
 

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
+from fairprobe.documents import read_table_run
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
 from fairprobe.serve import jobs
@@ -181,6 +183,27 @@ def test_a_job_whose_processes_were_killed_is_resumed_three_times_at_most(
     assert view.state == "failed"
     assert view.result is not None
     assert "killed 3 times" in view.result.why
+
+
+@pytest.mark.slow
+def test_an_audit_that_is_killed_in_its_search_goes_on_and_is_complete(
+    queue: Queue, settings: ServeSettings
+) -> None:
+    name = queue.add(msgspec.structs.replace(AUDIT, seeds=4000, samples=500))
+    queue.look()
+    (worker,) = queue._processes
+    wait_for(lambda: queue.job(name).progress.stage.startswith("Searching"), 120)
+    wait_for(lambda: queue.job(name).progress.done > 0, 60)
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert not (settings.runs / "new").exists()
+    wait_for(lambda: lock_is_free(settings.state / "jobs" / name))
+    with queue.running():
+        wait_for(lambda: queue.job(name).is_over, 180)
+    view = queue.job(name)
+    assert (view.state, view.has_run) == ("done", True), queue.log(name)
+    found = read_table_run(settings.runs / "new").generation
+    assert (found.seeds, found.stopped) == (4000, "complete")
 
 
 def lock_is_free(folder: Path) -> bool:
