@@ -12,15 +12,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import pandas as pd
 import pytest
+import skops.io
+from sklearn.tree import DecisionTreeClassifier
 from starlette.testclient import TestClient
 
+from fairprobe import datasets
+from fairprobe.audits import audit
 from fairprobe.documents import read_table_run
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
+from fairprobe.models import load_model
+from fairprobe.search import Budget
 from fairprobe.serve import jobs
+from fairprobe.serve.app import application
 from fairprobe.serve.jobs import AuditJob, JobView, Queue, RepairJob, command
 from fairprobe.serve.settings import ServeSettings
+from tests.serve.conftest import ADDRESS, TOKEN
 
 AUDIT = AuditJob(out="new", title="German, by gender", dataset="german", sensitive=["gender"])
 
@@ -399,3 +409,66 @@ def test_a_log_gives_no_orders(client: TestClient, queue: Queue, settings: Serve
     assert "<script>alert" not in page
     assert len(page) < 200_000
     assert "\x1b" not in client.get(f"/jobs/{name}/log").text
+
+
+# -- the user's own models -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> ServeSettings:
+    """A run of a user's own model, which lies in the folder of models."""
+    rng, models = np.random.default_rng(0), tmp_path / "models"
+    people = pd.DataFrame({"age": rng.integers(20, 60, 400), "sex": rng.choice(["f", "m"], 400)})
+    people["paid"] = np.where(people["age"] + 9 * (people["sex"] == "m") > 42, "yes", "no")
+    people.to_csv(tmp_path / "people.csv", index=False)
+    data = datasets.open_table(tmp_path / "people.csv", label="paid", sensitive="sex")
+    codes = data.x.astype(np.float32)
+    forest = DecisionTreeClassifier(max_depth=4).fit(codes, data.y)
+    models.mkdir()
+    skops.io.dump(forest, models / "tree.skops")
+    (models / "code.py").write_text("def predict(x): ...", encoding="utf-8")
+    model = load_model(models / "tree.skops", data)
+    budget = Budget(seeds=10, local_iterations=5)
+    (tmp_path / "runs").mkdir()
+    audit(data, model, "sex", budget=budget, samples=200).save(tmp_path / "runs" / "own")
+    return ServeSettings(
+        runs=tmp_path / "runs", state=tmp_path / "state", models=models, token=TOKEN
+    )
+
+
+def test_a_black_box_is_asked_where_its_file_lies_in_the_folder_of_models(
+    own: ServeSettings, tmp_path: Path
+) -> None:
+    with TestClient(application(own), base_url=ADDRESS, headers={"origin": ADDRESS}) as client:
+        client.get(f"/?token={TOKEN}")
+        answer = client.get("/what-if/own?base=40,1")
+        assert answer.status_code == 400
+        assert "Upload the same table" in answer.text
+        content = (tmp_path / "people.csv").read_bytes()
+        assert client.post("/upload", files={"table": ("people.csv", content)}).is_success
+    with TestClient(application(own), base_url=ADDRESS, headers={"origin": ADDRESS}) as client:
+        client.get(f"/?token={TOKEN}")
+        page = client.get("/what-if/own?base=40,1")
+        assert page.status_code == 200, page.text
+        assert "With any sex" in page.text
+        assert "Neurons that react" not in page.text
+        assert "age" in client.get("/flip/own?base=40,1").text
+        form = client.get("/start?data=german").text
+        assert "tree.skops" in form
+        assert "code.py" not in form
+        given = {"repair": "counterfactual", "name": "own-repaired"}
+        assert client.post("/repair/own", data=given, follow_redirects=False).status_code == 303
+    (view,) = Queue(own).jobs()
+    words = command(view.job, own)
+    assert f"--model={tmp_path / 'models' / 'tree.skops'}" in words
+    assert any(word.startswith("--table=") for word in words)
+
+
+def test_another_file_is_not_the_model_of_the_run(own: ServeSettings, tmp_path: Path) -> None:
+    model = tmp_path / "models" / "tree.skops"
+    model.write_bytes(model.read_bytes() + b" ")
+    with TestClient(application(own), base_url=ADDRESS) as client:
+        client.get(f"/?token={TOKEN}")
+        answer = client.get("/what-if/own?base=40,1")
+        assert answer.status_code == 400
+        assert "--models" in answer.text

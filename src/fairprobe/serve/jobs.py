@@ -65,6 +65,7 @@ class AuditJob(Document, frozen=True, kw_only=True, tag_field="job", tag="audit"
     sensitive: list[str]
     network: str = "auto"
     model: str = ""
+    encoder: str = ""
     people: Literal["plausible", "possible"] = "plausible"
     method: str = "auto"
     seeds: Count = 1000
@@ -74,12 +75,21 @@ class AuditJob(Document, frozen=True, kw_only=True, tag_field="job", tag="audit"
 
 
 class RepairJob(Document, frozen=True, kw_only=True, tag_field="job", tag="repair"):
-    """A repair of a run; `table` is the upload that the run was made with."""
+    """A repair of a run. `table` is the upload, and `model` with its options the files of the
+    folder of models, that the run was made with, if they are the user's own.
+    """
 
     out: RunName
     title: str
     run: str
     table: str = ""
+    model: str = ""
+    encoder: str = ""
+    weights: str = ""
+    inputs: str = "auto"
+    outputs: str = "auto"
+    blind_to: list[str] = msgspec.field(default_factory=list)
+    classes: list[str] = msgspec.field(default_factory=list)
     repair: str
     strength: Number | None = None
     max_accuracy_drop: Number = 2.0
@@ -130,49 +140,53 @@ class JobView(msgspec.Struct, frozen=True):
 
 def command(job: Job, settings: ServeSettings) -> list[str]:
     """The arguments of `fairprobe`. Values cannot be taken for options."""
-    out = settings.runs / job.out
+    given: dict[str, object] = {"out": settings.runs / job.out}
     if isinstance(job, RepairJob):
-        strength = [] if job.strength is None else [f"--strength={job.strength:g}"]
-        table = [f"--table={_upload(settings, job.table)}"] if job.table else []
-        return [
-            "repair",
-            f"--with={job.repair}",
-            f"--out={out}",
-            *table,
-            *strength,
-            f"--max-accuracy-drop={job.max_accuracy_drop:g}",
-            f"--max-seeds={job.max_seeds}",
-            "--",
-            str(settings.runs / job.run),
-        ]
-    own = {"label": job.label, "favourable": job.favourable} if job.table else {}
-    given = {
-        **own,
-        "network": "" if job.model else job.network,
-        "model": str(_model(settings, job.model)) if job.model else "",
-    }
-    seconds = [] if job.seconds is None else [f"--seconds={job.seconds:g}"]
-    return [
-        "audit",
-        f"--sensitive={','.join(job.sensitive)}",
-        f"--out={out}",
-        *(f"--{name}={value}" for name, value in given.items() if value),
-        f"--people={job.people}",
-        f"--method={job.method}",
-        f"--seeds={job.seeds}",
-        *seconds,
-        f"--samples={job.samples}",
-        f"--seed={job.seed}",
-        "--",
-        str(_upload(settings, job.table)) if job.table else job.dataset,
-    ]
+        name, subject = "repair", str(settings.runs / job.run)
+        given |= {
+            "with": job.repair,
+            "strength": job.strength,
+            "max-accuracy-drop": job.max_accuracy_drop,
+            "max-seeds": job.max_seeds,
+            "table": _upload(settings, job.table) if job.table else None,
+        }
+        if job.model:
+            given |= {
+                "weights": _model(settings, job.weights),
+                "inputs": job.inputs,
+                "outputs": job.outputs,
+                "blind-to": ",".join(job.blind_to),
+                "classes": ",".join(job.classes),
+            }
+    else:
+        name, subject = "audit", job.dataset
+        given |= {
+            "sensitive": ",".join(job.sensitive),
+            "network": None if job.model else job.network,
+            "people": job.people,
+            "method": job.method,
+            "seeds": job.seeds,
+            "seconds": job.seconds,
+            "samples": job.samples,
+            "seed": job.seed,
+        }
+        if job.table:
+            subject = str(_upload(settings, job.table))
+            given |= {"label": job.label, "favourable": job.favourable}
+    if job.model:
+        given["model"] = _model(settings, job.model)
+        given["encoder"] = _model(settings, job.encoder)
+    words = [f"--{key}={value}" for key, value in given.items() if value not in (None, "")]
+    return [name, *words, "--", subject]
 
 
 def _upload(settings: ServeSettings, key: str) -> Path:
     return upload_of(settings, key).path
 
 
-def _model(settings: ServeSettings, name: str) -> Path:
+def _model(settings: ServeSettings, name: str) -> Path | None:
+    if not name:
+        return None
     if settings.models is None:
         raise SettingError("No folder of models was named. Start the server with --models.")
     return settings.models / Path(name).name

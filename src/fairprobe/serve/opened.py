@@ -17,10 +17,11 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import TableDocument, file_in
+from fairprobe.documents import ModelOrigin, TableDocument, file_in
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
-from fairprobe.models import Model, TorchModel, load_model
+from fairprobe.models import FORMATS, Model, TorchModel, load_model
+from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
 from fairprobe.present import report
 from fairprobe.runs import FINDINGS, data_of, model_of, outline_of
@@ -31,6 +32,10 @@ from fairprobe.serve.settings import ServeSettings
 from fairprobe.serve.uploads import upload_with
 
 MOST_OPEN = 12  # runs
+ENDINGS = {
+    ".safetensors",
+    *(end for each in FORMATS if each is not OWN_CODE for end in each.endings),
+}
 Part = TypeVar("Part")
 
 
@@ -107,30 +112,42 @@ class OpenRun:
     def model(self) -> Model:
         """The network in the run, or the user's own from the folder of models."""
         document, folder = self.table, self.place.folder
-        origin = None if document.repair is not None else document.model.origin
-        if origin is None:
+        if self.model_origin is None:
             return model_of(document, folder, self.outline)
-        arguments = origin.arguments()
-        if arguments["encoder"] or arguments["weights"] or arguments["endpoint"]:
-            raise ModelError(
-                "This model needs more than its file (an encoder, weights or a server), and what a"
-                " run names is not opened. Ask it from Python: fairprobe.load_model."
-            )
-        source = self._own_model(origin.files, origin.source)
-        return model_of(
-            document, folder, self.data, lambda data: load_model(source, data, **arguments)
-        )
+        given = self.own_model()
+        source = given.pop("source")
+        return model_of(document, folder, self.data, lambda data: load_model(source, data, **given))
 
-    def _own_model(self, files: dict[str, str], source: str) -> str:
-        """The user's model by its contents, if it lies in the folder of models."""
-        wanted = files.get(source)
+    @property
+    def model_origin(self) -> ModelOrigin | None:
+        """How the user's own model was loaded; None of a network that lies in the run."""
+        return None if self.table.repair is not None else self.table.model.origin
+
+    def own_model(self) -> dict[str, Any]:
+        """The arguments of `load_model` for the user's own model. Files are found by their contents
+        in the folder of models; what a run names elsewhere is not opened.
+        """
+        origin = self.model_origin
+        assert origin is not None
+        given = origin.arguments()
+        if given["endpoint"] is not None:
+            raise ModelError(
+                f"The model of this run is a server ('{origin.source}'), and nobody is contacted"
+                " because a run says so. Ask it from Python: fairprobe.load_model."
+            )
+        for part in ("encoder", "weights"):
+            if given[part]:
+                given[part] = str(self._own_file(given[part], origin))
+        return {"source": str(self._own_file(origin.source, origin)), **given}
+
+    def _own_file(self, name: str, origin: ModelOrigin) -> Path:
         for path in models_in(self.settings):
             with path.open("rb") as file:
-                if wanted is not None and file_digest(file, "sha256").hexdigest() == wanted:
-                    return str(path)
+                if file_digest(file, "sha256").hexdigest() == origin.files.get(name):
+                    return path
         raise ModelError(
-            f"The model of this run is your own ('{source}'), and is not in it. Start the server"
-            " with --models and the folder in which the same file lies, to ask it here."
+            f"The model of this run is your own, and '{name}' is not in the run. Start the server"
+            " with --models and the folder in which the same file lies."
         )
 
     @once
@@ -168,11 +185,12 @@ class OpenRun:
 
 
 def models_in(settings: ServeSettings) -> list[Path]:
-    """Files of the folder of models, without links."""
+    """Files of the folder of models, in formats that run no code of theirs; no links."""
     if settings.models is None:
         return []
     every = (path for path in settings.models.iterdir() if not path.name.startswith("."))
-    return sorted(path for path in every if path.is_file() and not path.is_symlink())
+    files = (path for path in every if path.is_file() and not path.is_symlink())
+    return sorted(path for path in files if path.suffix.lower() in ENDINGS)
 
 
 @dataclass

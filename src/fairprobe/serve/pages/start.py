@@ -15,8 +15,6 @@ from fairprobe import datasets
 from fairprobe.audits.models import NETWORKS
 from fairprobe.catalogue import METHODS, REPAIRS
 from fairprobe.errors import SettingError, suggest
-from fairprobe.models.formats.catalogue import format_of
-from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.serve.desk import Desk, Given, address, answer, desk_of, run_of
 from fairprobe.serve.jobs import NAME, AuditJob, RepairJob
 from fairprobe.serve.opened import models_in
@@ -59,7 +57,7 @@ def show(request: Request) -> Response:
         chosen=chosen,
         networks=NETWORKS,
         methods=METHODS.all(),
-        models=_models(desk),
+        models=models_in(desk.settings),
         folder=desk.settings.models,
     )
 
@@ -91,6 +89,7 @@ def _add_audit(desk: Desk, form: FormData) -> str:
     given = {key: value for key, value in form.items() if isinstance(value, str)}
     sensitive = [value for value in form.getlist("sensitive") if isinstance(value, str)]
     table, model = given.get("table", ""), given.get("model", "")
+    encoder = given.get("encoder", "") if model else ""
     if table:
         known = [column.name for column in columns_of(upload_of(settings, table).path)]
         label = _among(given.get("label", ""), known, "column to predict")
@@ -106,7 +105,9 @@ def _add_audit(desk: Desk, form: FormData) -> str:
         if "," in each:
             raise SettingError(f"The column '{each}' has a comma in its name. Rename it.")
     if model:
-        _among(model, [path.name for path in _models(desk)], "model")
+        files = [path.name for path in models_in(settings)]
+        _among(model, files, "model")
+        _among(encoder, ["", *files], "encoder")
     return desk.queue.add(
         AuditJob(
             out=_name(given.get("name", "")),
@@ -118,6 +119,7 @@ def _add_audit(desk: Desk, form: FormData) -> str:
             sensitive=sensitive,
             network=_among(given.get("network", "auto"), NETWORKS, "network"),
             model=model,
+            encoder=encoder,
             people="possible" if given.get("people") == "possible" else "plausible",
             method=_among(given.get("method", "auto"), ["auto", *METHODS], "method"),
             seeds=_whole(given, "seeds", 1000, least=1, most=10**6),
@@ -160,12 +162,21 @@ def _add_repair(request: Request, form: FormData) -> str:
         raise SettingError(
             "The table of this run is your own. Upload the same file on the page Start first."
         )
+    named = {} if run.model_origin is None else run.own_model()
+    own: dict[str, Any] = {
+        name: PurePosixPath(named[key] or "").name if named else ""
+        for name, key in (("model", "source"), ("encoder", "encoder"), ("weights", "weights"))
+    }
+    if named:
+        own |= {name: named[name] for name in ("inputs", "outputs", "blind_to")}
+        own["classes"] = named["classes"] or []
     return desk_of(request).queue.add(
         RepairJob(
             out=_name(given.get("name", "")),
             title=f"{REPAIRS[how].title}: {run.name}",
             run=run.name,
             table="" if table is None else table.key,
+            **own,
             repair=how,
             strength=_number(given, "strength", None, least=0, most=10**6),
             max_accuracy_drop=_number(given, "max_accuracy_drop", 2.0, least=0, most=100) or 0.0,
@@ -175,11 +186,6 @@ def _add_repair(request: Request, form: FormData) -> str:
 
 
 # -- what may be given -----------------------------------------------------------------------------
-
-
-def _models(desk: Desk) -> list[Any]:
-    """Models of the folder that was named at the start, in formats that run no code of theirs."""
-    return [path for path in models_in(desk.settings) if format_of(path) not in (None, OWN_CODE)]
 
 
 def _among(given: str, known: Any, what: str) -> str:
