@@ -1,7 +1,7 @@
 """Pictures of the dashboard for the documentation: five pages, light and dark.
 
     python tools/screenshots.py RUNS        # a folder with adult-gender, german-gender,
-                                            # german-gender-repaired and street
+                                            # german-gender-repaired and streets
 
 It starts `fairprobe serve` on the folder, opens the pages in Chromium (`CHROMIUM`, or the one that
 is installed), and writes `docs/images/dashboard/*.png` with few colors, so that they stay small.
@@ -25,13 +25,13 @@ from playwright.sync_api import Page, sync_playwright
 
 OUT = Path(__file__).parent.parent / "docs" / "images" / "dashboard"
 SIZE = {"width": 1280, "height": 860}
-COLORS = 64
+COLORS = 200
 PAGES = {
     "runs": "/",
     "findings": "/findings/adult-gender?sort=gap&plausibility=20",
     "what-if": "/what-if/adult-gender?row=1",
     "compare": "/compare?run=german-gender&run=german-gender-repaired",
-    "pictures": "/pictures/street",
+    "pictures": "/pictures/streets",
 }
 
 
@@ -56,7 +56,7 @@ def shot(page: Page, path: Path) -> None:
     """A picture of what is on the screen, with few colors."""
     page.wait_for_load_state("networkidle")
     image = Image.open(BytesIO(page.screenshot())).convert("RGB")
-    few = image.quantize(COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few = image.quantize(COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
 

@@ -121,7 +121,7 @@ class OpenRun:
     @property
     def model_origin(self) -> ModelOrigin | None:
         """How the user's own model was loaded; None of a network that lies in the run."""
-        return None if self.table.repair is not None else self.table.model.origin
+        return self.table.model.origin
 
     def own_model(self) -> dict[str, Any]:
         """The arguments of `load_model` for the user's own model. Files are found by their contents
