@@ -28,8 +28,11 @@ from fairprobe.errors import FairprobeError, ModelError, SettingError
 from fairprobe.metrics.people import affected_rate
 from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
+from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.repairs import POST_HOC, Proof, post_hoc_named, prove_post_hoc
 from fairprobe.repairs.onnx_graph import HANDED_OVER
+from fairprobe.repairs.plans import Plan
+from fairprobe.repairs.wrappers import fitted_classifier
 from fairprobe.schema.twins import Coupling
 from fairprobe.search import Budget
 from tests.cli.test_cli import ask as run
@@ -350,3 +353,17 @@ def test_a_damaged_plan_ends_in_a_sentence(damage: dict[str, Any]) -> None:
     decoded(good)
     with pytest.raises(ModelError, match="is damaged"):
         decoded({**good, **damage})
+
+
+@pytest.mark.parametrize("schema", ["x = [", "", "sensitive = ['sex']"])
+def test_a_hostile_plan_in_a_file_ends_in_a_sentence(
+    schema: str, folder: Path, data: Dataset, tmp_path: Path
+) -> None:
+    made = fitted_classifier(
+        load_skops(folder / "forest.skops"),
+        Plan(repair="average", shares=[0.5, 0.5], schema="x"),
+    )
+    made.plan_["schema"] = schema
+    skops.dump(made, tmp_path / "model.skops")
+    with pytest.raises(FairprobeError):
+        fp.load_model(tmp_path / "model.skops", data).probabilities(data.x[:5])

@@ -351,6 +351,18 @@ def test_skops_saves_them_and_our_own_loader_opens_them(
     np.testing.assert_array_equal(ours.predict_proba(people), one.predict_proba(people))
 
 
+def test_a_saved_classifier_of_words_is_audited_with_words(tmp_path: Path) -> None:
+    skops = pytest.importorskip("skops.io")
+    people, hired = applicants(200)
+    people["city"] = people["city"].astype(str)
+    one = short(CounterfactualClassifier, sensitive="sex", random_state=0).fit(people, hired)
+    skops.dump(one, tmp_path / "model.skops")
+    people.assign(hired=hired).to_csv(tmp_path / "people.csv", index=False)
+    data = fp.datasets.open_table(tmp_path / "people.csv", label="hired", sensitive="sex")
+    model = fp.load_model(tmp_path / "model.skops", data)
+    np.testing.assert_allclose(model.probabilities(data.x), one.predict_proba(people), atol=1e-5)
+
+
 def test_a_file_with_the_wrong_weights_is_refused_with_a_sentence() -> None:
     people, hired = applicants(60)
     state = short(BlindClassifier, sensitive="sex", max_epochs=1).fit(people, hired).__getstate__()

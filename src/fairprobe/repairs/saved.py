@@ -82,7 +82,7 @@ def save_repaired(
     text = _function(repair, plan, joint, data, origin)
     with replacing(file) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    return file, {"outputs": "probabilities", "classes": None}
+    return file, {"outputs": "auto", "classes": None}
 
 
 def _origin(repaired: Model) -> Mapping[str, Any] | None:

@@ -320,6 +320,8 @@ def _was_given_words(model: Any) -> bool:
 
     if isinstance(plan := getattr(model, "plan_", None), dict):  # a post-hoc repair of ours
         return bool(plan.get("schema"))
+    if hasattr(model, "coding_"):  # a repaired network of ours, which codes words itself
+        return True
     if np.any(getattr(model, "is_categorical_", None)) or categories_of(model):
         return True
     parts = model.get_params(deep=True).values() if isinstance(model, BaseEstimator) else ()
