@@ -452,9 +452,8 @@ class RepairChange(Document, frozen=True, kw_only=True):
 
 class RepairDocument(Document, frozen=True, kw_only=True):
     """A repair's proof: what was done, what the seeds say, and the same measurements before, after
-    (of the delivered network) and for controls. A post-hoc repair (`is_post_hoc`) has one seed, the
-    split's, and the given model as its control. `handed_over`: the share of the people held out
-    that a human decides about, of all ("") and of those with each sensitive value.
+    (of the delivered network) and for controls. `handed_over`: the shares that an abstaining model
+    leaves to a human, of all people held out ("") and of each sensitive value.
     """
 
     name: str
