@@ -140,9 +140,9 @@ def repair(
     return replace(done, repair=proof, written=file)
 
 
-def _seed_of(model: Model) -> int:
-    """The seed of the split that a network was trained with."""
-    return model.trained_on[1] if isinstance(model, TorchModel) and model.trained_on else 0
+def _seed_of(model: Model, default: int = 0) -> int:
+    """The seed of the split that a network was trained with, if it was trained here."""
+    return model.trained_on[1] if isinstance(model, TorchModel) and model.trained_on else default
 
 
 def repair_run(
@@ -192,7 +192,7 @@ def repair_run(
         method=found.method,
         variant=found.variant or None,
         budget=budget,
-        seed=_seed_of(given) or document.seed,
+        seed=_seed_of(given, document.seed),
         **options,
     )
 
