@@ -32,7 +32,7 @@ from fairprobe.schema.attributes import Attribute
 
 PAGE = 50  # findings on a page
 SORTED = 5_000  # rows of another order that can be paged through
-AHEAD = 200  # rows of another order that are read at once
+AHEAD = PAGE  # rows of another order that are read at once
 BARS = 24  # of a histogram, at most
 KEPT = 8  # answers in memory
 SORTS = ("gap", "probability", "probability_other", *PLAUSIBILITY)
@@ -307,10 +307,15 @@ def _edges(attribute: Attribute) -> Floats:
 
 
 def _counted(values: Any, edges: Floats) -> Ints:
-    width, bars = edges[1] - edges[0], len(edges) - 1
-    place = ((values - edges[0]) / width).astype(np.int64)
-    place = place[(place >= 0) & (values <= edges[-1])]
-    return np.bincount(np.minimum(place, bars - 1), minlength=bars)
+    first, width, bars = edges[0], edges[1] - edges[0], len(edges) - 1
+    if values.dtype.kind == "i":  # within the schema, so each has a bar
+        counts = np.bincount(np.clip(values - int(first), 0, None))
+        return np.add.reduceat(
+            np.pad(counts, (0, max(0, bars * int(width) - len(counts))))[: bars * int(width)],
+            np.arange(bars) * int(width),
+        )
+    place = ((values - first) / width).astype(np.int64)
+    return np.bincount(np.clip(place, 0, bars - 1), minlength=bars)
 
 
 def _bars(attribute: Attribute, edges: Floats, counts: Ints) -> list[Bar]:
