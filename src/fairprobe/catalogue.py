@@ -133,6 +133,7 @@ REPAIRS: Catalogue[Any] = Catalogue(
     check="fairprobe.repairs.base:check_description",
     own={
         "counterfactual": "fairprobe.repairs.counterfactual:Counterfactual",
+        "certified": "fairprobe.repairs.certified:Certified",
         "retrain": "fairprobe.repairs.retrain:Retrain",
         "iifr": "fairprobe.repairs.iifr:IIFR",
         "blind": "fairprobe.repairs.blind:Blind",

@@ -20,9 +20,12 @@ from fairprobe.cli.common import BAD_INPUT, OK
 from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError
 from fairprobe.models import TorchModel
+from fairprobe.networks import Training
+from fairprobe.repairs.certified import Certified
 from tests.certificates.small import network, numbers
 
 DOMAIN = numbers(sizes=(12, 9, 11))
+QUICK = Training(epochs=3, patience=None)
 
 
 def people(n: int = 60) -> fp.Dataset:
@@ -97,3 +100,15 @@ def test_the_command_certifies_a_run_and_checks_the_file(
 def test_the_command_says_what_is_missing() -> None:
     for words in (["certify"], ["certify", "nothing.onnx"]):
         assert CliRunner().invoke(app, words).exit_code == BAD_INPUT
+
+
+def test_a_blind_network_is_proved_at_once_and_a_provable_repair_has_fewer_weights() -> None:
+    data = people(400)
+    given = fp.networks.train(fp.networks.dense(DOMAIN, (8, 6), kaiming=True), data)
+    sensitive = data.with_sensitive("sex")
+    blind = fp.repairs.Blind(training=QUICK)(given, sensitive)
+    assert fp.certify(data, blind, sensitive="sex").document.way == "no weight"
+    plain = Certified(strength=0, pairs=0, training=QUICK)(given, sensitive)
+    few = Certified(strength=0.01, training=QUICK)(given, sensitive)
+    weights = [sum(float(p.abs().sum()) for p in each.module.parameters()) for each in (plain, few)]
+    assert weights[1] < weights[0]

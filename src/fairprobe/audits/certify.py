@@ -5,7 +5,7 @@ counterparts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from fairprobe.arrays import Ints
 from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.audits.models import as_model
 from fairprobe.certificates.branch import Limit
+from fairprobe.certificates.chain import UnsupportedError
 from fairprobe.certificates.fold import chain_of
 from fairprobe.certificates.people import OUTSIDE, RADII, proved_radius
 from fairprobe.certificates.proof import Proof, prove
@@ -33,10 +34,11 @@ from fairprobe.documents import (
     to_dict,
 )
 from fairprobe.errors import SettingError
-from fairprobe.models import Decision, Model, one_thread
+from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.present import render
 from fairprobe.present.certificate_page import certificate_page
 from fairprobe.present.certificate_sentences import claim
+from fairprobe.repairs import Proof as RepairProof
 from fairprobe.runs import REPORT, OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.statistics.rates import Rate
@@ -155,6 +157,33 @@ def certify_run(
     write_text(place / REPORT, render(certified))
     write_text(place / AUDIT, encode(certified).decode())
     return certified, done
+
+
+def with_proved_shares(
+    proof: RepairProof, given: TorchModel, data: Dataset, seconds: float = 20.0
+) -> RepairProof:
+    """A repair's proof with the proved share of the network before and after, each in `seconds`. A
+    blind network ignores the attributes by construction, so all of it is proved.
+    """
+
+    def share(model: Model) -> float | None:
+        try:
+            return prove(chain_of(model, data.domain), Limit(seconds)).alike
+        except UnsupportedError:
+            return None
+
+    with one_thread():
+        before, after = share(given), share(proof.model)
+    controls = {
+        name: replace(each, proved=1.0) if name == "blind" else each
+        for name, each in proof.controls.items()
+    }
+    return replace(
+        proof,
+        before=replace(proof.before, proved=before),
+        after=replace(proof.after, proved=after),
+        controls=controls,
+    )
 
 
 def _around(proof: Proof, data: Dataset, tell: OnStage) -> Ints:

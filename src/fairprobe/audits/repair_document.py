@@ -171,6 +171,7 @@ def _measured(measured: MeasuredNetwork) -> Measured:
         ],
         is_constant=measured.is_constant,
         alone={name: rate_document(rate) for name, rate in measured.alone},
+        proved=measured.proved,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairprobe.audits.base import OnStage
+from fairprobe.audits.certify import with_proved_shares
 from fairprobe.audits.models import as_model
 from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
@@ -19,6 +20,7 @@ from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
 from fairprobe.repairs.curve import Choose
+from fairprobe.repairs.certified import Certified
 from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
@@ -121,6 +123,8 @@ def repair(
         progress=progress,
         kept=None if checkpoint is None else checkpoint / "networks",
     )
+    if isinstance(how, Certified):
+        proof = with_proved_shares(proof, network, data)
     delivered, file = written(proof, data)
     done = audit(
         given,

@@ -34,6 +34,7 @@ def proved_radius(
     domain: Domain,
     x: Rows,
     *,
+    radii: tuple[int, ...] = RADII,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Ints:
     """(N,) for each person the largest proved radius; `NOT_ALIKE` or `OUTSIDE` where there is
@@ -51,8 +52,8 @@ def proved_radius(
     )
     found = np.full(len(cases), NOT_ALIKE, dtype=np.int64)
     waiting = np.arange(len(cases))
-    done, total = 0, len(cases) * len(RADII)
-    for r in RADII:
+    done, total = 0, len(cases) * len(radii)
+    for r in radii:
         proved = []
         for start in range(0, len(waiting), 4 * AT_ONCE):
             some = waiting[start : start + 4 * AT_ONCE]

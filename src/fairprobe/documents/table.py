@@ -418,6 +418,7 @@ class Measured(Document, frozen=True, kw_only=True):
     is_constant: bool
     # people in the data, by each of several sensitive attributes
     alone: dict[str, RateDocument] = msgspec.field(default_factory=dict)
+    proved: Share | None = None  # of possible people, where a certificate was made
 
     def __post_init__(self) -> None:
         self.mcc.check_range(-1.0)

@@ -64,6 +64,11 @@ def before_and_after(repair: RepairDocument, classes: Sequence[str]) -> Table:
             *(Cell(count(each.idis), f"of {count(each.tried)} tried") for each in columns.values()),
         ),
     ]
+    if repair.before.proved is not None:
+        proved = (
+            UNDEFINED if each.proved is None else percent(each.proved) for each in columns.values()
+        )
+        cells.append(("possible people proved", *proved))
     if repair.before.auc is not None:
         cells += [
             ("AUC of the network", *(_auc(each.auc) for each in columns.values())),

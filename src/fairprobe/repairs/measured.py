@@ -56,6 +56,7 @@ class Measured:
     others: tuple[OtherAttribute, ...]
     is_constant: bool
     alone: tuple[tuple[str, Rate], ...] = ()  # `people` by each of several sensitive attributes
+    proved: float | None = None  # the share of possible people, where it was asked for
 
 
 @dataclass(frozen=True)
