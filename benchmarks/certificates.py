@@ -200,7 +200,8 @@ def repaired(seconds: float, seed: int) -> None:
         right = (model.labels(x[test]) == y[test]).mean()
         where = "inside" if hits <= proof.upper_bound else "OUTSIDE"
         print(
-            f"seed {seed} {name:10} accuracy {100 * right:.2f} %  proved {100 * proof.alike:.2f} % ({proof.way})  affected, of {DRAWN:,} drawn:"
+            f"seed {seed} {name:10} accuracy {100 * right:.2f} %  proved {100 * proof.alike:.2f} %"
+            f" ({proof.way})  affected, of {DRAWN:,} drawn:"
             f" {100 * hits:.4f} %, {where} the bound",
             flush=True,
         )
