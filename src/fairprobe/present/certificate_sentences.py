@@ -8,8 +8,7 @@ from fairprobe.present.formats import count, interval, level, percent, seconds
 CAVEAT = (
     "The proof is about the network in real arithmetic, with its weights as they are stored. It is"
     " about all people that the schema allows, however unusual, and about these attributes alone. A"
-    " program that rounds differently can answer otherwise for people next to the boundary; the"
-    " judge calls those ties and never counts them."
+    " program that rounds differently can answer otherwise for people next to the boundary."
 )
 
 
