@@ -19,8 +19,8 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
-from fairprobe.repairs.curve import Choose
 from fairprobe.repairs.certified import Certified
+from fairprobe.repairs.curve import Choose
 from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
