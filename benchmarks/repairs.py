@@ -39,6 +39,12 @@ FORMATS = {
     ".safetensors": "torch module",
 }
 SMALL = ["--seeds", "100", "--samples", "10000"]
+NOTES = """- At most one point of accuracy is allowed, and six seeds. German has 200 people held out, of whom
+  seven are affected: six seeds do not settle whether the repair helps, so it is undecided.
+- The same network in another format is repaired to the same weights, so the rows of a table differ
+  in the last digits at most. What is not measured here is tested on a small table, all six formats
+  (`tests/cli/test_repair_own.py`).
+- Minutes are of a busy machine."""
 CODE = """
 import skops.io
 from pathlib import Path
@@ -211,7 +217,7 @@ def _page(results: dict[str, Any]) -> str:
             f" | {' → '.join(map(_percent, each['people']))} | {plausible}"
             f" | {'same' if each['same'] else 'differs'} | {each['minutes']:.1f} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", NOTES]) + "\n"
 
 
 def _percent(share: float) -> str:
