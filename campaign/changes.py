@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -43,7 +43,7 @@ class Mutant:
     before: str
     after: str
     place: tuple[int, int]  # the statement of the file, and the change of the statement
-    is_outside: bool  # of functions: it changes what happens when the file is imported
+    place_in: Literal["function", "constant", "elsewhere"]
 
     @property
     def what(self) -> str:
@@ -62,12 +62,23 @@ def mutants(file: str, text: str) -> list[Mutant]:
         if each is not function
     }
     for place, statement in enumerate(_statements(tree)):
+        is_own = is_constant(statement) and statement in tree.body
+        home: Literal["function", "constant", "elsewhere"] = (
+            "function" if id(statement) in inside else "constant" if is_own else "elsewhere"
+        )
         for at, change in enumerate(_changes(statement)):
             before, after = _first_difference(statement, change(_bare_copy(statement)))
             if before != after:
-                is_outside = id(statement) not in inside
-                found.append(Mutant(file, statement.lineno, before, after, (place, at), is_outside))
+                found.append(Mutant(file, statement.lineno, before, after, (place, at), home))
     return found
+
+
+def is_constant(statement: ast.stmt) -> bool:
+    """Whether a statement gives a name to a plain value: numbers, words, and what they make."""
+    return isinstance(statement, ast.Assign) and not any(
+        isinstance(node, ast.Call | ast.Lambda | ast.Subscript)
+        for node in ast.walk(statement.value)
+    )
 
 
 def source_of(mutant: Mutant, text: str) -> str:

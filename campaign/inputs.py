@@ -26,7 +26,8 @@ from typing import Any
 
 from campaign.loaders import KINDS, Refused
 from campaign.mutations import damaged
-from campaign.processes import Tree, trouble
+from campaign.processes import PATIENCE, Tree, trouble
+from campaign.warm import WarmStarts
 
 MEMORY = 2 * 2**30  # bytes that reading one file may take
 SECONDS = 20.0  # of CPU time for one file
@@ -79,17 +80,14 @@ def try_inputs(
     after so many seconds.
     """
     outcome, start = Outcome(), time.monotonic()
-    done = dict.fromkeys(shares(total, kinds), 0)
     wanted = shares(total, kinds)
-    while any(done[kind] < wanted[kind] for kind in wanted):
-        for kind, count in wanted.items():
-            first = done[kind]
-            last = min(count, first + BATCH)
-            if first >= last:
-                continue
+    most = max(wanted.values())
+    turns = [(kind, first) for first in range(0, most, BATCH) for kind in wanted]
+    with WarmStarts(tree) as starts:
+        for kind, first in turns:
+            last = min(wanted[kind], first + BATCH)
             if seconds is not None and time.monotonic() - start > seconds:
-                outcome.seconds = time.monotonic() - start
-                return outcome
+                break
             for number, what in _batch(tree, originals, kind, first, last, seed):
                 outcome.inputs += 1
                 outcome.refused += what == "refused"
@@ -98,9 +96,8 @@ def try_inputs(
             for number in range(first, last):
                 if every and (number + 1) % every == 0:
                     outcome.commands += 1
-                    if what := _with_command(tree, originals, kind, number, seed):
+                    if what := with_command(tree, starts, originals, kind, number, seed):
                         outcome.failures.append(Failure(kind, number, f"command line: {what}"))
-            done[kind] = last
     outcome.seconds = time.monotonic() - start
     return outcome
 
@@ -176,10 +173,13 @@ def _cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _with_command(tree: Tree, originals: Path, kind: str, number: int, seed: int) -> str:
+def with_command(
+    tree: Tree, starts: WarmStarts, originals: Path, kind: str, number: int, seed: int
+) -> str:
+    """What is wrong when the command line reads this input; empty if nothing is."""
     folder = _copy(tree, originals, kind)
     _put(folder, kind, number, seed)
-    answer = tree.run(*KINDS[kind].words(folder), cwd=folder)
+    answer = starts.start(*KINDS[kind].words(folder), cwd=folder).end(PATIENCE)
     shutil.rmtree(folder, ignore_errors=True)
     return trouble(answer, allowed=(0, 1, 2, 3))
 

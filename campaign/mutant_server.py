@@ -9,6 +9,7 @@ passed, failed or broken.
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import os
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from campaign.changes import is_constant
 from campaign.chosen_tests import Trace, fewer
 
 WALL = 900.0  # seconds for the tests of one mutant
@@ -56,6 +58,7 @@ class Loop:
         file: str | None = None,
         trace: str | None = None,
         cpu: float | None = None,
+        constants: bool = False,
     ) -> int:
         """In a fork: run tests by their names, with a changed file, or trace those of a file."""
         if cpu is not None:
@@ -69,7 +72,8 @@ class Loop:
         if trace is not None:
             session.config.pluginmanager.register(tracing.plugin(self._place))
         if file is not None:
-            use_code_of(self._place / "src" / "fairprobe" / file)
+            use = use_constants_of if constants else use_code_of
+            use(self._place / "src" / "fairprobe" / file)
         for item, following in zip(items, [*items[1:], None], strict=True):
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
@@ -88,6 +92,25 @@ def use_code_of(path: Path) -> None:
             new = codes.get(each.__code__.co_qualname)
             if new is not None and new.co_freevars == each.__code__.co_freevars:
                 each.__code__ = new
+
+
+def use_constants_of(path: Path) -> None:
+    """Give all modules the constants of a file as they are in it now."""
+    old = next(vars(each) for each in list(sys.modules.values()) if _file(each) == str(path))
+    new = dict(old)
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if is_constant(statement):
+            exec(compile(ast.Module([statement], []), str(path), "exec"), new)
+    for name, value in new.items():
+        if name in old and old[name] is not value:
+            before = old[name]
+            for each in [vars(module) for module in list(sys.modules.values())]:
+                if name in each and type(each[name]) is type(before) and each[name] == before:
+                    each[name] = value
+
+
+def _file(module: Any) -> str | None:
+    return vars(module).get("__file__")
 
 
 def _codes(code: CodeType) -> list[tuple[str, CodeType]]:

@@ -58,7 +58,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
     "metrics/group.py": ("tests/metrics/test_group.py", *METRICS),
     "gate/evaluate.py": ("tests/gate/test_gate.py", "tests/gate/test_more.py"),
-    "documents/base.py": ("tests/documents", "tests/gate/test_gate.py"),
+    "documents/base.py": ("tests/documents/test_base.py", "tests/gate/test_gate.py"),
 }
 
 
@@ -175,9 +175,10 @@ def _is_killed(
     path.write_text(source_of(mutant, original), encoding="utf-8")
     try:
         limit = STARTING + SLOWER * cpu
-        if mutant.is_outside:
+        if mutant.place_in == "elsewhere":
             return not _passes_afresh(tree, place, chosen, limit)
-        return not _passes(server, chosen, file=mutant.file, cpu=limit)
+        given = {"file": mutant.file, "cpu": limit, "constants": mutant.place_in == "constant"}
+        return not _passes(server, chosen, **given)
     finally:
         path.write_text(original, encoding="utf-8")
 

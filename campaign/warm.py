@@ -30,20 +30,14 @@ class WarmStarts:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "campaign.warm"],
-            env=tree.environment(),
-            cwd=tree.folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        self._server: subprocess.Popen[bytes] | None = None  # until the first command
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.communicate()  # its input ends
+        if self._server is not None:
+            self._server.communicate()  # its input ends
 
     def start(
         self,
@@ -64,6 +58,15 @@ class WarmStarts:
             "out": str(places[0]),
             "err": str(places[1]),
         }
+        if self._server is None:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "campaign.warm"],
+                env=self._tree.environment(),
+                cwd=self._tree.folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
         if self._server.stdin is None or self._server.stdout is None:
             raise RuntimeError("The server of warm starts has no pipes.")
         self._server.stdin.write(json.dumps(request).encode() + b"\n")

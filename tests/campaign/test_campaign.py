@@ -145,6 +145,11 @@ def test_mutants_change_one_thing_each() -> None:
     }
     assert ("return hits / tries", "return hits * tries") in changes
     assert ("return hits / tries", "return None") in changes
+    assert {(each.before, each.place_in) for each in mutants("y.py", "A = 3\nB = int(4)\n")} == {
+        ("A = 3", "constant"),
+        ("B = int(4)", "elsewhere"),
+    }
+    assert {each.place_in for each in found} == {"function", "elsewhere"}  # its default
     assert not any("tries - 1" in each.after for each in found)  # messages stay
     for each in found:
         text = source_of(each, SOURCE)
@@ -171,27 +176,32 @@ def test_what_tests_and_their_fixtures_call_is_traced(tmp_path: Path) -> None:
     package.mkdir(parents=True)
     for name in ("__init__.py", "pytest_plugin.py"):
         (package / name).touch()
-    (package / "x.py").write_text("def one(): return 1\ndef two(): return 2\n")
+    (package / "x.py").write_text("LIMIT = 3\ndef one(): return 1\ndef two(): return 2\n")
     (tmp_path / "test_x.py").write_text(TRACED)
     trace = tmp_path / "trace.json"
     tree = Tree(tmp_path / "work")
     with _server(tree, tmp_path, ("test_x.py",)) as server:
         assert _passes(server, ["test_x.py"], trace=str(trace))
         assert _passes(server, ["test_x.py::test_b"], file="x.py", cpu=60.0)
-        (package / "x.py").write_text("def one(): return 1\ndef two(): return 3\n")
+        (package / "x.py").write_text("LIMIT = 3\ndef one(): return 1\ndef two(): return 3\n")
         assert _passes(server, ["test_x.py::test_a"], file="x.py", cpu=60.0)
         assert not _passes(server, ["test_x.py::test_b"], file="x.py", cpu=60.0)
+        given = {"file": "x.py", "cpu": 60.0, "constants": True}
+        assert _passes(server, ["test_x.py::test_d"], **given)
+        (package / "x.py").write_text("LIMIT = 4\ndef one(): return 1\ndef two(): return 2\n")
+        assert not _passes(server, ["test_x.py::test_d"], **given)
     assert json.loads(trace.read_text())["calls"] == {
         "test_x.py::test_a": ["x.py:one"],
         "test_x.py::test_b": ["x.py:one", "x.py:two"],  # by a fixture that test_a has set up
         "test_x.py::test_c": ["*"],
+        "test_x.py::test_d": [],
     }
 
 
 TRACED = """
 import subprocess
 import pytest
-from fairprobe.x import one, two
+from fairprobe.x import LIMIT, one, two
 
 @pytest.fixture(scope="module")
 def first():
@@ -205,6 +215,9 @@ def test_b(first):
 
 def test_c():
     subprocess.run(["true"], check=True)
+
+def test_d():
+    assert LIMIT == 3
 """
 
 

@@ -8,7 +8,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fairprobe.documents.base import EstimateDocument, RateDocument, encode, to_dict
+from fairprobe.documents.base import (
+    EstimateDocument,
+    RateDocument,
+    decode,
+    encode,
+    from_dict,
+    header_of,
+    to_dict,
+)
+from fairprobe.errors import StorageError
 
 RATE: dict[str, Any] = {
     "estimate": 0.0,
@@ -75,3 +84,29 @@ def test_scalars_of_numpy_are_written_as_numbers() -> None:
     assert b'"samples": 3,' in encode(document)
     with pytest.raises(TypeError, match="object is not plain data"):
         encode(msgspec.structs.replace(document, left_out=[object()]))
+
+
+def test_a_document_is_read_back_as_it_was_and_what_is_wrong_is_said_in_one_line() -> None:
+    document = rate(hits=2, samples=9, estimate=0.2)
+    assert decode(encode(document), RateDocument, name="a.json") == document
+    assert from_dict(to_dict(document), RateDocument) == document
+    assert (
+        header_of(b'{"format": 3, "kind": "scenes", "more": [1]}', name="a.json").kind == "scenes"
+    )
+    assert header_of(b'{"format": 3}', name="a.json").kind == "table"
+    for damaged in (b"{", b"\xff", b"[" * 100_000, b'{"format": "3"}'):
+        with pytest.raises(StorageError, match=r"a\.json is damaged or was altered: [^\n]+\. Run"):
+            decode(damaged, RateDocument, name="a.json")
+        with pytest.raises(StorageError, match=r"a\.json is not an audit of fairprobe"):
+            header_of(damaged, name="a.json")
+    with pytest.raises(StorageError, match="not a valid document: Expected `float` <= 1"):
+        from_dict(RATE | {"high": 3.0}, RateDocument)
+    long = RATE | {"x" * 500 + "\nend of the name": 1}
+    with pytest.raises(StorageError) as caught:
+        from_dict(long, RateDocument)
+    assert "\n" not in str(caught.value)
+    assert "xx … xx" in str(caught.value)
+    assert "end of the name" in str(caught.value)
+    assert (
+        len(str(caught.value)) == len("This is not a valid document: . Run the audit again.") + 303
+    )

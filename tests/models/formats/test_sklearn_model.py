@@ -639,3 +639,11 @@ def test_a_skops_file_that_is_a_pipe_is_refused_without_waiting(tmp_path: Path) 
     os.mkfifo(tmp_path / "model.skops")
     with pytest.raises(StorageError, match="not a regular file"):
         open_skops(tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize("classes", [np.array("no"), np.array([]), 3])
+def test_a_classifier_whose_classes_were_damaged_is_refused(classes: Any) -> None:
+    damaged = DecisionTreeClassifier().fit(ARRAY, LABELS)
+    damaged.classes_ = classes
+    with pytest.raises(ModelError, match="does not say which classes it knows: its classes_ is"):
+        open_estimator(damaged)

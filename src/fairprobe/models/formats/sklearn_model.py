@@ -202,6 +202,11 @@ def _classes(estimator: Any) -> tuple[str, ...] | None:
     if classes is None:
         return None
     kind = type(estimator).__name__
+    if not np.iterable(classes) or not len(classes):
+        raise ModelError(
+            f"{kind} does not say which classes it knows: its classes_ is {classes!r}. Fit it"
+            " again."
+        )
     labels = getattr(getattr(estimator, "_label_binarizer", None), "y_type_", "")
     if np.ndim(classes[0]) or labels.startswith("multilabel"):
         raise ModelError(
