@@ -109,8 +109,8 @@ def use_constants_of(path: Path) -> None:
                     each[name] = value
 
 
-def _file(module: Any) -> str | None:
-    return vars(module).get("__file__")
+def _file(module: Any) -> str:
+    return str(vars(module).get("__file__"))
 
 
 def _codes(code: CodeType) -> list[tuple[str, CodeType]]:

@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/newcomers.py": ("tests/people/test_newcomers.py",),
     "search/moves.py": ("tests/search/test_moves.py", *SEARCH),
     "storage.py": ("tests/test_storage.py",),
-    "metrics/people.py": ("tests/metrics/test_generation.py", "tests/metrics/test_individual.py"),
+    "metrics/people.py": ("tests/metrics/test_severity.py", "tests/metrics/test_generation.py"),
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
     "metrics/group.py": ("tests/metrics/test_group.py", *METRICS),
     "gate/evaluate.py": ("tests/gate/test_gate.py", "tests/gate/test_more.py"),

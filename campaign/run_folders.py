@@ -109,13 +109,16 @@ def _first_place(one: Any, other: Any, path: str = "$") -> str:
 
 
 def finished_work(folder: Path) -> dict[Path, int]:
-    """The files with finished work of a killed command, and when they were written."""
+    """The files with finished work of a killed command, and when they were written. A picture is
+    finished with its description, which is written after it.
+    """
     return {
         path: path.stat().st_mtime_ns
         for path in folder.rglob("*")
         if path.is_file()
         and not path.name.startswith(".")
         and not set(WORK).isdisjoint(path.relative_to(folder).parts[:-1])
+        and (path.suffix != ".png" or path.with_suffix(".json").exists())
     }
 
 

@@ -92,7 +92,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         if isinstance(error, StorageError):
             raise
         raise StorageError(
@@ -101,7 +101,7 @@ def replacing(path: Path) -> Iterator[Path]:
         ) from error
     except BaseException:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
     finally:
         os.close(lock)

@@ -256,11 +256,13 @@ def test_a_run_may_be_there_or_not_but_not_by_half(tmp_path: Path) -> None:
 
 def test_finished_work_that_is_written_again_is_seen(tmp_path: Path) -> None:
     chunk, job = tmp_path / ".run.work" / "checkpoint" / "chunk-0.npz", tmp_path / "jobs" / "a.json"
-    for path in (chunk, job, tmp_path / "jobs" / ".a.json.part", tmp_path / "audit.json"):
+    picture, half = (tmp_path / "pictures" / name for name in ("1.json", "2.png"))
+    others = (tmp_path / "jobs" / ".a.json.part", tmp_path / "audit.json", half)
+    for path in (chunk, job, picture, picture.with_suffix(".png"), *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1")
     work = finished_work(tmp_path)
-    assert set(work) == {chunk, job}
+    assert set(work) == {chunk, job, picture, picture.with_suffix(".png")}
     chunk.unlink()  # a finished run keeps no checkpoint
     assert done_again(work, []) == []
     assert done_again(work, [str(chunk)]) == ["chunk-0.npz"]

@@ -66,6 +66,7 @@ def test_a_number_that_is_not_defined_has_no_interval() -> None:
     assert estimate(None, 0.5, None).estimate == 0.5
     estimate(-5e-10, 0.5, 1 + 5e-10).check_range()
     estimate(-1, 0, 3).check_range(-1, 3)
+    estimate(0 - 1e-9, 0.5, 1 + 1e-9).check_range()
     for impossible in ((-2e-9, 0, 1), (0, 0.5, 1 + 2e-9), (0, 2, 2)):
         with pytest.raises(ValueError, match="is not from 0 to 1"):
             estimate(*impossible).check_range()

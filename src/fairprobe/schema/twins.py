@@ -178,12 +178,13 @@ class CategoryMap:
 
     @property
     def merged(self) -> Ints:
-        """(categories,) the first of those that each can become, step by step."""
+        """(categories,) the first of those that each can become, step by step. Each table is a
+        permutation, so whoever can become another can be reached from it.
+        """
         first = np.arange(self.onto.shape[1])
         onto = self.onto.astype(np.int64)
         while True:
             lower = np.minimum(first, first[onto].min(axis=0))
-            np.minimum.at(lower, onto, np.broadcast_to(first, onto.shape))
             if (lower == first).all():
                 return first
             first = lower

@@ -198,11 +198,11 @@ def _check_fitted(thing: Any, kind: str) -> None:
 
 
 def _classes(estimator: Any) -> tuple[str, ...] | None:
-    classes = getattr(estimator, "classes_", None)
+    classes: Any = getattr(estimator, "classes_", None)
     if classes is None:
         return None
     kind = type(estimator).__name__
-    if not np.iterable(classes) or not len(classes):
+    if np.shape(classes[:1] if isinstance(classes, list) else classes) in ((), (0,)):
         raise ModelError(
             f"{kind} does not say which classes it knows: its classes_ is {classes!r}. Fit it"
             " again."
