@@ -37,7 +37,9 @@ SEARCH = (
 )
 METRICS = ("tests/metrics/test_weighted.py", "tests/metrics/test_quality.py")
 TESTS: dict[str, tuple[str, ...]] = {
-    "judgement.py": ("tests/test_judgement.py", "tests/schema/test_twins.py"),
+    "judgement.py": (
+        *("tests/test_judgement.py", "tests/schema/test_twins.py", "tests/search/test_seen.py"),
+    ),
     "schema/twins.py": ("tests/schema/test_twins.py", "tests/schema/test_domain_file.py"),
     "schema/domain.py": (
         "tests/schema/test_domain.py",
@@ -45,7 +47,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_judgement.py",
     ),
     "statistics/rates.py": (*METRICS, "tests/statistics"),
-    "statistics/groups.py": (*METRICS, "tests/metrics/test_group.py", "tests/statistics"),
+    "statistics/groups.py": (
+        *("tests/statistics/test_ratios.py", *METRICS),
+        *("tests/metrics/test_group.py", "tests/statistics"),
+    ),
     "statistics/paired.py": (*METRICS, "tests/statistics"),
     "search/budget.py": SEARCH,
     "search/ledger.py": SEARCH,

@@ -395,6 +395,8 @@ def test_where_there_are_no_locks_nothing_is_removed_and_everything_else_works(
         child(code + "from fairprobe.storage import *\nwrite_text(here / 'a.txt', 'a')", tmp_path)
         == ENDED
     )
+    filled = "from fairprobe.storage import *\nwith in_use(here / 'run'): pass"
+    assert child(code + filled, tmp_path) == ENDED
     hidden = [name for name in names(tmp_path) if re.fullmatch(rf"\.run\.\w+{WORK}", name)]
     assert sorted([*left, "a.txt", "run", *hidden]) == names(tmp_path)
     assert len(hidden) == 1
@@ -474,6 +476,11 @@ def test_a_long_name_has_a_workspace_too(tmp_path: Path) -> None:
     made.take_place()
     made.remove()
     assert names(tmp_path) == [run.name]
+
+
+def test_a_file_in_a_folder_that_is_not_there_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"Cannot write .*a\.txt: No such file.* Choose another"):
+        write_text(tmp_path / "missing" / "a.txt", "a")
 
 
 # -- what only a power cut or another system would show --------------------------------------------

@@ -343,9 +343,7 @@ class Run:
             self.on_judged(x, verdict)
         return x, verdict
 
-    def record(
-        self, x: Rows, verdict: Verdict, origin: Ints, phase: int, *, known: bool = False
-    ) -> None:
+    def record(self, x: Rows, verdict: Verdict, origin: Ints, phase: int, *, known: bool) -> None:
         """Record what counts: everything, or plausible people who are no copies, if they are not
         known to be so.
         """
