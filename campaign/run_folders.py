@@ -19,6 +19,7 @@ VARIES = (
 )
 
 
+DESCRIBED = (".png", ".safetensors")
 WORK = ("checkpoint", "jobs", "pictures")  # folders with finished work in an unfinished run
 
 
@@ -109,8 +110,8 @@ def _first_place(one: Any, other: Any, path: str = "$") -> str:
 
 
 def finished_work(folder: Path) -> dict[Path, int]:
-    """The files with finished work of a killed command, and when they were written. A picture is
-    finished with its description, which is written after it.
+    """The files with finished work of a killed command, and when they were written. A picture or
+    a network is finished with its description, which is written after it.
     """
     return {
         path: path.stat().st_mtime_ns
@@ -118,7 +119,7 @@ def finished_work(folder: Path) -> dict[Path, int]:
         if path.is_file()
         and not path.name.startswith(".")
         and not set(WORK).isdisjoint(path.relative_to(folder).parts[:-1])
-        and (path.suffix != ".png" or path.with_suffix(".json").exists())
+        and (path.suffix not in DESCRIBED or path.with_suffix(".json").exists())
     }
 
 

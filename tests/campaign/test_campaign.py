@@ -257,7 +257,8 @@ def test_a_run_may_be_there_or_not_but_not_by_half(tmp_path: Path) -> None:
 def test_finished_work_that_is_written_again_is_seen(tmp_path: Path) -> None:
     chunk, job = tmp_path / ".run.work" / "checkpoint" / "chunk-0.npz", tmp_path / "jobs" / "a.json"
     picture, half = (tmp_path / "pictures" / name for name in ("1.json", "2.png"))
-    others = (tmp_path / "jobs" / ".a.json.part", tmp_path / "audit.json", half)
+    weights = chunk.with_name("model.safetensors")  # its description was not written
+    others = (tmp_path / "jobs" / ".a.json.part", tmp_path / "audit.json", half, weights)
     for path in (chunk, job, picture, picture.with_suffix(".png"), *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1")
