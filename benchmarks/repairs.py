@@ -41,7 +41,7 @@ FORMATS = {
 SMALL = ["--seeds", "100", "--samples", "10000"]
 NOTES = """- At most one point of accuracy is allowed, and six seeds. German has 200 people held
   out, of whom about 4 % are affected: six seeds do not settle whether the repair helps.
-- The same network in two formats is repaired to the same figures (COMPAS). All six formats are
+- The same network in three formats is repaired to the same figures (COMPAS). All six formats are
   tested on a small table, with a fresh process each (`tests/cli/test_repair_own.py`).
 - Minutes are of a busy machine."""
 CODE = """
