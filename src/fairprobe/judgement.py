@@ -229,10 +229,10 @@ class _Odds:
     ) -> tuple[Rows, Rows, Rows]:
         """(N,) of the label, of the counterpart's label, and the change of the former."""
         # The probability of the answer is the larger one.
-        both = np.abs(np.concatenate([self._odds.take(own), self._odds.take(other)]))
-        mine, others = torch.from_numpy(both).sigmoid_().numpy().reshape(2, -1)
-        same = label == label_other
-        return mine, others, np.where(same, np.abs(mine - others), mine + others - 1)
+        mine, others = np.abs(self._odds.take(own)), np.abs(self._odds.take(other))
+        of_label = np.where(label == label_other, others, -others)
+        p = torch.from_numpy(np.stack([mine, others, of_label])).sigmoid_().numpy()
+        return p[0], p[1], np.abs(p[2] - p[0])
 
     def margin(self, rows: Ints, label: Ints) -> Rows:
         del label

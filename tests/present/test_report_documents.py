@@ -341,6 +341,7 @@ def document() -> Document:
         "dataset": "adult",
         "sensitive": ["gender"],
         "seed": 7,
+        "certificate": None,
         "counterparts": {"kind": "twins", "couplings": [], "both": None, "suggested": []},
         "versions": {"fairprobe": "0.1.0", "python": "3.11.7"},
         "data": {

@@ -509,9 +509,8 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     @property
     def coupled(self) -> list[str]:
         """The attributes that change along with the sensitive ones in a twin."""
-        if self.counterparts.kind == "bare":
-            return []
-        return list(dict.fromkeys(each.attribute for each in self.counterparts.couplings))
+        couplings = [] if self.counterparts.kind == "bare" else self.counterparts.couplings
+        return list(dict.fromkeys(each.attribute for each in couplings))
 
 
 class TableDocument(TableMeasurements, frozen=True, kw_only=True):
