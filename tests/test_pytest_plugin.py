@@ -27,9 +27,10 @@ FAIRNESS = Fairness()
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """A suite of its own in a process of its own, with this plugin and no other."""
-    env = os.environ | {
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    env |= {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONPATH": str(Path(fp.__file__).parents[1]),
     }
     words = [
         sys.executable,

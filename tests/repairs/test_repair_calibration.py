@@ -49,6 +49,7 @@ def test_one_pass_takes_away_much_of_the_discrimination(sensitive: str, fall: fl
     assert after <= (1 - fall) * before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sensitive", "points"), [("gender", 1.5), ("race", 1.5), ("age", 3.0)])
 def test_it_costs_little_accuracy_on_held_out_people(sensitive: str, points: float) -> None:
     """Measured on the splits 0 to 4, in points: gender 0.6 to 0.9, race 0.3 to 1.1 (median 0.7),

@@ -114,6 +114,7 @@ def test_revert_finds_as_many_as_measured_and_most_of_what_it_tries(sensitive: s
     assert findings.generation.stopped == "complete"
 
 
+@pytest.mark.slow
 def test_paper_finds_fewer_than_walk_and_walk_fewer_than_revert() -> None:
     paper, walk, revert = (len(found("gender", variant)) for variant in ("paper", "walk", "revert"))
     assert 25_000 <= paper <= 60_000
