@@ -19,7 +19,7 @@ from fairprobe.findings import Findings
 from fairprobe.locks import OwnFolder
 from fairprobe.storage import _workspace_of
 
-SEARCH = "--people possible --method random --seeds 500 --local-iterations 20 --samples 500"
+SEARCH = "--people possible --method random --seeds 2000 --local-iterations 20 --samples 500"
 AUDIT = ["audit", "german", *["--sensitive", "gender,age", "--network", "lfcn"], *SEARCH.split()]
 FEW = "--people possible --method random --seeds 3 --local-iterations 2 --samples 200"
 TINY = ["audit", "german", *["--sensitive", "gender", "--network", "lfcn"], *FEW.split()]
