@@ -8,43 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairprobe.catalogue import METHODS
 from fairprobe.cli.audit_options import AuditOptions, make_run
 from fairprobe.cli.common import (
     INTERRUPTED,
     OVER,
     AsJson,
     Quiet,
-    Resume,
     app,
     end,
     print_run,
     report_errors,
 )
-from fairprobe.cli.decision import Costs, DecisionThreshold
-from fairprobe.cli.inputs import (
-    BlindTo,
-    ClassesOption,
-    Coding,
-    DomainFile,
-    Drop,
-    EncoderOption,
-    Favourable,
-    Form,
-    Given,
-    InputsOption,
-    Keep,
-    Label,
-    ModelOptions,
-    OutputsOption,
-    PerSecond,
-    SampleWeights,
-    Sensitive,
-    TableOptions,
-    Timeout,
-    Weights,
-    picked,
-)
+from fairprobe.cli.inputs import AuditedModel, Sensitive, TableOptions
+from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -63,25 +39,6 @@ FailOver = Annotated[
     ),
 ]
 
-Counterparts = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "Whom people are compared with: twins (what the schema couples to a sensitive attribute"
-            " changes along: a husband with a wife) or bare (nothing else changes, as in the"
-            " papers). Possible people are always compared bare."
-        )
-    ),
-]
-
-# Names need no imports; the descriptions do, and `--help` must not wait for them.
-METHOD = f"How to search: {', '.join(METHODS)}; auto is probe. 'fairprobe methods' explains them."
-PEOPLE = (
-    "Whom the search looks among: plausible people, who are made from the people in the data, or"
-    " all possible people, as in the papers."
-)
-VARIANT = "The method's variant; 'fairprobe methods' lists them."
-OWN = "the method's own"
 DATA = (
     "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own"
     " table: a CSV or Parquet file."
@@ -89,98 +46,20 @@ DATA = (
 
 
 @app.command()
+@grouped
 def audit(
     dataset: Annotated[str, typer.Argument(help=DATA)],
     sensitive: Sensitive,
+    *,
     out: Annotated[
         Path | None,
         typer.Option(help="The run folder to write.", show_default="runs/DATASET-SENSITIVE"),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
-    ] = False,
+    overwrite: Overwrite = False,
     network: Network = "auto",
-    model: Given = None,
-    coding: Coding = None,
-    label: Label = None,
-    favourable: Favourable = None,
-    drop: Drop = "",
-    keep: Keep = "",
-    sample_weights: SampleWeights = None,
-    domain: DomainFile = None,
-    encoder: EncoderOption = None,
-    inputs: InputsOption = "auto",
-    outputs: OutputsOption = "auto",
-    weights: Weights = None,
-    blind_to: BlindTo = "",
-    classes: ClassesOption = "",
-    form: Form = None,
-    timeout: Timeout = None,
-    per_second: PerSecond = None,
-    decision_threshold: DecisionThreshold = None,
-    costs: Costs = None,
-    people: Annotated[str, typer.Option(help=PEOPLE)] = "plausible",
-    method: Annotated[str, typer.Option(help=METHOD)] = "auto",
-    variant: Annotated[
-        str | None, typer.Option(help=VARIANT, show_default="the method's first")
-    ] = None,
-    error: Annotated[
-        float | None,
-        typer.Option(help="Themis only: the precision of its score.", show_default="0.002"),
-    ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            help="How many rows the search starts from. Themis draws its own people and ignores it."
-        ),
-    ] = 1000,
-    global_iterations: Annotated[
-        int | None,
-        typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN),
-    ] = None,
-    local_iterations: Annotated[
-        int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Stop the search after this many seconds.")
-    ] = None,
-    cpu_seconds: Annotated[
-        float | None,
-        typer.Option(help="Stop the search after this many seconds of computing (CPU time)."),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(help="Stop the search after this many people judged, repetitions included."),
-    ] = None,
-    wanted: Annotated[
-        int | None, typer.Option(help="Stop the search after this many different findings.")
-    ] = None,
-    counterparts: Counterparts = "twins",
-    outside: Annotated[
-        str,
-        typer.Option(
-            help="Rows outside the domain: clip them where the search starts, or refuse the data."
-        ),
-    ] = "clip",
-    samples: Annotated[
-        int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
-    ] = 50_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
-    show_records: Annotated[
-        bool,
-        typer.Option(
-            "--show-records",
-            help="Let the report show people in the data as pairs. Off, because a report travels.",
-        ),
-    ] = False,
-    workers: Annotated[
-        int, typer.Option(help="Search in this many processes; the findings are the same.")
-    ] = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Search on the Ray cluster at this address.", metavar="HOST:PORT"),
-    ] = None,
-    resume: Resume = False,
+    table: TableOptions,
+    named: AuditedModel,
+    options: AuditOptions,
     fail_over: FailOver = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -202,16 +81,16 @@ def audit(
 
       fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
     """
-    given = dict(locals())
     with report_errors():
         limit = _limit(fail_over)
-        table = picked(TableOptions, given)
-        folder = out or Path("runs") / table.title
+        opened = table.of(dataset, sensitive)
+        folder = out or Path("runs") / opened.title
         document = make_run(
-            table,
-            picked(ModelOptions, given),
+            opened,
+            named,
             folder,
-            picked(AuditOptions, given),
+            options,
+            network=network,
             overwrite=overwrite,
             show=not (quiet or as_json),
         )

@@ -22,6 +22,7 @@ from fairprobe.cli.common import (
     report_errors,
 )
 from fairprobe.cli.inputs import split
+from fairprobe.cli.options import Overwrite
 
 DATA = (
     "A folder of faces in the layout of CelebA, LFW, FairFace or UTKFace, or an .npz of pictures"
@@ -54,9 +55,7 @@ def audit_images(
         Path | None,
         typer.Option(help="The run folder to write.", show_default="runs/DATA-SENSITIVE"),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
-    ] = False,
+    overwrite: Overwrite = False,
     others: Annotated[Path | None, typer.Option(help=OTHERS)] = None,
     size: Annotated[
         int | None, typer.Option(help="Resize all pictures to a square of this many pixels.")

@@ -4,73 +4,119 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fairprobe.cli.common import command_line, progress, tell_unfinished
-from fairprobe.cli.decision import decision_of
-from fairprobe.cli.inputs import ModelOptions, TableOptions
+import typer
+
+from fairprobe.catalogue import METHODS
+from fairprobe.cli.common import Resume, command_line, progress, tell_unfinished
+from fairprobe.cli.decision import Costs, DecisionThreshold, decision_of
+from fairprobe.cli.inputs import ModelOptions, NamedTable
+from fairprobe.cli.options import Samples, Seed
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
     from fairprobe.documents import TableDocument
     from fairprobe.models import Model
-    from fairprobe.search import Method
+    from fairprobe.search import Budget, Method
+
+
+# Names need no imports; the descriptions do, and `--help` must not wait for them.
+METHOD = f"How to search: {', '.join(METHODS)}; auto is probe. 'fairprobe methods' explains them."
+PEOPLE = (
+    "Whom the search looks among: plausible people, who are made from the people in the data, or"
+    " all possible people, as in the papers."
+)
+COUNTERPARTS = (
+    "Whom people are compared with: twins (what the schema couples to a sensitive attribute changes"
+    " along: a husband with a wife) or bare (nothing else changes, as in the papers). Possible"
+    " people are always compared bare."
+)
+OUTSIDE = "Rows outside the domain: clip them where the search starts, or refuse the data."
+RECORDS = "Let the report show people in the data as pairs. Off, because a report travels."
+OWN = "the method's own"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
-    """How to measure and to search."""
+    """How to decide, to measure and to search."""
 
-    network: str = "auto"
-    people: str = "plausible"
-    method: str = "auto"
-    variant: str | None = None
-    error: float | None = None
-    seeds: int = 1000
-    global_iterations: int | None = None
-    local_iterations: int | None = None
-    seconds: float | None = None
-    cpu_seconds: float | None = None
-    rows: int | None = None
-    wanted: int | None = None
-    counterparts: str = "twins"
-    outside: str = "clip"
-    samples: int = 50_000
-    seed: int = 0
-    decision_threshold: str | None = None
-    costs: Path | None = None
-    show_records: bool = False
-    workers: int = 1
-    cluster: str | None = None
-    resume: bool = False
+    decision_threshold: DecisionThreshold = None
+    costs: Costs = None
+    people: Annotated[str, typer.Option(help=PEOPLE)] = "plausible"
+    method: Annotated[str, typer.Option(help=METHOD)] = "auto"
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            help="The method's variant; 'fairprobe methods' lists them.",
+            show_default="the method's first",
+        ),
+    ] = None
+    error: Annotated[
+        float | None,
+        typer.Option(help="Themis only: the precision of its score.", show_default="0.002"),
+    ] = None
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="How many rows the search starts from. Themis draws its own people and ignores it."
+        ),
+    ] = 1000
+    global_iterations: Annotated[
+        int | None,
+        typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN),
+    ] = None
+    local_iterations: Annotated[
+        int | None, typer.Option(help="Steps around each first finding.", show_default=OWN)
+    ] = None
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop the search after this many seconds.")
+    ] = None
+    cpu_seconds: Annotated[
+        float | None,
+        typer.Option(help="Stop the search after this many seconds of computing (CPU time)."),
+    ] = None
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Stop the search after this many people judged, repetitions included."),
+    ] = None
+    wanted: Annotated[
+        int | None, typer.Option(help="Stop the search after this many different findings.")
+    ] = None
+    counterparts: Annotated[str, typer.Option(help=COUNTERPARTS)] = "twins"
+    outside: Annotated[str, typer.Option(help=OUTSIDE)] = "clip"
+    samples: Samples = 50_000
+    seed: Seed = 0
+    show_records: Annotated[bool, typer.Option("--show-records", help=RECORDS)] = False
+    workers: Annotated[
+        int, typer.Option(help="Search in this many processes; the findings are the same.")
+    ] = 1
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Search on the Ray cluster at this address.", metavar="HOST:PORT"),
+    ] = None
+    resume: Resume = False
 
 
 def make_run(
-    table: TableOptions,
+    table: NamedTable,
     given: ModelOptions,
     folder: Path,
     options: AuditOptions,
     *,
+    network: str = "auto",
     overwrite: bool,
     show: bool,
 ) -> TableDocument:
     """Open or train the model, audit it on the table, write the run folder, and return its
     document. Mistakes in the options are reported before anything is trained.
     """
-    from fairprobe import audits, search
+    from fairprobe import audits
     from fairprobe.audits.resume import kept_network
     from fairprobe.search.elsewhere import check_workers
 
     check_workers(options.workers, options.cluster)
-    budget = search.Budget(
-        seeds=options.seeds,
-        global_iterations=options.global_iterations,
-        local_iterations=options.local_iterations,
-        seconds=options.seconds,
-        cpu_seconds=options.cpu_seconds,
-        rows=options.rows,
-        wanted=options.wanted,
-    )
+    budget = _budget(options)
     method = _method(options.method, options.variant, options.error)
     settings: dict[str, Any] = {
         "people": options.people,
@@ -91,7 +137,7 @@ def make_run(
     ):
 
         def train() -> Model:
-            how: dict[str, Any] = {"kind": options.network, "seed": options.seed}
+            how: dict[str, Any] = {"kind": network, "seed": options.seed}
             return kept_network(
                 staged.checkpoint,
                 data,
@@ -114,6 +160,20 @@ def make_run(
             **settings,
         )
         return staged.fill(audit, command=command_line())
+
+
+def _budget(options: AuditOptions) -> Budget:
+    from fairprobe.search import Budget
+
+    return Budget(
+        seeds=options.seeds,
+        global_iterations=options.global_iterations,
+        local_iterations=options.local_iterations,
+        seconds=options.seconds,
+        cpu_seconds=options.cpu_seconds,
+        rows=options.rows,
+        wanted=options.wanted,
+    )
 
 
 def _method(name: str, variant: str | None, error: float | None) -> str | Method:

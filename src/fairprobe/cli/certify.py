@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,26 +22,8 @@ from fairprobe.cli.common import (
     report_errors,
     write_json,
 )
-from fairprobe.cli.inputs import (
-    BlindTo,
-    ClassesOption,
-    Coding,
-    DomainFile,
-    Drop,
-    EncoderOption,
-    Favourable,
-    InputsOption,
-    Keep,
-    Label,
-    ModelOptions,
-    OutputsOption,
-    RunModel,
-    RunTable,
-    TableOptions,
-    Weights,
-    nothing_to_train,
-    picked,
-)
+from fairprobe.cli.inputs import ModelOptions, RunTable, TableOptions, nothing_to_train
+from fairprobe.cli.options import grouped
 from fairprobe.errors import SettingError
 
 WHAT = "A run folder, or a model of your own together with --data and --sensitive."
@@ -49,10 +32,12 @@ CHECK = "Verify a certificate.npz with a program that shares no code with the on
 
 
 @app.command()
+@grouped
 def certify(
     what: Annotated[
         str | None, typer.Argument(help=WHAT, metavar="RUN_OR_MODEL", show_default=False)
     ] = None,
+    *,
     data: Annotated[str | None, typer.Option(help=DATA)] = None,
     sensitive: Annotated[
         str, typer.Option(help="With a model: the sensitive attributes, separated by commas.")
@@ -67,19 +52,8 @@ def certify(
     ] = None,
     check: Annotated[Path | None, typer.Option(help=CHECK, metavar="FILE")] = None,
     table: RunTable = None,
-    model: RunModel = None,
-    coding: Coding = None,
-    label: Label = None,
-    favourable: Favourable = None,
-    drop: Drop = "",
-    keep: Keep = "",
-    domain: DomainFile = None,
-    encoder: EncoderOption = None,
-    inputs: InputsOption = "auto",
-    outputs: OutputsOption = "auto",
-    weights: Weights = None,
-    blind_to: BlindTo = "",
-    classes: ClassesOption = "",
+    named: ModelOptions,
+    how: TableOptions,
     seed: Annotated[int, typer.Option(help="Draws the people from what is undecided.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -101,7 +75,6 @@ def certify(
 
       fairprobe certify --check runs/adult-gender/certificate.npz
     """
-    given = dict(locals())
     with report_errors():
         if check is not None:
             _check(check)
@@ -114,7 +87,6 @@ def certify(
         options: dict[str, Any] = {"seconds": seconds, "workers": workers, "seed": seed}
         show = not (quiet or as_json)
         if (Path(what) / "audit.json").exists():
-            named = picked(ModelOptions, given, form=None, timeout=None, per_second=None)
             _run(Path(what), table, named, options, as_json=as_json, quiet=quiet)
             return
         if data is None or not sensitive:
@@ -122,18 +94,15 @@ def certify(
                 f"{what} is not a run folder. For a model, name its data and the sensitive"
                 " attributes too: --data people.csv --label income --sensitive sex."
             )
-        if model is not None or table is not None:
+        if named.model is not None or table is not None:
             raise SettingError(
                 "--model and --table go with a run. Name the model first, and --data."
             )
-        named = picked(
-            ModelOptions, given | {"model": what}, form=None, timeout=None, per_second=None
-        )
-        rows = picked(TableOptions, given, dataset=data).open()
+        rows = how.of(data, sensitive).open()
         from fairprobe.audits.certify import certify as prove
 
         with progress(show=show) as on_stage:
-            network = named.open(rows, nothing_to_train)
+            network = replace(named, model=what).open(rows, nothing_to_train)
             done = prove(rows, network, rows.domain.sensitive, progress=on_stage, **options)
         folder = done.save(out or Path("certificate"))
         if as_json:

@@ -27,28 +27,8 @@ from fairprobe.cli.common import (
     report_errors,
     write_json,
 )
-from fairprobe.cli.decision import Costs, DecisionThreshold
-from fairprobe.cli.inputs import (
-    BlindTo,
-    ClassesOption,
-    DomainFile,
-    Drop,
-    EncoderOption,
-    Favourable,
-    Form,
-    InputsOption,
-    Keep,
-    Label,
-    ModelOptions,
-    OutputsOption,
-    PerSecond,
-    RunModel,
-    RunTable,
-    TableOptions,
-    Timeout,
-    Weights,
-    picked,
-)
+from fairprobe.cli.inputs import ModelOptions, RunTable, TableOptions
+from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.storage import scratch
 
@@ -78,9 +58,11 @@ FOR_RUNS = (
 
 
 @app.command()
+@grouped
 def check(
     context: typer.Context,
     target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
+    *,
     policy: Annotated[
         Path, typer.Option(help="The limits: a TOML file (see docs/reference/policy.md).")
     ],
@@ -105,38 +87,11 @@ def check(
     out: Annotated[
         Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
-    ] = False,
+    overwrite: Overwrite = False,
     table: RunTable = None,
-    model: RunModel = None,
-    label: Label = None,
-    favourable: Favourable = None,
-    drop: Drop = "",
-    keep: Keep = "",
-    domain: DomainFile = None,
-    encoder: EncoderOption = None,
-    inputs: InputsOption = "auto",
-    outputs: OutputsOption = "auto",
-    weights: Weights = None,
-    blind_to: BlindTo = "",
-    classes: ClassesOption = "",
-    form: Form = None,
-    timeout: Timeout = None,
-    per_second: PerSecond = None,
-    decision_threshold: DecisionThreshold = None,
-    costs: Costs = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="To check a model: stop its search after this many seconds."),
-    ] = None,
-    counterparts: Annotated[
-        str, typer.Option(help="To check a model: whom people are compared with, twins or bare.")
-    ] = "twins",
-    samples: Annotated[int, typer.Option(help="To check a model: possible people drawn.")] = 50_000,
-    seed: Annotated[
-        int, typer.Option(help="To check a model: the same seed gives the same result.")
-    ] = 0,
+    named: ModelOptions,
+    how: TableOptions,
+    options: AuditOptions,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -155,7 +110,6 @@ def check(
       fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops
       --policy fairness.toml
     """
-    given = dict(locals())
     with report_errors(), scratch() as temporary:
         from fairprobe import gate
 
@@ -168,32 +122,19 @@ def check(
             finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet
         )
         if data is None:
-            named = picked(ModelOptions, given)
             _require_nothing_to_audit(context, named)
             _require_sampling(rules, named, table)
             done(_evaluate(Path(target), rules, baseline, named, table, show=show))
-        elif model is not None or table is not None:
+        elif named.model is not None or table is not None:
             raise SettingError(
                 "--model and --table belong to a run; with --data the model to audit is the first"
                 f" argument, {target}. Leave them out."
             )
         else:
             run = out or temporary / "run"
-            named = picked(ModelOptions, given, model=target)
+            named = replace(named, model=target)
             document = make_run(
-                picked(TableOptions, given, dataset=data, coding=None),
-                named,
-                run,
-                AuditOptions(
-                    seconds=seconds,
-                    counterparts=counterparts,
-                    samples=samples,
-                    seed=seed,
-                    decision_threshold=decision_threshold,
-                    costs=costs,
-                ),
-                overwrite=overwrite,
-                show=show,
+                how.of(data, sensitive), named, run, options, overwrite=overwrite, show=show
             )
             with _keeping(run, is_requested=out is not None):
                 if document.generation.stopped == "interrupted":

@@ -1,11 +1,11 @@
-"""The options of `audit` and `check` that name a table and a model, and how these are opened."""
+"""The options that name a table and a model, and how these are opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,15 @@ Sensitive = Annotated[
         help="The sensitive attribute, or several separated by commas: all their combinations."
     ),
 ]
-Given = Annotated[str | None, typer.Option("--model", help=MODELS)]
+ENCODER = "What turns the table's words into the model's numbers: a .skops file or module:function."
+CLASSES = (
+    "The table's classes in the order of the model's answers, separated by commas, if it differs."
+)
+FORM = "Endpoint: records (the table's words, default) or rows of numbers."
+WEIGHTS = (
+    "Own table: the column that says how much each row counts in training. Metrics count everybody"
+    " once."
+)
 RunTable = Annotated[
     Path | None,
     typer.Option(
@@ -45,116 +53,44 @@ RunModel = Annotated[
         metavar="MODEL",
     ),
 ]
-Coding = Annotated[
-    str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")
-]
-Label = Annotated[
-    str | None,
-    typer.Option(help="Own table: the column to predict.", rich_help_panel="Your own table"),
-]
-Favourable = Annotated[
-    str | None,
-    typer.Option(help="Own table: the label that people want.", rich_help_panel="Your own table"),
-]
-Drop = Annotated[
-    str,
-    typer.Option(
-        help="Own table: columns to leave out (a,b).",
-        rich_help_panel="Your own table",
-    ),
-]
-SampleWeights = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Own table: the column that says how much each row counts in training. Metrics count"
-            " everybody once."
-        ),
-        metavar="COLUMN",
-        rich_help_panel="Your own table",
-    ),
-]
-Keep = Annotated[
-    str,
-    typer.Option(
-        help="Own table: columns to keep although they look like ids (a,b).",
-        rich_help_panel="Your own table",
-    ),
-]
-DomainFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--domain",
-        help="Own table: a domain.toml, edited from what 'fairprobe domain' wrote.",
-        rich_help_panel="Your own table",
-    ),
-]
-ENCODER = "What turns the table's words into the model's numbers: a .skops file or module:function."
-EncoderOption = Annotated[
-    str | None, typer.Option("--encoder", help=ENCODER, rich_help_panel="Your own model")
-]
-InputsOption = Annotated[
-    str,
-    typer.Option(
-        "--inputs",
-        help="Without an encoder: numbers, one-hot, or auto (by the width).",
-        rich_help_panel="Your own model",
-    ),
-]
-OutputsOption = Annotated[
-    str,
-    typer.Option(
-        "--outputs",
-        help="What the model answers: logits, probabilities, or auto.",
-        rich_help_panel="Your own model",
-    ),
-]
-Weights = Annotated[
-    Path | None,
-    typer.Option(
-        help="safetensors for the network of module:function.", rich_help_panel="Your own model"
-    ),
-]
-BlindTo = Annotated[
-    str,
-    typer.Option(
-        help="Attributes that the model is not given, separated by commas.",
-        rich_help_panel="Your own model",
-    ),
-]
-CLASSES = (
-    "The table's classes in the order of the model's answers, separated by commas, if it differs."
-)
-ClassesOption = Annotated[
-    str, typer.Option("--classes", help=CLASSES, rich_help_panel="Your own model")
-]
-FORM = "Endpoint: records (the table's words, default) or rows of numbers."
-Form = Annotated[str | None, typer.Option(help=FORM, rich_help_panel="Your own model")]
-Timeout = Annotated[
-    float | None,
-    typer.Option(help="Endpoint: seconds to wait for an answer.", rich_help_panel="Your own model"),
-]
-PerSecond = Annotated[
-    float | None,
-    typer.Option(
-        help="Endpoint: at most this many requests per second.", rich_help_panel="Your own model"
-    ),
-]
+TABLE, MODEL = "Your own table", "Your own model"
+
+
+def _own(panel: str, text: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=panel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """The options that say how a table is read. The command declares the table itself."""
+
+    coding: Annotated[
+        str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")
+    ] = None
+    label: Annotated[str | None, _own(TABLE, "Own table: the column to predict.")] = None
+    favourable: Annotated[str | None, _own(TABLE, "Own table: the label that people want.")] = None
+    drop: Annotated[str, _own(TABLE, "Own table: columns to leave out (a,b).")] = ""
+    keep: Annotated[
+        str, _own(TABLE, "Own table: columns to keep although they look like ids (a,b).")
+    ] = ""
+    sample_weights: Annotated[str | None, _own(TABLE, WEIGHTS, metavar="COLUMN")] = None
+    domain: Annotated[
+        Path | None,
+        _own(TABLE, "Own table: a domain.toml, edited from what 'fairprobe domain' wrote."),
+    ] = None
+
+    def of(self, dataset: str, sensitive: str) -> NamedTable:
+        """The table of this name, read as the options say."""
+        return NamedTable(dataset, sensitive, self)
 
 
 @dataclass(frozen=True)
-class TableOptions:
-    """The options that name data."""
+class NamedTable:
+    """A packaged data set or a file, its sensitive attributes, and how it is read."""
 
     dataset: str
     sensitive: str
-    coding: str | None
-    label: str | None
-    favourable: str | None
-    drop: str
-    domain: Path | None
-    keep: str = ""
-    sample_weights: str | None = None
+    how: TableOptions
 
     @property
     def names(self) -> list[str]:
@@ -177,58 +113,60 @@ class TableOptions:
     def open(self) -> Dataset:
         from fairprobe import datasets
 
+        how = self.how
         if self.dataset in datasets.names():
-            own = {
-                "--label": self.label,
-                "--favourable": self.favourable,
-                "--drop": self.drop,
-                "--keep": self.keep,
-                "--sample-weights": self.sample_weights,
-                "--domain": self.domain,
-            }
-            for option, value in own.items():
-                if value:
+            for option, value in vars(how).items():
+                if value and option != "coding":
                     raise SettingError(
-                        f"{option} is for a table of your own; '{self.dataset}' is a packaged data"
-                        " set. Leave it out."
+                        f"--{option.replace('_', '-')} is for a table of your own;"
+                        f" '{self.dataset}' is a packaged data set. Leave it out."
                     )
             return datasets.load(
-                self.dataset, **({"coding": self.coding} if self.coding else {})
+                self.dataset, **({"coding": how.coding} if how.coding else {})
             ).with_sensitive(self.names)
-        if self.coding:
+        if how.coding:
             raise SettingError(
                 f"--coding is for the packaged COMPAS data; '{self.dataset}' has none. Leave it"
                 " out."
             )
         if not Path(self.dataset).exists() and not self.dataset.lower().endswith(TABLES):
             datasets.load(self.dataset)  # says that there is none, and which there are
-        label = self.label or _declared_label(self.domain)
         return datasets.open_table(
             self.dataset,
-            label=label,
+            label=how.label or _declared_label(how.domain),
             sensitive=self.names,
-            favourable=self.favourable,
-            drop=split(self.drop),
-            keep=split(self.keep),
-            weights=self.sample_weights,
-            domain=self.domain,
+            favourable=how.favourable,
+            drop=split(how.drop),
+            keep=split(how.keep),
+            weights=how.sample_weights,
+            domain=how.domain,
         ).with_sensitive(self.names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The options that name a model."""
+    """The options that name a model and say how it is read."""
 
-    model: str | None
-    encoder: str | None
-    inputs: str
-    outputs: str
-    weights: Path | None
-    blind_to: str
-    form: str | None
-    timeout: float | None
-    per_second: float | None
-    classes: str = ""
+    model: RunModel = None
+    encoder: Annotated[str | None, _own(MODEL, ENCODER)] = None
+    inputs: Annotated[
+        str, _own(MODEL, "Without an encoder: numbers, one-hot, or auto (by the width).")
+    ] = "auto"
+    outputs: Annotated[
+        str, _own(MODEL, "What the model answers: logits, probabilities, or auto.")
+    ] = "auto"
+    weights: Annotated[
+        Path | None, _own(MODEL, "safetensors for the network of module:function.")
+    ] = None
+    blind_to: Annotated[
+        str, _own(MODEL, "Attributes that the model is not given, separated by commas.")
+    ] = ""
+    classes: Annotated[str, _own(MODEL, CLASSES)] = ""
+    form: Annotated[str | None, _own(MODEL, FORM)] = None
+    timeout: Annotated[float | None, _own(MODEL, "Endpoint: seconds to wait for an answer.")] = None
+    per_second: Annotated[
+        float | None, _own(MODEL, "Endpoint: at most this many requests per second.")
+    ] = None
 
     def opener(self) -> Callable[[Dataset], Model] | None:
         """What opens the model of a run that the user names; None where none is named."""
@@ -281,13 +219,11 @@ class ModelOptions:
         )
 
 
-Options = TypeVar("Options")
+@dataclass(frozen=True, kw_only=True)
+class AuditedModel(ModelOptions):
+    """The options of `audit`, which trains a network where no model is named."""
 
-
-def picked(kind: type[Options], given: Mapping[str, Any], **others: Any) -> Options:
-    """The options of one kind, by name, from all arguments of a command."""
-    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in given.items() if name in names} | others)
+    model: Annotated[str | None, typer.Option(help=MODELS)] = None
 
 
 def nothing_to_train() -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,22 +24,12 @@ from fairprobe.cli.common import (
     report_errors,
     tell_unfinished,
 )
-from fairprobe.cli.inputs import (
-    BlindTo,
-    ClassesOption,
-    EncoderOption,
-    InputsOption,
-    ModelOptions,
-    OutputsOption,
-    RunModel,
-    RunTable,
-    Weights,
-    picked,
-    split,
-)
+from fairprobe.cli.inputs import ModelOptions, RunTable, split
+from fairprobe.cli.options import Overwrite, Samples, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
+    from fairprobe.documents import TableDocument
     from fairprobe.repairs import PostHoc, Repair
 
 WITH = (
@@ -51,12 +42,171 @@ STRENGTH = (
     "How strongly: a weight such as λ, or the share of findings of retrain; 'fairprobe repairs'"
     " explains each. Not given, it is chosen."
 )
+LABELS = (
+    "retrain: where labels come from, soft, vote or seed. counterfactual: truth, or own for what"
+    " the network answers."
+)
+TRADE_OFFS = (
+    "counterfactual: its goals with their priorities, such as individual=2,parity=1; individual,"
+    " parity (groups get an answer equally often) and odds (also given the truth)."
+)
+CRITERION = "thresholds: what is made equal, demographic_parity or equal_opportunity."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairOptions:
+    """How to repair: the settings of all repairs. One that a repair does not have is refused."""
+
+    with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual"
+    strength: Annotated[
+        float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")
+    ] = None
+    from_scratch: Annotated[
+        bool,
+        typer.Option(
+            "--from-scratch", help="Begin with fresh weights instead of those of the network."
+        ),
+    ] = False
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8"),
+    ] = None
+    labels: Annotated[str | None, typer.Option(help=LABELS, show_default="soft; truth")] = None
+    single: Annotated[
+        bool,
+        typer.Option(
+            "--single", help="retrain: add findings as they are, not with every sensitive value."
+        ),
+    ] = False
+    real: Annotated[
+        float | None,
+        typer.Option(help="retrain: the share from around real people.", show_default="0.5"),
+    ] = None
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="retrain: how often to search and train again.", show_default="1"),
+    ] = None
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced", help="cfair: let rare classes and groups weigh as much as common ones."
+        ),
+    ] = False
+    by_share: Annotated[
+        bool,
+        typer.Option(
+            "--by-share", help="average: let each sensitive value count as often as it occurs."
+        ),
+    ] = False
+    criterion: Annotated[
+        str | None, typer.Option(help=CRITERION, show_default="demographic_parity")
+    ] = None
+    max_handed_over: Annotated[
+        float | None,
+        typer.Option(
+            help="abstain: refuse to hand more than this percentage of people to a human.",
+            show_default="10",
+        ),
+    ] = None
+    goals: Annotated[str, typer.Option(help=TRADE_OFFS, show_default="individual=1")] = ""
+
+    def repair(self) -> Repair | PostHoc:
+        """The repair with its settings, refused before anything is trained."""
+        from fairprobe.repairs import Repair, any_repair_named
+
+        settings = self._settings()
+        if self.with_ in POST_HOC:
+            if self.strength is not None or self.from_scratch:
+                raise SettingError(
+                    f"The repair '{self.with_}' trains nothing, so it has no strength and does not"
+                    " begin from scratch. Leave --strength and --from-scratch out."
+                )
+            return any_repair_named(self.with_, **settings)
+        start = "scratch" if self.from_scratch else "fine-tune"
+        repair = any_repair_named(self.with_, start=start, **settings)
+        if self.strength is not None and isinstance(repair, Repair):
+            return repair.at_strength(self.strength)
+        return repair
+
+    def _settings(self) -> dict[str, Any]:
+        handed = self.max_handed_over
+        given: dict[str, Any] = {
+            "threshold": self.threshold,
+            "labels": self.labels,
+            "real": self.real,
+            "rounds": self.rounds,
+            "criterion": self.criterion,
+            "max_handed_over": None if handed is None else handed / 100,
+            "copies": False if self.single else None,
+            "balanced": True if self.balanced else None,
+            "weights": "shares" if self.by_share else None,
+            **_priorities(self.goals),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions:
+    """What a repair must keep, and how that is measured."""
+
+    max_accuracy_drop: Annotated[
+        float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
+    ] = 2.0
+    max_harm: Annotated[
+        float,
+        typer.Option(
+            help="Refuse a repair after which another attribute decides this many times as often."
+        ),
+    ] = 1.3
+    accept_anyway: Annotated[
+        bool,
+        typer.Option(
+            "--accept-anyway", help="Keep the repaired network even if it would be refused."
+        ),
+    ] = False
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            help="Which point of the trade-off: fairness, accuracy, or its number in the report.",
+            show_default="fairness",
+        ),
+    ] = None
+    no_curve: Annotated[
+        bool,
+        typer.Option(
+            "--no-curve", help="Try no other strengths: quicker, without the trade-off picture."
+        ),
+    ] = False
+    samples: Samples = 50_000
+    max_seeds: Annotated[
+        int, typer.Option(help="Train at most this many pairs of networks to decide.")
+    ] = 12
+
+    def settings(self, strength: float | None) -> dict[str, Any]:
+        """As `repair_run` takes them."""
+        if self.choose is not None and (self.no_curve or strength is not None):
+            raise SettingError(
+                "--choose picks a point of the trade-off; --no-curve leaves the trade-off out, and"
+                " --strength decides itself. Leave one of them out."
+            )
+        return {
+            "max_accuracy_drop": self.max_accuracy_drop / 100,
+            "max_harm": self.max_harm,
+            "force": self.accept_anyway,
+            "curve": not self.no_curve,
+            "choose": _choice(self.choose) if strength is None else False,
+            "samples": self.samples,
+            "max_seeds": self.max_seeds,
+        }
 
 
 @app.command()
+@grouped
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
-    with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual",
+    *,
+    how: RepairOptions,
+    proof: ProofOptions,
     sensitive: Annotated[
         str,
         typer.Option(
@@ -64,123 +214,11 @@ def repair(
         ),
     ] = "",
     table: RunTable = None,
-    model: RunModel = None,
-    encoder: EncoderOption = None,
-    inputs: InputsOption = "auto",
-    outputs: OutputsOption = "auto",
-    weights: Weights = None,
-    blind_to: BlindTo = "",
-    classes: ClassesOption = "",
+    named: ModelOptions,
     out: Annotated[
         Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
-    ] = False,
-    strength: Annotated[
-        float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")
-    ] = None,
-    from_scratch: Annotated[
-        bool,
-        typer.Option(
-            "--from-scratch", help="Begin with fresh weights instead of those of the network."
-        ),
-    ] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8"),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help="retrain: where labels come from, soft, vote or seed. counterfactual: truth, or"
-            " own for what the network answers.",
-            show_default="soft; truth",
-        ),
-    ] = None,
-    single: Annotated[
-        bool,
-        typer.Option(
-            "--single", help="retrain: add findings as they are, not with every sensitive value."
-        ),
-    ] = False,
-    real: Annotated[
-        float | None,
-        typer.Option(help="retrain: the share from around real people.", show_default="0.5"),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="retrain: how often to search and train again.", show_default="1"),
-    ] = None,
-    balanced: Annotated[
-        bool,
-        typer.Option(
-            "--balanced", help="cfair: let rare classes and groups weigh as much as common ones."
-        ),
-    ] = False,
-    by_share: Annotated[
-        bool,
-        typer.Option(
-            "--by-share", help="average: let each sensitive value count as often as it occurs."
-        ),
-    ] = False,
-    criterion: Annotated[
-        str | None,
-        typer.Option(
-            help="thresholds: what is made equal, demographic_parity or equal_opportunity.",
-            show_default="demographic_parity",
-        ),
-    ] = None,
-    max_handed_over: Annotated[
-        float | None,
-        typer.Option(
-            help="abstain: refuse to hand more than this percentage of people to a human.",
-            show_default="10",
-        ),
-    ] = None,
-    max_accuracy_drop: Annotated[
-        float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
-    ] = 2.0,
-    max_harm: Annotated[
-        float,
-        typer.Option(
-            help="Refuse a repair after which another attribute decides this many times as often."
-        ),
-    ] = 1.3,
-    accept_anyway: Annotated[
-        bool,
-        typer.Option(
-            "--accept-anyway", help="Keep the repaired network even if it would be refused."
-        ),
-    ] = False,
-    choose: Annotated[
-        str | None,
-        typer.Option(
-            help="Which point of the trade-off: fairness, accuracy, or its number in the report.",
-            show_default="fairness",
-        ),
-    ] = None,
-    goals: Annotated[
-        str,
-        typer.Option(
-            help="counterfactual: its goals with their priorities, such as individual=2,parity=1;"
-            " individual, parity (groups get an answer equally often) and odds (also given the"
-            " truth).",
-            show_default="individual=1",
-        ),
-    ] = "",
-    no_curve: Annotated[
-        bool,
-        typer.Option(
-            "--no-curve", help="Try no other strengths: quicker, without the trade-off picture."
-        ),
-    ] = False,
-    samples: Annotated[
-        int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
-    ] = 50_000,
-    max_seeds: Annotated[
-        int, typer.Option(help="Train at most this many pairs of networks to decide.")
-    ] = 12,
+    overwrite: Overwrite = False,
     resume: Resume = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -214,29 +252,9 @@ def repair(
 
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
-    arguments = dict(locals())
     with report_errors():
-        named = picked(ModelOptions, arguments, form=None, timeout=None, per_second=None)
-        given: dict[str, Any] = {
-            "threshold": threshold,
-            "labels": labels,
-            "real": real,
-            "rounds": rounds,
-            "criterion": criterion,
-            "max_handed_over": None if max_handed_over is None else max_handed_over / 100,
-        }
-        settings = {name: value for name, value in given.items() if value is not None}
-        settings |= {"copies": False} if single else {}
-        settings |= {"balanced": True} if balanced else {}
-        settings |= {"weights": "shares"} if by_share else {}
-        settings |= _priorities(goals)
-        if choose is not None and (no_curve or strength is not None):
-            raise SettingError(
-                "--choose picks a point of the trade-off; --no-curve leaves the trade-off out, and"
-                " --strength decides itself. Leave one of them out."
-            )
-        how = _repair(with_, strength, from_scratch, settings)
-        folder = out or run.resolve().parent / f"{run.resolve().name}-{with_}"
+        settings, chosen = proof.settings(how.strength), how.repair()
+        folder = out or run.resolve().parent / f"{run.resolve().name}-{how.with_}"
         if folder.resolve() == run.resolve():
             raise SettingError(
                 f"{folder} is the run to be repaired; its network would be lost if the repair is"
@@ -253,57 +271,33 @@ def repair(
         ):
             done = repair_run(
                 run,
-                how,
+                chosen,
                 sensitive=tuple(split(sensitive)),
                 table=table,
                 model=named.opener(),
-                max_accuracy_drop=max_accuracy_drop / 100,
-                max_harm=max_harm,
-                force=accept_anyway,
-                curve=not no_curve,
-                choose=_choice(choose) if strength is None else False,
-                samples=samples,
-                max_seeds=max_seeds,
                 progress=on_stage,
                 findings_to=staged.findings,
                 checkpoint=staged.checkpoint,
+                **settings,
             )
             document = staged.fill(done, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)
-        if document.generation.stopped == "interrupted":
-            end(
-                INTERRUPTED,
-                "Interrupted in the last search: the repair and its proof are complete in"
-                f" {folder}.",
-            )
-        if document.repair is not None and not document.repair.accepted:
-            where = f"The evidence is in {folder}, its model in refused-model."
-            if document.repair.verdict.outcome == "undecided":
-                doubts = " ".join(document.repair.verdict.doubts)
-                end(NOTHING_JUDGED, f"Undecided: {doubts} {where}")
-            end(OVER, f"Refused: {' '.join(document.repair.reasons)} {where}")
+        _end(document, folder)
 
 
-def _repair(
-    name: str, strength: float | None, from_scratch: bool, settings: dict[str, Any]
-) -> Repair | PostHoc:
-    """The repair with its settings, refused before anything is trained."""
-    from fairprobe.repairs import Repair, any_repair_named
-
-    if name in POST_HOC:
-        if strength is not None or from_scratch:
-            raise SettingError(
-                f"The repair '{name}' trains nothing, so it has no strength and does not begin from"
-                " scratch. Leave --strength and --from-scratch out."
-            )
-        return any_repair_named(name, **settings)
-    start = "scratch" if from_scratch else "fine-tune"
-    repair = any_repair_named(name, start=start, **settings)
-    return (
-        repair.at_strength(strength)
-        if strength is not None and isinstance(repair, Repair)
-        else repair
-    )
+def _end(document: TableDocument, folder: Path) -> None:
+    """End with the exit code of a repair that is not accepted or was interrupted."""
+    if document.generation.stopped == "interrupted":
+        end(
+            INTERRUPTED,
+            f"Interrupted in the last search: the repair and its proof are complete in {folder}.",
+        )
+    if document.repair is not None and not document.repair.accepted:
+        where = f"The evidence is in {folder}, its model in refused-model."
+        if document.repair.verdict.outcome == "undecided":
+            doubts = " ".join(document.repair.verdict.doubts)
+            end(NOTHING_JUDGED, f"Undecided: {doubts} {where}")
+        end(OVER, f"Refused: {' '.join(document.repair.reasons)} {where}")
 
 
 def _choice(text: str | None) -> Any:
