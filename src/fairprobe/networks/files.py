@@ -120,18 +120,31 @@ def load(folder: Path | str, domain: Domain) -> TorchModel:
     return model
 
 
-def kept(folder: Path | None, domain: Domain, train: Callable[[], TorchModel]) -> TorchModel:
+def kept(
+    folder: Path | None,
+    domain: Domain,
+    train: Callable[[], TorchModel],
+    rebuild: Callable[[dict[str, torch.Tensor]], TorchModel] | None = None,
+) -> TorchModel:
     """The network that an earlier run kept in the folder, or else a new one, which is kept there.
-    Without a folder, and for networks of other kinds than fairprobe's own, always a new one.
+    A network of another kind than fairprobe's own is kept as its weights, and `rebuild` makes it
+    from them again. Without a folder, and where it cannot be rebuilt, always a new one.
     """
     if folder is not None and (folder / DESCRIPTION).exists():
         with suppress(FairprobeError):  # damaged: it is trained again
-            return load(folder, domain)
+            return load(folder, domain) if rebuild is None else _rebuilt(folder, rebuild)
     network = train()
-    if folder is not None and isinstance(network.module, DenseNetwork):
+    if folder is not None and (rebuild is not None or isinstance(network.module, DenseNetwork)):
         with suppress(StorageError):  # no room: it is trained again when it is needed
             save(network, folder)
     return network
+
+
+def _rebuilt(folder: Path, rebuild: Callable[[dict[str, torch.Tensor]], TorchModel]) -> TorchModel:
+    try:
+        return rebuild(load_file(folder / WEIGHTS))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise StorageError(f"The weights in {folder} do not fit the network: {error}.") from error
 
 
 def _merge(weights: dict[str, torch.Tensor], width: int) -> Merge | None:

@@ -114,6 +114,11 @@ class Repair(ABC):
         del given
         return data
 
+    def shaped(self, network: nn.Module, data: Dataset) -> nn.Module:
+        """A network of the given shape in the shape that it gets by the repair."""
+        del data
+        return network
+
     def __call__(
         self, model: Model, data: Dataset, *, seed: int = 0, progress: OnEpoch | None = None
     ) -> TorchModel:
@@ -176,6 +181,11 @@ def learn(
         outputs=given.outputs(data.x),
         progress=progress,
     )
+    return in_place_of(given, model)
+
+
+def in_place_of(given: TorchModel, model: TorchModel) -> TorchModel:
+    """The network with the decision rule and the origin of the one that it replaces."""
     model.decision, model.about, model.own = given.decision, given.about, given.own
     return model
 

@@ -45,7 +45,11 @@ class Blind(Repair):
         seed: int,
         progress: OnEpoch | None,
     ) -> TorchModel:
-        return learn(self, blindfolded(network, data), given, data, seed=seed, progress=progress)
+        blind = self.shaped(network, data)
+        return learn(self, blind, given, data, seed=seed, progress=progress)
+
+    def shaped(self, network: nn.Module, data: Dataset) -> nn.Module:
+        return blindfolded(network, data)
 
 
 def blindfolded(network: nn.Module, data: Dataset) -> nn.Module:

@@ -100,6 +100,13 @@ class Counterfactual(Repair):
         penalties = (pairs, *groups)
         return learn(self, network, given, data, seed=seed, progress=progress, penalties=penalties)
 
+    def dial_grid(self) -> tuple[float, ...]:
+        """Far upwards: a network that is trained on from its weights takes more than a fresh one,
+        and the loss of labels keeps it from answering everybody alike.
+        """
+        factors = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+        return tuple(dict.fromkeys(self.strength * factor for factor in factors))
+
     def lessons(self, given: TorchModel, data: Dataset) -> Dataset:
         if self.labels == "truth":
             return data

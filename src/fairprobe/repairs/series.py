@@ -4,6 +4,7 @@ weights, and both answer the same people.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,17 +13,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
 from fairprobe.metrics import dm_rs
-from fairprobe.models import Model, TorchModel, one_thread
-from fairprobe.networks import Examples, is_constant, kept
+from fairprobe.models import Encoder, Model, TorchModel, one_thread
+from fairprobe.networks import DenseNetwork, Examples, is_constant, kept
 from fairprobe.people.plausible import PlausiblePeople
-from fairprobe.repairs.base import OnEpoch, Repair, alive, learn
+from fairprobe.repairs.base import OnEpoch, Repair, alive, in_place_of, learn
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.points import random_points
@@ -66,7 +67,7 @@ class Trainer:
         def train() -> TorchModel:
             return repair(self.given, self.pinned, seed=seed, progress=self._epochs(stage))
 
-        return self._new((repair, seed), train)
+        return self._new((repair, seed), repair, train)
 
     def control(self, repair: Repair, name: str, seed: int, stage: str = "") -> TorchModel:
         """A network that was trained with the settings of the repair, but not repaired by it."""
@@ -87,6 +88,7 @@ class Trainer:
 
         return self._new(
             (repair, seed, name),
+            None,
             lambda: alive(self.given, repair.start, self.pinned, seed, teach),
         )
 
@@ -100,12 +102,28 @@ class Trainer:
     def _epochs(self, stage: str) -> OnEpoch:
         return lambda done, total: self.report(stage, done, total, f"epoch {done}")
 
-    def _new(self, what: tuple[object, ...], train: Callable[[], TorchModel]) -> TorchModel:
+    def _new(
+        self, what: tuple[object, ...], repair: Repair | None, train: Callable[[], TorchModel]
+    ) -> TorchModel:
         """A network that was trained now or is kept from before, by what it was trained for."""
         folder = self.kept
         if folder is not None:
             folder /= sha256(repr(what).encode()).hexdigest()[:16]
-        network = kept(folder, self.data.domain, train)
+
+        def rebuild(weights: dict[str, Tensor]) -> TorchModel:
+            module = copy.deepcopy(self.given.module)
+            module = module if repair is None else repair.shaped(module, self.data)
+            module.load_state_dict(weights)
+            encoder = Encoder(self.data.domain)
+            network = TorchModel(
+                module.eval(),
+                encoder=None if encoder.is_identity else encoder,
+                outputs=self.given.outputs(self.data.x),
+            )
+            return in_place_of(self.given, network)
+
+        is_ours = isinstance(self.given.module, DenseNetwork)
+        network = kept(folder, self.data.domain, train, None if is_ours else rebuild)
         network.decision = network.decision or self.given.decision  # files have none
         network.trained_on = (self.data.name, self.seed)
         return network
