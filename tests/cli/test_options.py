@@ -1,0 +1,70 @@
+"""Groups of options: declared once, shown by every command that takes the group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from fairprobe.cli import app
+from fairprobe.cli.inputs import ModelOptions, TableOptions
+from fairprobe.cli.options import grouped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paint:
+    color: Annotated[str, typer.Option(help="Which color.")] = "red"
+    coats: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Varnish(Paint):
+    color: Annotated[str, typer.Option(help="Clear or tinted.")] = "clear"
+
+
+small = typer.Typer()
+
+
+@small.command()
+@grouped
+def paint(what: str, *, how: Paint, quick: bool = False) -> None:
+    typer.echo(f"{what} {how} {quick}")
+
+
+@small.command()
+@grouped
+def varnish(how: Varnish) -> None:
+    typer.echo(how)
+
+
+def test_a_group_becomes_options_and_reaches_the_command_as_one_object() -> None:
+    done = CliRunner().invoke(small, ["paint", "door", "--coats", "2", "--quick"])
+    assert done.output == "door Paint(color='red', coats=2) True\n"
+
+
+def test_a_subclass_of_a_group_declares_an_option_again() -> None:
+    assert CliRunner().invoke(small, ["varnish"]).output == "Varnish(color='clear', coats=1)\n"
+    told = CliRunner().invoke(small, ["varnish", "--help"]).output
+    assert "Clear or tinted." in told
+    assert "Which color." not in told
+
+
+@pytest.mark.parametrize(
+    ("command", "groups"),
+    [
+        ("audit", (TableOptions, ModelOptions)),
+        ("check", (TableOptions, ModelOptions)),
+        ("certify", (TableOptions, ModelOptions)),
+        ("repair", (ModelOptions,)),
+    ],
+)
+def test_every_command_that_opens_a_table_or_a_model_takes_all_options_for_it(
+    command: str, groups: tuple[type, ...]
+) -> None:
+    shown = {each.name for each in get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    for group in groups:
+        assert shown >= set(group.__dataclass_fields__)  # type: ignore[attr-defined]
