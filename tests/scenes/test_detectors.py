@@ -29,18 +29,12 @@ from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError, count_labels
+from fairprobe.scenes.detectors.boxes import overlaps, suppress
+from fairprobe.scenes.detectors.coco import IDS, NAMES
 from fairprobe.scenes.detectors.detr import DetrDetector
 from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
-from fairprobe.scenes.detectors.layouts import (
-    IDS,
-    NAMES,
-    DecodedYolox,
-    FastestDet,
-    Ssd,
-    Yolox,
-    overlaps,
-    suppress,
-)
+from fairprobe.scenes.detectors.layouts.others import FastestDet, Ssd
+from fairprobe.scenes.detectors.layouts.yolo import DecodedYolox, Yolox
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.queries import IN_VAIN, Failure, query
 from fairprobe.scenes.scene import Picture
@@ -271,7 +265,11 @@ def with_decoded_boxes(path: Path, height: int, width: int, to: Path) -> Path:
 
 def test_a_yolox_file_whose_boxes_are_decoded_already_gives_the_same_boxes(tmp_path: Path) -> None:
     raw = network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": yolox_answer(64, 96)})
-    decoded = OnnxDetector(with_decoded_boxes(raw, 64, 96, tmp_path / "d.onnx"))
+    file = with_decoded_boxes(raw, 64, 96, tmp_path / "d.onnx")
+    assert [one.name for one in OnnxDetector(file).candidates] == ["yolox-decoded", "yolov6"]
+    with pytest.raises(ModelError, match=r"fit several layouts: YOLOX, boxes decoded, YOLOv6\. Na"):
+        OnnxDetector(file).detect(plain(128, 192))
+    decoded = OnnxDetector(file, layout="yolox-decoded")
     (car,) = decoded.detect(plain(128, 192))
     assert decoded.layout == DecodedYolox(64, 96)
     assert car.box == pytest.approx((48, 32, 112, 64))  # as in the test before
@@ -285,7 +283,7 @@ def test_a_yolox_file_whose_boxes_are_decoded_already_gives_the_same_boxes(tmp_p
     st.floats(0.1, 1.2),
     st.floats(-1, 3),
 )
-def test_raw_and_decoded_boxes_are_identify_boxes_by_their_values(
+def test_raw_and_decoded_boxes_are_recognized_by_their_values(
     seed: int, size: tuple[int, int], spread: float, larger: float
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -297,8 +295,8 @@ def test_raw_and_decoded_boxes_are_identify_boxes_by_their_values(
     decoded[..., :2] = (raw[..., :2] + cells) * strides
     decoded[..., 2:4] = np.exp(raw[..., 2:4]) * strides
     layout = Yolox(*size)
-    assert layout.identify_boxes([raw]) == layout
-    assert layout.identify_boxes([decoded]) == DecodedYolox(*size)
+    assert layout.are_raw([raw]) is True
+    assert layout.are_raw([decoded]) is False
     np.testing.assert_allclose(
         layout.read([raw], size)[0],
         DecodedYolox(*size).read([decoded], size)[0],
@@ -307,31 +305,27 @@ def test_raw_and_decoded_boxes_are_identify_boxes_by_their_values(
     )
 
 
-def test_boxes_that_could_be_either_are_refused_until_it_is_said_what_they_are(
-    tmp_path: Path,
-) -> None:
+def test_boxes_that_could_be_either_are_refused_until_the_layout_is_named(tmp_path: Path) -> None:
     for value in (1000.0, np.nan):
         answer = yolox_answer(64, 96)
         answer[:, :, :2] = value
         path = network(tmp_path / "x.onnx", [1, 3, 64, 96], {"out": answer})
         with pytest.raises(
             ModelError,
-            match=(
-                r"do not show .* raw .* or decoded \(pixels\).*raw:.*x\.onnx or decoded:.*x\.onnx"
-            ),
+            match=r"several layouts: YOLOX, YOLOX, boxes decoded, YOLOv6\. Name one, as in yolox:",
         ):
-            OnnxDetector(path)
-    for form, layout in (("raw", Yolox), ("decoded", DecodedYolox)):
+            OnnxDetector(path).detect(plain())
+    for form, layout in (("yolox", Yolox), ("yolox-decoded", DecodedYolox)):
         detector = open_detector(f"{form}:{path}")
         assert isinstance(detector, OnnxDetector)
         assert type(detector.layout) is layout
     path = network(tmp_path / "f.onnx", [1, 3, 64, 64], {"out": fastestdet_answer()})
     with pytest.raises(
-        SettingError, match=r"Only a YOLOX has raw or decoded boxes; f\.onnx is a FastestDet"
+        ModelError, match=r"f\.onnx is no YOLOX: it has the inputs picture 1×3×64×64"
     ):
-        open_detector(f"raw:{path}")
-    with pytest.raises(SettingError, match="'raw' or 'decoded'; got 'pixels'"):
-        OnnxDetector(path, boxes="pixels")  # type: ignore[arg-type]
+        open_detector(f"yolox:{path}")
+    with pytest.raises(SettingError, match="Unknown layout 'yolo'"):
+        OnnxDetector(path, layout="yolo")
 
 
 def test_an_ssd_file_is_recognized_in_either_order_of_its_outputs(tmp_path: Path) -> None:
@@ -388,8 +382,8 @@ def test_an_unsupported_file_is_refused_with_what_it_has_and_what_is_supported(
     with pytest.raises(
         ModelError,
         match=(
-            r"picture 1×3×64×64 and the outputs cls 1×9×2\. Supported are YOLOX .*SSD .*FastestDet"
-            r" .*module:function"
+            r"picture 1×3×64×64 and the outputs cls 1×9×2 \(with .*--detector-classes\)\. Supported"
+            r" are YOLOX .*SSD .*FastestDet .*module:function"
         ),
     ):
         OnnxDetector(path)
@@ -419,7 +413,7 @@ def test_more_objects_than_any_picture_has_are_refused(tmp_path: Path) -> None:
     answer = yolox_answer(128, 192)
     answer[0, :, 4:] = 0.9
     detector = OnnxDetector(
-        network(tmp_path / "v6.onnx", [1, 3, 128, 192], {"out": answer}), boxes="raw"
+        network(tmp_path / "v6.onnx", [1, 3, 128, 192], {"out": answer}), layout="yolox"
     )
     with pytest.raises(ModelError, match=r"v6\.onnx returned \d+ objects for one picture"):
         detector.detect(plain(128, 192))
@@ -469,7 +463,8 @@ def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colors(
 def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> None:
     folder = assets() / "vision"
     raw = OnnxDetector(folder / "yolox_nano.onnx")
-    decoded = OnnxDetector(with_decoded_boxes(raw.path, 416, 416, tmp_path / "decoded.onnx"))
+    file = with_decoded_boxes(raw.path, 416, 416, tmp_path / "decoded.onnx")
+    decoded = OnnxDetector(file, layout="yolox-decoded")
     assert (raw.layout, decoded.layout) == (Yolox(416, 416), DecodedYolox(416, 416))
     for file in ("bus.jpg", "mmdet_demo.jpg"):
         picture = np.asarray(Image.open(folder / file).convert("RGB"))
@@ -483,7 +478,9 @@ def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> No
 
 
 def test_a_real_detector_of_another_kind_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"yunet.* cls_8 1×6400×1, .* and 8 more\. Supported are"):
+    with pytest.raises(
+        ModelError, match=r"yunet.* cls_8 1×6400×1, .* and 8 more \(.*\)\. Supported are"
+    ):
         OnnxDetector(assets() / "vision" / "yunet_n_640_640.onnx")
 
 

@@ -14,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairprobe.audits.base import Stages
+from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.scenes.cutouts import cutouts_in, cutouts_of, unused_cutouts
 from fairprobe.scenes.detectors import FORMS
-from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
+from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
+from fairprobe.scenes.detectors.self_test import is_good, settle
 from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.mutants import SkippedTask, Studio, make_mutants, read_mutant
@@ -26,6 +28,7 @@ from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
 from fairprobe.scenes.queries import Failure, query
 from fairprobe.scenes.scene import Picture, Scenes
 
+SETTLING = "Checking detectors on annotated pictures"
 READING = "Reading scenes"
 ORIGINALS = "Querying originals"
 MAKING = "Making mutants"
@@ -43,9 +46,11 @@ def collect(
 ) -> Evidence:
     """Query, mutate and query again. After the originals were answered, an interrupt keeps all."""
     inpainter(settings.inpainting)  # reports a mistake before the work begins
+    agreements = _settle(detectors, scenes, stages)
     evidence = Evidence(
         scenes, _with_unique_names(detectors), settings, folder, messages=list(scenes.messages)
     )
+    _report_agreements(evidence, agreements)
     if cutouts is not None:
         _use_given_cutouts(evidence, cutouts)
     _read(evidence, stages)
@@ -65,6 +70,35 @@ def collect(
         ]
     evidence.tests = list(_tests(evidence))
     return evidence
+
+
+def _settle(
+    detectors: Sequence[Detector], scenes: Scenes, stages: Stages
+) -> list[LayoutAgreement | None]:
+    """Compare every possible layout of a file with the annotation; a file that fits none ends the
+    audit before any picture is made.
+    """
+    with stages.stage(SETTLING) as step:
+        found = []
+        for at, detector in enumerate(detectors, start=1):
+            found.append(settle(detector, scenes))
+            step(at, len(detectors), f"{at:,} of {len(detectors):,}")
+    return found
+
+
+def _report_agreements(evidence: Evidence, found: Sequence[LayoutAgreement | None]) -> None:
+    for detector, one in zip(evidence.detectors, found, strict=True):
+        if one is not None:
+            evidence.agreements[detector.name] = one
+            if not is_good(one):
+                evidence.messages.append(
+                    f"{detector.name}, read as {one.title}, recognizes {one.matched} of"
+                    f" {one.annotated} objects in {one.pictures} annotated pictures, which is"
+                    " hardly more than chance. Its layout was named, so it is used all the same."
+                )
+    merged = sorted(f"{name} as {wider}" for name, wider in evidence.scenes.counted_as.items())
+    if merged:
+        evidence.messages.append(f"What recognizers name is counted so: {', '.join(merged)}.")
 
 
 def _use_given_cutouts(evidence: Evidence, folder: Path) -> None:
@@ -166,7 +200,7 @@ def _query(
             if isinstance(answer, Failure):
                 evidence.failures[detector.name, answer.reason] += 1
             else:
-                yield key, answer
+                yield key, renamed(answer, evidence.scenes.counted_as)
 
 
 def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
@@ -267,7 +301,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 scene=task.scene,
                 detector=detector,
                 operator=task.operator,
-                label=task.label,
+                label=evidence.scenes.counted_as.get(task.label, task.label),
                 kind=task.kind,
                 repeat=task.repeat,
                 image=path,
@@ -276,6 +310,9 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 truth=truth[task.scene],
                 objects=by_path[path].objects,
                 annotation=annotations[task.scene],
+                held=frozenset(
+                    inner for inner, outer in evidence.scenes.held_by.items() if outer == task.label
+                ),
             )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import StringIO
@@ -142,6 +142,7 @@ def audit_scenes(
     timeout: float | None = 60.0,
     rate: float | None = None,
     fewest: int = 10,
+    counted_as: Mapping[str, str] | None = None,
     title: str = "",
     progress: OnStage | None = None,
 ) -> SceneAudit:
@@ -153,7 +154,8 @@ def audit_scenes(
     result; answers of a function only if it has an attribute `identity`, a text that changes
     whenever they may.
     `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with
-    fewer than `fewest` objects is not judged.
+    fewer than `fewest` objects is not judged. `counted_as` maps classes of the recognizers to those
+    of the annotation: {"van": "car"}.
     """
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_open(one) for one in several]
@@ -162,6 +164,8 @@ def audit_scenes(
         if isinstance(scenes, Scenes)
         else open_scenes(Path(scenes), Path(annotations or scenes))
     )
+    if counted_as:
+        source.counted_as = {**source.counted_as, **_common(counted_as)}
     settings = Settings(
         mutations=tuple(dict.fromkeys(mutations)),
         classes=tuple(dict.fromkeys(map(common, classes))) if classes else None,
@@ -195,6 +199,10 @@ def audit_scenes(
         title = Path(scenes).name if isinstance(scenes, Path | str) else type(source).__name__
     seconds = sum(stages.seconds.values())
     return SceneAudit(evidence, found, _document(evidence, found, comparisons, title, seconds))
+
+
+def _common(counted_as: Mapping[str, str]) -> dict[str, str]:
+    return {common(name): common(wider) for name, wider in counted_as.items()}
 
 
 def _open(detector: Any) -> Detector:
@@ -255,7 +263,12 @@ def _document(
             objects=dict(objects.most_common()),
         ),
         detectors=[
-            DetectorDocument(name=one.name, identity=one.identity, remote=one.is_remote)
+            DetectorDocument(
+                name=one.name,
+                identity=one.identity,
+                remote=one.is_remote,
+                agreement=evidence.agreements.get(one.name),
+            )
             for one in evidence.detectors
         ],
         mutations=list(settings.mutations),

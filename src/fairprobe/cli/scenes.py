@@ -42,13 +42,21 @@ ANNOTATIONS = (
     " Cityscapes' gtFine folder, or a folder of class masks. Without, use --segmenter."
 )
 DETECTOR = (
-    "A recognizer under test; may be given several times: {forms}. ONNX files have one of these"
-    " layouts: {layouts}; raw: and decoded: say what the boxes of a YOLOX are where its outputs do"
-    " not show it. google, amazon and azure cost money; each picture is sent once."
+    "A recognizer under test; may be given several times: {forms}. An ONNX file has the layout that"
+    " agrees with the annotated pictures, among: {layouts}. google, amazon and azure cost money;"
+    " each picture is sent once."
 )
 SEGMENTER = (
     "A panoptic model of transformers (folder or name) that finds the objects, where there is no"
     " annotation."
+)
+DETECTOR_CLASSES = (
+    "The classes of the ONNX files, one name a line, where a file does not name them and they are"
+    " not COCO's."
+)
+COUNT_AS = (
+    "What a recognizer names counts as a class of the annotation: bus=car,van=car. By default what"
+    " the annotation's own rules say."
 )
 CLASSES = "The classes to mutate, with commas."
 CUTOUTS = (
@@ -73,7 +81,7 @@ class _ScenesCommand(TyperCommand):
         from fairprobe.scenes import LAYOUTS
         from fairprobe.scenes.detectors import FORMS
 
-        layouts = ", ".join(layout.title for layout in LAYOUTS.values())
+        layouts = ", ".join(LAYOUTS)
         for parameter in self.params:
             if parameter.name == "detector":
                 parameter.help = DETECTOR.format(forms=", ".join(FORMS), layouts=layouts)  # type: ignore[attr-defined]
@@ -84,6 +92,10 @@ def scenes(
     images: Annotated[str, typer.Argument(help=IMAGES)],
     annotations: Annotated[Path | None, typer.Option(help=ANNOTATIONS)] = None,
     detector: Annotated[list[str] | None, typer.Option()] = None,
+    detector_classes: Annotated[
+        Path | None, typer.Option(help=DETECTOR_CLASSES, show_default="the file's, or COCO's")
+    ] = None,
+    count_as: Annotated[str, typer.Option(help=COUNT_AS)] = "",
     out: Annotated[
         Path | None,
         typer.Option(help="The run folder to write.", show_default="runs/scenes-IMAGES"),
@@ -144,6 +156,7 @@ def scenes(
     with report_errors():
         from fairprobe.audits.scenes import audit_scenes
         from fairprobe.papers.distrofair.survey import write_survey
+        from fairprobe.scenes.detectors import open_detector
 
         folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
         if not overwrite and _is_finished(folder / "audit.json"):
@@ -152,8 +165,11 @@ def scenes(
                 " folder with --out."
             )
         with _keeping(folder), progress(show=not quiet and not as_json) as report:
+            opened = [
+                open_detector(text, names=_names(detector_classes)) for text in detector or []
+            ]
             source, detectors = _inputs(
-                images, annotations, detector or [], segmenter, (kind, names), folder, report
+                images, annotations, opened, segmenter, (kind, names), folder, report
             )
             audit = audit_scenes(
                 source,
@@ -170,6 +186,7 @@ def scenes(
                 timeout=timeout,
                 rate=per_second,
                 fewest=fewest,
+                counted_as=_counted_as(count_as),
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=report,
             ).with_command(command_line())
@@ -263,17 +280,38 @@ def _exit(document: ScenesDocument, folder: Path, *, is_shown: bool) -> None:
         end(NOTHING_JUDGED, document.verdict)
 
 
+def _names(path: Path | None) -> list[str] | None:
+    """One name a line."""
+    if path is None:
+        return None
+    from fairprobe.scenes.sources.masks import read_lines
+
+    names = read_lines(path)
+    if not names:
+        raise SettingError(f"{path} names no class. Expected one name a line.")
+    return names
+
+
+def _counted_as(text: str) -> dict[str, str]:
+    """Pairs such as bus=car, with commas."""
+    pairs = [part.partition("=") for part in split(text)]
+    for name, _, wider in pairs:
+        if not name.strip() or not wider.strip():
+            raise SettingError(f"--count-as takes pairs such as bus=car,van=car; got '{text}'.")
+    return {name.strip(): wider.strip() for name, _, wider in pairs}
+
+
 def _inputs(
     images: str,
     annotations: Path | None,
-    detectors: list[str],
+    detectors: list[Any],
     segmenter: str | None,
     form: tuple[str | None, Path | None],
     folder: Path,
     report: Any,
 ) -> tuple[Any, list[Any]]:
     """The scenes and the recognizers: those of the demo, or the user's own."""
-    from fairprobe.scenes.detectors import FORMS, open_detector
+    from fairprobe.scenes.detectors import FORMS
 
     if images == DEMO:
         if annotations is not None or segmenter is not None:
@@ -291,13 +329,12 @@ def _inputs(
         ]
     if not detectors:
         raise SettingError(f"Name a recognizer to test with --detector: {', '.join(FORMS)}.")
-    opened = [open_detector(text) for text in detectors]
     if annotations is not None and segmenter is not None:
         raise SettingError("Give --annotations or --segmenter, not both.")
     if segmenter is not None:
         from fairprobe.scenes.sources.segmenter import SegmentedScenes
 
-        return SegmentedScenes(Path(images), segmenter, cache=folder / "segments"), opened
+        return SegmentedScenes(Path(images), segmenter, cache=folder / "segments"), detectors
     if annotations is None:
         raise SettingError(
             "The places of the objects are unknown: give --annotations, or --segmenter to find"
@@ -306,4 +343,4 @@ def _inputs(
     from fairprobe.scenes.sources import open_scenes
 
     kind, names = form
-    return open_scenes(Path(images), annotations, kind=kind, names=names), opened  # type: ignore[arg-type]  # checked there
+    return open_scenes(Path(images), annotations, kind=kind, names=names), detectors  # type: ignore[arg-type]  # checked there

@@ -294,12 +294,34 @@ class SceneData(Document, frozen=True, kw_only=True):
     objects: dict[str, Count]
 
 
+class LayoutAgreement(Document, frozen=True, kw_only=True):
+    """How well the boxes of a file, read in one layout, agree with annotated pictures.
+
+    `score` is an F1 score in which a match counts by its overlap; `by_chance` is the same with the
+    annotations of other pictures.
+    """
+
+    layout: str
+    title: str
+    pictures: Count
+    annotated: Count
+    recognized: Count
+    matched: Count
+    score: Share
+    by_chance: Share
+
+    def __post_init__(self) -> None:
+        if self.matched > min(self.annotated, self.recognized):
+            raise ValueError(f"{self.matched} matches of {self.annotated} annotated objects")
+
+
 class DetectorDocument(Document, frozen=True, kw_only=True):
     """A detector under test; `identity` names all that its answers depend on."""
 
     name: str
     identity: str | None
     remote: bool
+    agreement: LayoutAgreement | None = None
 
 
 class SkippedTasks(Document, frozen=True, kw_only=True):

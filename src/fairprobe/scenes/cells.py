@@ -57,8 +57,8 @@ class Cells:
                 for label, count in counter.items():
                     if label in column:
                         counts[part, row, column[label]] = count
-            if test.label in column:
-                counted[row, column[test.label]] = False
+            for label in test.left_out & column.keys():
+                counted[row, column[label]] = False
         original, found, truth, annotation = counts * counted
         base = int(counts.max(initial=0)) + 1
         scenes = sorted({test.scene for test in tests})

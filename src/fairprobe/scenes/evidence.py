@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.scenes.cutouts import Cutouts
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
 from fairprobe.scenes.mutants import MadePicture
@@ -36,6 +37,8 @@ class Evidence:
     answers: dict[str, Seen] = field(default_factory=dict)
     """For each recognizer, by the picture's path below the folder."""
     tests: list[Test] = field(default_factory=list)
+    agreements: dict[str, LayoutAgreement] = field(default_factory=dict)
+    """Of recognizers in files, with annotated pictures."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: list[str] = field(default_factory=list)
     partial: bool = False

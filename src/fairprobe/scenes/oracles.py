@@ -11,8 +11,8 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
     GT_Pred, summed to Tot_Count    `reference`: the union for GT, what the recognizer saw in the
                                     original for MT
 
-The mutated class is left out of everything. The multiset union is, for each class, the greatest
-count (as in the paper's public code).
+The mutated class is left out of everything, and so are the classes that its masks hold. The
+multiset union is, for each class, the greatest count (as in the paper's public code).
 
 Where the paper contradicts itself: algorithm 3 walks over the classes of the reference only, yet
 table 1 counts a building that was not seen in the original as an inclusion error. Here every class
@@ -58,6 +58,13 @@ class Test:
     """How many were inserted, deleted or rotated."""
     annotation: Counter[str] = field(default_factory=Counter)
     """What was annotated in the original, a part of `truth`."""
+    held: frozenset[str] = frozenset()
+    """Classes inside the masks of the mutated one."""
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The classes that are not judged."""
+        return self.held | {self.label}
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:
@@ -73,13 +80,12 @@ def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]
 def reference(test: Test, oracle: Oracle) -> Counter[str]:
     """The objects that this oracle assumes to be there, without the mutated class."""
     counts = +(test.truth if oracle == "gt" else test.original)
-    del counts[test.label]
-    return counts
+    return Counter({label: count for label, count in counts.items() if label not in test.left_out})
 
 
 def errors(test: Test, oracle: Oracle) -> Counter[str]:
     """The errors of each class in one test, without the mutated class and classes without any."""
-    labels = sorted(({*test.truth} | {*test.original} | {*test.found}) - {test.label})
+    labels = sorted(({*test.truth} | {*test.original} | {*test.found}) - test.left_out)
     counts = np.array(
         [[part[label] for label in labels] for part in (test.original, test.found, test.truth)],
         dtype=np.int64,

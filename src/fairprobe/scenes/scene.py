@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -104,6 +104,14 @@ class Scenes(ABC):
     names: tuple[str, ...]
     messages: tuple[str, ...] = ()
     """What was left out, and why, in sentences."""
+    counted_as: Mapping[str, str] = {}
+    """Classes that the annotation does not separate from a wider one: {"bus": "car"} where masks of
+    cars hold buses too. What a recognizer calls a bus then counts as a car.
+    """
+    held_by: Mapping[str, str] = {}
+    """Classes whose objects lie inside masks of another: {"person": "bicycle"} where the mask of a
+    bicycle holds its rider. Mutating bicycles then says nothing about people.
+    """
 
     @abstractmethod
     def read(self, name: str) -> Scene:

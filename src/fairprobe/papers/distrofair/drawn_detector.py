@@ -27,7 +27,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.training import batches
 from fairprobe.papers.distrofair.drawn import HEIGHT, LABELS, USUAL, WIDTH, draw_scene
 from fairprobe.scenes.detectors.base import Detection, Detector
-from fairprobe.scenes.detectors.layouts import suppress
+from fairprobe.scenes.detectors.boxes import suppress
 from fairprobe.scenes.scene import Instance, Picture, Scene
 from fairprobe.storage import replacing
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairprobe.errors import SettingError, suggest
 from fairprobe.scenes.detectors.base import Detector
 
 FORMS = (
     "file.onnx",
-    "raw:file.onnx",
-    "decoded:file.onnx",
+    "LAYOUT:file.onnx",
     "detr:FOLDER_OR_NAME",
     "module:function",
     "path/to/file.py:function",
@@ -18,16 +19,19 @@ FORMS = (
 )
 
 
-def open_detector(text: str) -> Detector:
-    """The recognizer that a text names, in one of the `FORMS`; libraries are loaded when needed."""
+def open_detector(text: str, *, names: Sequence[str] | None = None) -> Detector:
+    """The recognizer that a text names, in one of the `FORMS`; libraries are loaded when needed.
+
+    `names` are the classes of an ONNX file that does not name them itself.
+    """
     if text.lower().endswith(".onnx"):
+        from fairprobe.scenes.detectors.layouts import LAYOUTS
         from fairprobe.scenes.detectors.onnx import OnnxDetector
 
-        if text.startswith("raw:"):
-            return OnnxDetector(text.removeprefix("raw:"), boxes="raw")
-        if text.startswith("decoded:"):
-            return OnnxDetector(text.removeprefix("decoded:"), boxes="decoded")
-        return OnnxDetector(text)
+        layout, colon, path = text.partition(":")
+        if colon and layout in LAYOUTS:
+            return OnnxDetector(path, layout=layout, names=names)
+        return OnnxDetector(text, names=names)
     if text.startswith("detr:"):
         from fairprobe.scenes.detectors.detr import DetrDetector
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairprobe.errors import ModelError, SettingError
@@ -53,6 +53,16 @@ class TryAgainError(ModelError):
 def count_labels(detections: Iterable[Detection]) -> Counter[str]:
     """The number of recognized objects of each class."""
     return Counter(detection.label for detection in detections)
+
+
+def renamed(
+    detections: Iterable[Detection], counted_as: Mapping[str, str]
+) -> tuple[Detection, ...]:
+    """The same objects under the names of the classes that they count as."""
+    return tuple(
+        replace(one, label=counted_as[one.label]) if one.label in counted_as else one
+        for one in detections
+    )
 
 
 def check_share(name: str, value: float | None) -> None:

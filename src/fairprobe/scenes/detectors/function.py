@@ -8,21 +8,28 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.own_code import find_named, own_errors, required_arguments
 from fairprobe.scenes.detectors.base import Detection, Detector
+from fairprobe.scenes.detectors.coco import BY_ID
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.scene import Picture
 
 EXPECTED = (
     "a list of (label, score), (label, score, (left, top, right, bottom)), or dictionaries with"
-    " these names"
+    " these names; TorchVision's dictionary of boxes, labels and scores; or ultralytics' result"
 )
+TORCHVISION = frozenset({"boxes", "labels", "scores"})
 
 
 class FunctionDetector(Detector):
     """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label,
-    score, box), or such dictionaries.
+    score, box), or such dictionaries; to TorchVision's dictionary of boxes, labels and scores,
+    whose labels are COCO's ids or places in the function's attribute `classes`; or to the result
+    of ultralytics, with its `boxes` and `names`.
 
     Its answers are not stored, since what they depend on (weights, files, services) is unknown. If
     queries are expensive, give the function an attribute `identity`, a text that you change
@@ -44,11 +51,42 @@ class FunctionDetector(Detector):
             f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"
         ):
             answer = self._function(image)
+        return tuple(self._detection(one) for one in self._listed(answer))
+
+    def _listed(self, answer: Any) -> list[Any] | tuple[Any, ...]:
+        """The objects one by one, also of an answer in the style of a library."""
+        if isinstance(answer, list | tuple) and len(answer) == 1 and _is_of_a_library(answer[0]):
+            answer = answer[0]  # one picture, so a batch of one
+        if isinstance(answer, Mapping) and {*answer} >= TORCHVISION:
+            names = getattr(self._function, "classes", BY_ID)
+            return self._numbered(answer["boxes"], answer["labels"], answer["scores"], names)
+        if _is_of_a_library(answer):
+            found = answer.boxes
+            return self._numbered(found.xyxy, found.cls, found.conf, answer.names)
         if not isinstance(answer, list | tuple):
             raise ModelError(
                 f"'{self.name}' returned a {type(answer).__name__}; expected {EXPECTED}."
             )
-        return tuple(self._detection(one) for one in answer)
+        return answer
+
+    def _numbered(self, boxes: Any, classes: Any, scores: Any, names: Any) -> list[Any]:
+        """Objects whose classes are numbers in `names`; those without a name are left out."""
+        known = names if isinstance(names, Mapping) else dict(enumerate(names))
+        corners, numbers, certain = map(_plain, (boxes, classes, scores))
+        if corners.size % 4 or not corners.size == 4 * numbers.size == 4 * certain.size:
+            raise ModelError(
+                f"'{self.name}' returned {corners.size // 4} boxes, {numbers.size} classes and"
+                f" {certain.size} scores; expected as many of each."
+            )
+        labels = [known.get(int(number)) for number in numbers.ravel()]
+        if None in labels:
+            number = int(numbers.ravel()[labels.index(None)])
+            raise ModelError(
+                f"'{self.name}' returned the class {number}, which has no name. Give the function"
+                " an attribute 'classes', the list of its names."
+            )
+        rows = zip(labels, certain.ravel().tolist(), corners.reshape(-1, 4).tolist(), strict=True)
+        return [(label, score, tuple(box)) for label, score, box in rows if label]
 
     def _detection(self, one: Any) -> Detection:
         if isinstance(one, Detection):
@@ -83,6 +121,21 @@ class OwnDetector(FunctionDetector):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OwnDetector, (self.name,)  # another process finds it by its name
+
+
+def _is_of_a_library(answer: Any) -> bool:
+    is_mapping = isinstance(answer, Mapping) and {*answer} >= TORCHVISION
+    parts = getattr(answer, "boxes", None)
+    return is_mapping or (
+        hasattr(answer, "names") and all(hasattr(parts, one) for one in ("xyxy", "cls", "conf"))
+    )
+
+
+def _plain(values: Any) -> Rows:
+    """A tensor or a list as an array."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    return np.asarray(values, dtype=np.float64)
 
 
 def _identity(function: Any, name: str) -> str | None:

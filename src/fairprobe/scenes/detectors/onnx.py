@@ -3,85 +3,130 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from fairprobe.errors import ModelError, SettingError, StorageError
+from fairprobe.errors import ModelError, SettingError, StorageError, suggest
 from fairprobe.models.formats.file_checks import check_exists, first_line
 from fairprobe.scenes.detectors.base import Detection, Detector, check_share
-from fairprobe.scenes.detectors.layouts import (
-    LAYOUTS,
-    NAMES,
-    PADDING,
-    DecodedYolox,
-    Layout,
-    Shape,
-    Yolox,
-    suppress,
-)
+from fairprobe.scenes.detectors.boxes import suppress
+from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout, Port, Signature, candidates
+from fairprobe.scenes.detectors.layouts.base import PADDING, Shape, names_in
+from fairprobe.scenes.detectors.layouts.yolo import Yolox
+from fairprobe.scenes.labels import common
 from fairprobe.scenes.scene import Picture
 
 KIND = "ONNX file"
 MOST_OBJECTS = 300  # of one picture
 SHOWN = 4  # inputs or outputs in a message
-Boxes: TypeAlias = Literal["raw", "decoded"]
+TYPES = {"tensor(uint8)": np.uint8, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
 class OnnxDetector(Detector):
-    """A COCO detector in one of the `LAYOUTS`.
+    """A detector in one of the `LAYOUTS`.
 
-    `threshold` is the least score and `overlap` the greatest intersection over union of two objects
-    of one class; by default the layout's usual ones. `boxes` says whether the boxes of a YOLOX are
-    raw (offsets from cells and logarithms of sizes) or decoded (pixels). By default this is
-    determined from the outputs for an empty picture; a file where it cannot be is refused.
+    `layout` names one; without, those that fit the file's shapes and metadata are `candidates`. If
+    there are several, annotated pictures decide (`self_test.settle`); until then it cannot be
+    queried. `names` are its classes, by default those in the file's metadata, or COCO's if there
+    are as many. `threshold` is the least score and `overlap` the greatest intersection over union
+    of two objects of one class; by default the layout's usual ones.
     """
 
     def __init__(
         self,
         path: Path | str,
         *,
+        layout: str | None = None,
+        names: Sequence[str] | None = None,
         threshold: float | None = None,
         overlap: float | None = None,
-        boxes: Boxes | None = None,
     ) -> None:
         self.path = Path(path)
         check_share("score threshold", threshold)
         check_share("overlap", overlap)
+        if layout is not None and layout not in LAYOUTS:
+            raise SettingError(f"Unknown layout '{layout}'.{suggest(layout, LAYOUTS)}")
         check_exists(self.path, KIND)
         content = self._content()
         self._hash = hashlib.sha256(content).hexdigest()
         self._opened: Any = open_session(content, self.path.name)
-        self.layout = self._resolve_boxes(_layout(self._opened, self.path.name), boxes)
-        self.threshold = self.layout.threshold if threshold is None else threshold
-        self.overlap = self.layout.overlap if overlap is None else overlap
+        self._given = (threshold, overlap)
         self.name = self.path.stem
+        self.is_named = layout is not None
+        """Whether the user named the layout."""
+        file = _signature(self._opened, None if names is None else tuple(map(common, names)))
+        self._types = tuple(port.type for port in file.inputs)
+        self._inputs = tuple(port.name for port in file.inputs)
+        self.candidates = self._candidates(file, layout)
+        """The readings that fit the file."""
+        if len(self.candidates) == 1:
+            self.use(self.candidates[0])
+
+    def use(self, layout: Layout) -> None:
+        """Read the file in this way from now on."""
+        threshold, overlap = self._given
+        self.layout = layout
+        self.threshold = layout.threshold if threshold is None else threshold
+        self.overlap = layout.overlap if overlap is None else overlap
+        suppressed = "" if self.overlap is None else f" overlap {self.overlap:g}"
+        names = hashlib.sha256("\n".join(layout.names).encode()).hexdigest()[:16]
         self.identity = (
-            f"{self.layout.title} sha256:{self._hash} score {self.threshold:g} overlap"
-            f" {self.overlap:g}"
+            f"{layout.title} sha256:{self._hash} classes:{names} score"
+            f" {self.threshold:g}{suppressed}"
         )
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
-        height, width = image.shape[:2]
-        boxes, scores = self.layout.read(self._run(self.layout, image), (height, width))
+        if self.identity is None:
+            raise ModelError(
+                f"The shapes of {self.path.name} fit several layouts:"
+                f" {', '.join(one.title for one in self.candidates)}. Name one, as in"
+                f" {self.candidates[0].name}:{self.path}, or give annotated pictures, on which they"
+                " are compared."
+            )
+        return self.read(self.layout, self._run(self.layout, image), image.shape[:2])
+
+    def read(
+        self, layout: Layout, outputs: Sequence[Any], size: tuple[int, int]
+    ) -> tuple[Detection, ...]:
+        """What outputs mean in a layout, for a picture of this height and width."""
+        height, width = size
+        used = [outputs[at] for at in layout.places] if layout.places else outputs
+        boxes, scores = layout.read(used, (height, width))
+        scores = np.where(np.array(layout.names, dtype=object) == "", 0, scores)
         best = scores.max(axis=1)
         if not np.isfinite(best).all():
             raise ModelError(f"{self.path.name} returned scores that are not finite numbers.")
         likely = np.flatnonzero(best >= self.threshold)
         best, classes = best[likely].astype(np.float64), scores[likely].argmax(axis=1)
         boxes = np.clip(boxes[likely], 0, (width, height, width, height))
-        kept = suppress(boxes, best, classes, self.overlap)
+        kept = np.argsort(-best, kind="stable")
+        if self.overlap is not None:
+            kept = suppress(boxes, best, classes, self.overlap)
         if len(kept) > MOST_OBJECTS:
             raise ModelError(
                 f"{self.path.name} returned {len(kept):,} objects for one picture; at most"
                 f" {MOST_OBJECTS} are plausible. Its outputs are probably not those of"
-                f" {self.layout.title}: wrap it in a Python function, or raise the score threshold."
+                f" {layout.title}: wrap it in a Python function, or raise the score threshold."
             )
         return tuple(
-            Detection(NAMES[classes[at]], min(float(best[at]), 1.0), tuple(boxes[at].tolist()))
+            Detection(
+                layout.names[classes[at]], min(float(best[at]), 1.0), tuple(boxes[at].tolist())
+            )
             for at in kept
         )
+
+    def try_layout(self, layout: Layout, image: Picture) -> tuple[Detection, ...]:
+        """What one of the candidates sees; nothing where it fails, since then it is not the one."""
+        self.use(layout)
+        try:
+            return self.detect(image)
+        except Exception:  # noqa: BLE001  (a wrong reading can fail anywhere)
+            return ()
+        finally:
+            self.identity = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # a session belongs to one process
@@ -92,34 +137,44 @@ class OnnxDetector(Detector):
             if hashlib.sha256(content).hexdigest() != self._hash:
                 raise ModelError(f"{self.path} has changed since it was opened. Start again.")
             self._opened = open_session(content, self.path.name)
-        return self._opened.run(None, {self._opened.get_inputs()[0].name: layout.prepare(image)})
+        picture = layout.prepare(image).astype(TYPES.get(self._types[0], np.float32), copy=False)
+        given = [picture, *layout.others(image.shape[:2])]
+        return self._opened.run(None, dict(zip(self._inputs, given, strict=False)))
 
-    def _resolve_boxes(self, layout: Layout, boxes: Boxes | None) -> Layout:
-        if boxes not in (None, "raw", "decoded"):
-            raise SettingError(f"Boxes are 'raw' or 'decoded'; got '{boxes}'.")
-        if not isinstance(layout, Yolox):
-            if boxes is not None:
-                raise SettingError(
-                    f"Only a YOLOX has raw or decoded boxes; {self.path.name} is a {layout.title}."
-                    f" Leave '{boxes}' out."
+    def _candidates(self, file: Signature, layout: str | None) -> list[Layout]:
+        if layout is not None:
+            found = LAYOUTS[layout].match(file)
+            if not found:
+                raise ModelError(
+                    f"{self.path.name} is no {LAYOUTS[layout].title}: it has"
+                    f" {_described(file)}, expected {LAYOUTS[layout].shapes}{_unnamed(file)}."
                 )
-            return layout
-        if boxes is not None:
-            return (DecodedYolox if boxes == "decoded" else Yolox)(layout.height, layout.width)
-        empty = np.full((layout.height, layout.width, 3), PADDING, dtype=np.uint8)
+            return found
+        found = candidates(file)
+        if not found:
+            known = "; ".join(f"{one.title} ({one.shapes})" for one in LAYOUTS.values())
+            raise ModelError(
+                f"{self.path.name} has an unsupported layout: {_described(file)}{_unnamed(file)}."
+                f" Supported are {known}. Wrap any other detector in a Python function of a picture"
+                " and name it as module:function."
+            )
+        return self._without_wrong_boxes(found)
+
+    def _without_wrong_boxes(self, found: list[Layout]) -> list[Layout]:
+        """Whether a YOLOX has raw or decoded boxes shows in its answer to an empty picture."""
+        yolox = next((one for one in found if type(one) is Yolox), None)
+        if yolox is None:
+            return found
+        empty = np.full((yolox.height, yolox.width, 3), PADDING, dtype=np.uint8)
         try:
-            found = layout.identify_boxes(self._run(layout, empty))
+            are_raw = yolox.are_raw(self._run(yolox, empty))
         except Exception as error:  # onnxruntime's errors have no common class
             raise ModelError(
                 f"{self.path.name} fails on an empty picture: {first_line(error)}."
             ) from error
-        if found is None:
-            raise ModelError(
-                f"The outputs of {self.path.name} for an empty picture do not show whether its"
-                " boxes are raw (offsets from cells, logarithms of sizes) or decoded (pixels). Say"
-                f" which: raw:{self.path} or decoded:{self.path}."
-            )
-        return found
+        if are_raw is None:
+            return found
+        return [one for one in found if (type(one) is Yolox) is are_raw]
 
     def _content(self) -> bytes:
         try:
@@ -151,16 +206,13 @@ def open_session(content: bytes, name: str) -> Any:
         ) from error
 
 
-def _layout(session: Any, name: str) -> Layout:
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    for layout in LAYOUTS.values():
-        if found := layout.match(list(map(_shape, inputs)), list(map(_shape, outputs))):
-            return found
-    known = "; ".join(f"{layout.title} ({layout.shapes})" for layout in LAYOUTS.values())
-    raise ModelError(
-        f"{name} has an unsupported layout: the inputs {_listed(inputs)} and the outputs"
-        f" {_listed(outputs)}. Supported are {known}. Wrap any other detector in a Python function"
-        " of a picture and name it as module:function."
+def _signature(session: Any, names: tuple[str, ...] | None) -> Signature:
+    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    return Signature(
+        tuple(Port(one.name, _shape(one), one.type) for one in session.get_inputs()),
+        tuple(Port(one.name, _shape(one), one.type) for one in session.get_outputs()),
+        metadata,
+        names_in(metadata) if names is None else names,
     )
 
 
@@ -168,6 +220,19 @@ def _shape(entry: Any) -> Shape:
     return tuple(size if isinstance(size, int) else None for size in entry.shape)
 
 
-def _listed(entries: Any) -> str:
-    shown = [f"{entry.name} {'×'.join(map(str, entry.shape))}" for entry in entries[:SHOWN]]
+def _described(file: Signature) -> str:
+    return f"the inputs {_listed(file.inputs)} and the outputs {_listed(file.outputs)}"
+
+
+def _unnamed(file: Signature) -> str:
+    """What to add where only the names of the classes may be missing."""
+    known = "COCO's 80, 90 or 91" if file.names is None else f"{len(file.names)} named ones"
+    return f" (with {known} classes; name others with --detector-classes)"
+
+
+def _listed(entries: Sequence[Port]) -> str:
+    shown = [
+        f"{entry.name} {'×'.join('?' if size is None else str(size) for size in entry.shape)}"
+        for entry in entries[:SHOWN]
+    ]
     return ", ".join(shown) + (f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else "")

@@ -9,16 +9,18 @@ another (`street.png` and `street_mask.png`).
 A names file is a JSON object:
 
     {"0": "sky", "3": "road", "8": "car", "9": "pedestrian", "objects": ["car", "pedestrian"],
-    "least_pixels": 50}
+    "least_pixels": 50, "counted_as": {"bus": "car"}, "held_by": {"person": "bicycle"}}
 
 or a text file with one name a line, the first for number 0. Without `objects`, the name decides
-(`labels.is_stuff`). For masks that number the objects and not the classes (0 is nothing) write
-{"instances_of": "person"}.
+(`labels.is_stuff`). `counted_as` and `held_by` are those of `Scenes`: masks of cars that hold buses
+too, masks of bicycles that hold their riders. For masks that number the objects and not the classes
+(0 is nothing) write {"instances_of": "person"}.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ from fairprobe.scenes.sources.files import (
 from fairprobe.scenes.sources.segments import Segment, scene_of
 
 LEAST_PIXELS = 50
-SETTINGS = ("objects", "least_pixels", "instances_of")
+SETTINGS = ("objects", "least_pixels", "instances_of", "counted_as", "held_by")
 CHECKED = 100  # masks that are searched for unnamed numbers before the work begins
 MOST_NUMBERS = 2**16
 PNG = ".png"
@@ -49,9 +51,11 @@ MASK_ENDINGS = ("_mask", "_masks", "_label", "_labels", "_gt", "_seg", "_L")
 CAMVID_NAMES = (
     "sky, building, pole, road, pavement, tree, sign, fence, car, pedestrian, bicyclist, unlabelled"
 )
-"""CamVid's eleven classes: `car` stands for every vehicle with a motor, and `sign` for signs and
-traffic lights.
+"""CamVid's eleven classes: `car` stands for buses, lorries and trains too, `bicyclist` for riders
+of motorcycles, and `sign` for signs and traffic lights.
 """
+CAMVID_COUNTED_AS = {"bus": "car", "truck": "car", "train": "car", "motorcycle": "bicycle"}
+CAMVID_HELD_BY = {"person": "bicycle"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class ClassNames:
     segments: dict[int, Segment]
     least_pixels: int = LEAST_PIXELS
     instances_of: str | None = None
+    counted_as: Mapping[str, str] = field(default_factory=dict)
+    held_by: Mapping[str, str] = field(default_factory=dict)
 
 
 class MaskScenes(Scenes):
@@ -77,8 +83,13 @@ class MaskScenes(Scenes):
                 f" {CAMVID_NAMES}."
             )
             camvid = dict(enumerate(CAMVID_NAMES.split(", ")))
-            names = ClassNames(_segments(camvid, None, "CamVid"))
+            names = ClassNames(
+                _segments(camvid, None, "CamVid"),
+                counted_as=CAMVID_COUNTED_AS,
+                held_by=CAMVID_HELD_BY,
+            )
         self._classes = names
+        self.counted_as, self.held_by = names.counted_as, names.held_by
         self._pairs = _pairs(PictureFolder(images), PictureFolder(annotations), log)
         self._check_first(log)
         if not self._pairs:
@@ -196,6 +207,12 @@ def read_names(path: Path) -> ClassNames:
     """Read a names file."""
     if path.suffix.lower() == ".json":
         return _from_json(read_json(path), path)
+    names = {at: name for at, name in enumerate(read_lines(path)) if name}
+    return ClassNames(_segments(names, None, str(path)))
+
+
+def read_lines(path: Path) -> list[str]:
+    """The names of classes in a file, one a line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -207,8 +224,9 @@ def read_names(path: Path) -> ClassNames:
             f"Cannot read {path}: {error.strerror or error}. Expected a file with the names of the"
             " classes."
         ) from error
-    names = {at: line.strip() for at, line in enumerate(lines) if line.strip()}
-    return ClassNames(_segments(names, None, str(path)))
+    while lines and not lines[-1].strip():
+        del lines[-1]
+    return [line.strip() for line in lines]
 
 
 def _from_json(document: Any, path: Path) -> ClassNames:
@@ -240,8 +258,20 @@ def _from_json(document: Any, path: Path) -> ClassNames:
             f"{path}: instances_of is the name of the only class; it stands alone, without numbers"
             " of classes."
         )
-    segments = _segments(names, settings.get("objects"), str(path))
-    return ClassNames(segments, least, None if single is None else common(single))
+    return ClassNames(
+        _segments(names, settings.get("objects"), str(path)),
+        least,
+        None if single is None else common(single),
+        _relation(settings, "counted_as", path),
+        _relation(settings, "held_by", path),
+    )
+
+
+def _relation(settings: dict[str, Any], name: str, path: Path) -> dict[str, str]:
+    given = settings.get(name, {})
+    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+        raise DataError(f'{path}: {name} maps names to names, such as {{"bus": "car"}}.')
+    return {common(key): common(value) for key, value in given.items()}
 
 
 def _segments(names: dict[int, str], objects: Any, source: str) -> dict[int, Segment]:

@@ -1,0 +1,213 @@
+"""What a layout is: how a family of detectors takes a picture, and what its outputs mean.
+
+A layout describes itself: its `name`, its `title`, the `shapes` of its inputs and outputs, by which
+a file is recognized, and what it is `about`. `threshold` and `overlap` are the usual ones of the
+family: boxes below the first are dropped, and boxes of one class that overlap by more than the
+second are one object; without an `overlap` the network itself returns each object once.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Rows
+from fairprobe.scenes.detectors.coco import BY_COUNT, NAMES
+from fairprobe.scenes.labels import common
+from fairprobe.scenes.scene import Picture
+
+Shape: TypeAlias = tuple[int | None, ...]  # None: any size
+Fit: TypeAlias = Literal["stretch", "corner", "center"]
+
+PADDING = 114
+USUAL_SIZE = 640  # of files that take pictures of any size and do not say which they were made for
+MOST_METADATA = 200_000  # characters of a list of class names
+Normal: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+IMAGENET: Normal = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation, red first
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output of a file."""
+
+    name: str
+    shape: Shape
+    type: str = "tensor(float)"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a file says of itself. `names` are the classes that the user gave, or the file."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Of the outputs."""
+        return [port.shape for port in self.outputs]
+
+    @property
+    def is_ultralytics(self) -> bool:
+        return self.metadata.get("author", "").lower() == "ultralytics"
+
+    def planes(self) -> tuple[int, int] | None:
+        """Height and width, if the first input is a picture by planes (1×3×H×W)."""
+        shape = self.inputs[0].shape
+        return self._size(shape[2:]) if len(shape) == 4 and shape[1] == 3 else None
+
+    def pixels(self) -> tuple[int, int] | None:
+        """Height and width, if the first input is a picture by pixels (1×H×W×3)."""
+        shape = self.inputs[0].shape
+        return self._size(shape[1:3]) if len(shape) == 4 and shape[3] == 3 else None
+
+    def classes(self, count: int | None) -> tuple[str, ...] | None:
+        """The names of this many classes; None if they are unknown."""
+        if self.names is not None:
+            return self.names if count in (None, len(self.names)) else None
+        return NAMES if count is None else BY_COUNT.get(count)
+
+    def _size(self, shape: Shape) -> tuple[int, int]:
+        stated = _numbers(self.metadata.get("imgsz", ""))
+        usual = stated if len(stated) == 2 else (USUAL_SIZE, USUAL_SIZE)
+        return (shape[0] or usual[0], shape[1] or usual[1])
+
+
+@dataclass(frozen=True)
+class Layout(ABC):
+    """The conventions of a family, for pictures of `height` × `width` inside the network.
+
+    `names` are its classes; one without a name is never reported.
+    """
+
+    height: int
+    width: int
+    names: tuple[str, ...] = NAMES
+    places: tuple[int, ...] = ()
+    """The outputs that are read, in this order; by default all."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    shapes: ClassVar[str]
+    about: ClassVar[str]
+    threshold: ClassVar[float]
+    overlap: ClassVar[float | None]
+
+    fit: ClassVar[Fit] = "stretch"
+    """The picture fills the input, or keeps its proportions in a corner or the center."""
+    is_bgr: ClassVar[bool] = False
+    divisor: ClassVar[float] = 255.0
+    normal: ClassVar[Normal] = ((0.0,) * 3, (1.0,) * 3)
+    """Mean and deviation of each channel, in the network's order, after the division."""
+    by_pixels: ClassVar[bool] = False
+    """Whether the input is 1×H×W×3 instead of 1×3×H×W."""
+
+    @classmethod
+    @abstractmethod
+    def match(cls, file: Signature) -> list[Layout]:
+        """The readings of this family that fit the shapes of a file."""
+
+    @abstractmethod
+    def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
+        """Boxes (N, 4) in pixels of a picture of this height and width, and scores (N, classes)."""
+
+    def prepare(self, image: Picture) -> Rows:
+        """The network's input."""
+        height, width, top, left = self._frame(image.shape)
+        inside = np.full((self.height, self.width, 3), PADDING, dtype=np.uint8)
+        inside[top : top + height, left : left + width] = _resized(image, height, width)
+        channels = inside[:, :, ::-1] if self.is_bgr else inside
+        mean, deviation = np.asarray(self.normal, dtype=np.float32)
+        values = (channels / np.float32(self.divisor) - mean) / deviation
+        whole = values if self.by_pixels else values.transpose(2, 0, 1)
+        return np.ascontiguousarray(whole[None], dtype=np.float32)
+
+    def others(self, size: tuple[int, int]) -> list[Any]:
+        """What the inputs after the picture receive."""
+        del size
+        return []
+
+    def in_picture(self, boxes: Any, size: tuple[int, int]) -> Floats:
+        """Corners in pixels of the network's input, as pixels of the picture."""
+        height, width, top, left = self._frame(size)
+        scale = np.array([width / size[1], height / size[0]] * 2)
+        moved: Floats = (np.asarray(boxes, dtype=np.float64) - [left, top, left, top]) / scale
+        return moved
+
+    def _frame(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """Height and width of the picture inside the input, and where it begins."""
+        if self.fit == "stretch":
+            return self.height, self.width, 0, 0
+        scale = min(self.height / shape[0], self.width / shape[1])
+        height, width = max(round(shape[0] * scale), 1), max(round(shape[1] * scale), 1)
+        if self.fit == "corner":
+            return height, width, 0, 0
+        return height, width, (self.height - height) // 2, (self.width - width) // 2
+
+
+def corners(centers: Rows, sides: Rows) -> Floats:
+    """Boxes from their centers and sides."""
+    return np.concatenate([centers - sides / 2, centers + sides / 2], axis=1).astype(np.float64)
+
+
+def in_pixels(size: tuple[int, int]) -> Floats:
+    """What turns shares of a picture into pixels."""
+    height, width = size
+    return np.array([width, height, width, height], dtype=np.float64)
+
+
+def cells(height: int, width: int, strides: Sequence[int]) -> tuple[Rows, Rows]:
+    """Column and row of every cell of several grids, and its stride."""
+    grids = [
+        np.mgrid[: -(-height // stride), : -(-width // stride)][::-1].reshape(2, -1).T
+        for stride in strides
+    ]
+    each = np.repeat(strides, [len(grid) for grid in grids])[:, None]
+    return np.concatenate(grids).astype(np.float32), each.astype(np.float32)
+
+
+def chosen(classes: Any, scores: Any, count: int) -> Rows:
+    """Scores (N, count) where each row names one class; a class out of range scores nowhere."""
+    numbers = np.asarray(classes).ravel().round().astype(np.int64)
+    found = np.zeros((len(numbers), count), dtype=np.float32)
+    known = (numbers >= 0) & (numbers < count)
+    found[np.flatnonzero(known), numbers[known]] = np.asarray(scores).ravel()[known]
+    return found
+
+
+def names_in(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The class names in a file's metadata: a dictionary by number or a list, as Python or JSON."""
+    text = metadata.get("names", metadata.get("classes", ""))
+    if not text or len(text) > MOST_METADATA:
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found = parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict):
+            by_number = {str(key): value for key, value in found.items()}
+            found = [by_number.get(str(at)) for at in range(len(by_number))]
+        if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
+            return tuple(map(common, found))
+    return None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.strip("[]() ").split(",")
+    return tuple(int(part) for part in parts if part.strip().isdecimal() and int(part) > 0)
+
+
+def _resized(image: Picture, height: int, width: int) -> Picture:
+    import cv2
+
+    small: Any = cv2.resize(image, (max(width, 1), max(height, 1)), interpolation=cv2.INTER_LINEAR)
+    return np.asarray(small, dtype=np.uint8)

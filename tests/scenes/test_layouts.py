@@ -1,0 +1,315 @@
+"""Layouts of detectors: outputs worked out by hand, a real detector re-encoded in every layout, and
+the self-test on annotated pictures that chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fairprobe.errors import ModelError
+from fairprobe.scenes import GivenScenes, Scene, open_scenes
+from fairprobe.scenes.detectors import open_detector
+from fairprobe.scenes.detectors.base import Detection
+from fairprobe.scenes.detectors.coco import IDS, NAMES
+from fairprobe.scenes.detectors.function import FunctionDetector
+from fairprobe.scenes.detectors.layouts import LAYOUTS, Port, Signature, candidates
+from fairprobe.scenes.detectors.layouts.base import Layout, names_in
+from fairprobe.scenes.detectors.onnx import OnnxDetector
+from fairprobe.scenes.detectors.self_test import settle
+from fairprobe.scenes.scene import Instance, Picture
+from tests.detector_encodings import encode
+from tests.helpers import assets
+from tests.scenes.test_detectors import network, plain
+
+CAR = NAMES.index("car")
+SIZE = (
+    50,
+    100,
+)  # of the picture: the network's 64 × 64 hold it as 32 × 64, from row 16 if centered
+CENTER, SIDES = (32.0, 32.0), (16.0, 8.0)  # in pixels of the network
+SHARES = (0.5, 0.5, 0.25, 0.125)
+CENTERED = (100 * 24 / 64, 50 * 12 / 32, 100 * 40 / 64, 50 * 20 / 32)
+STRETCHED = (100 * 24 / 64, 50 * 28 / 64, 100 * 40 / 64, 50 * 36 / 64)
+
+
+def scored(score: float, classes: int = 80, at: int = CAR) -> list[float]:
+    return [score if place == at else 0.0 for place in range(classes)]
+
+
+def rows(columns: Sequence[float], count: int = 84) -> Any:
+    """One object among empty rows, as many as there are cells in 64 × 64."""
+    found = np.zeros((1, count, len(columns)), dtype=np.float32)
+    found[0, 7] = columns
+    return found
+
+
+def nanodet_row() -> list[float]:
+    """The cell in row 3 and column 3 of stride 8: its middle is at 28; sides at 24, 28, 40, 36."""
+    distances = {"left": 0.5, "top": 0.0, "right": 1.5, "bottom": 1.0}  # in cells
+    bins = np.full((4, 8), -50.0)
+    for at, distance in enumerate(distances.values()):
+        low = int(distance)
+        share = distance - low
+        bins[at, low], bins[at, low + 1] = np.log(1 - share + 1e-9), np.log(share + 1e-9)
+    return [*scored(0.8), *bins.ravel().tolist()]
+
+
+def nanodet() -> Any:
+    found = np.full((1, 84, 112), -50.0, dtype=np.float32)
+    found[0, :, :80] = 0
+    found[0, 3 * 8 + 3] = nanodet_row()
+    return found
+
+
+def detr_logits(classes: int, *, none: bool) -> Any:
+    found = np.full((1, 5, classes), -20.0, dtype=np.float32)
+    if none:
+        found[0, :, -1] = 0.0
+    found[0, 2, CAR], found[0, 2, -1] = np.log(0.8), np.log(0.2) if none else -20.0
+    if not none:
+        found[0, 2, CAR] = np.log(0.8 / 0.2)
+    return found
+
+
+def queries(*values: float) -> Any:
+    found = np.zeros((1, 5, len(values)), dtype=np.float32)
+    found[0, 2] = values
+    return found
+
+
+BOX = (24.0, 28.0, 40.0, 36.0)
+CASES: dict[str, tuple[list[Any], tuple[float, ...], float]] = {
+    "yolov5": ([rows([*CENTER, *SIDES, 0.9, *scored(0.8)], 252)], CENTERED, 0.72),
+    "yolov6": ([rows([*CENTER, *SIDES, 1.0, *scored(0.8)])], CENTERED, 0.8),
+    "yolov8": ([rows([*CENTER, *SIDES, *scored(0.8)]).transpose(0, 2, 1)], CENTERED, 0.8),
+    "yolov10": ([queries(*BOX, 0.8, CAR)], CENTERED, 0.8),
+    "yolov7-nms": ([queries(0, *BOX, CAR, 0.8)[0]], CENTERED, 0.8),
+    "detr": ([detr_logits(81, none=True), queries(*SHARES)], STRETCHED, 0.8),
+    "rt-detr": ([detr_logits(80, none=False), queries(*SHARES)], STRETCHED, 0.8),
+    "rt-detr-joined": ([queries(*SHARES, *scored(0.8))], STRETCHED, 0.8),
+    "torchvision": (
+        [queries(*BOX)[0], np.array([0, 0, 3, 0, 0]), np.float32([0, 0, 0.8, 0, 0])],
+        STRETCHED,
+        0.8,
+    ),
+    "nanodet": ([nanodet()], STRETCHED, 0.8),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_outputs_worked_out_by_hand_give_the_same_car(name: str) -> None:
+    outputs, box, score = CASES[name]
+    types = ["tensor(int64)" if one.dtype == np.int64 else "tensor(float)" for one in outputs]
+    file = Signature(
+        (Port("images", (1, 3, 64, 64)),),
+        tuple(
+            Port(str(at), one.shape, kind)
+            for at, (one, kind) in enumerate(zip(outputs, types, strict=True))
+        ),
+    )
+    assert name in [one.name for one in candidates(file)]
+    (layout,) = LAYOUTS[name].match(file)
+    boxes, scores = layout.read(outputs, SIZE)
+    at = int(scores.max(axis=1).argmax())
+    assert layout.names[scores[at].argmax()] == "car"
+    assert scores[at].max() == pytest.approx(score, abs=1e-6)
+    assert boxes[at].tolist() == pytest.approx(box, abs=1e-3)
+    others = np.delete(scores.max(axis=1), at)
+    assert others.max() < 0.01
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_box_keeps_its_place_in_the_picture(name: str) -> None:
+    """What a layout paints into its input is found there again."""
+    layout = LAYOUTS[name](64, 96)
+    image = plain(60, 50)
+    image[20:40, 10:30] = 255
+    channels = layout.prepare(image)[0]
+    seen = channels[..., 0] if layout.by_pixels else channels[0]
+    inside = np.argwhere(seen >= (seen.max() + np.median(seen)) / 2)
+    (top, left), (bottom, right) = inside.min(axis=0), inside.max(axis=0) + 1
+    found = layout.in_picture([[left, top, right, bottom]], (60, 50))[0]
+    assert found.tolist() == pytest.approx((10, 20, 30, 40), abs=1.2)
+
+
+def test_class_names_come_from_the_file_or_the_user_and_are_not_guessed(tmp_path: Path) -> None:
+    assert names_in({"names": "{0: 'Person', 1: 'Motorbike'}"}) == ("person", "motorcycle")
+    assert names_in({"names": '["dog", "cat"]'}) == ("dog", "cat")
+    for bad in ("", "__import__('os')", "{0: 1}", "[" * 100_000, "x" * 300_000):
+        assert names_in({"names": bad}) is None
+    answer = np.zeros((1, 6, 189), dtype=np.float32)
+    answer[0, :, 3] = 32, 32, 16, 8, 0.1, 0.9
+    path = network(tmp_path / "two.onnx", [1, 3, 96, 96], {"out": answer})
+    with pytest.raises(ModelError, match=r"COCO's 80, 90 or 91 classes; .*--detector-classes"):
+        OnnxDetector(path)
+    (truck,) = OnnxDetector(path, names=["bus", "Lorry"]).detect(plain(64, 64))
+    assert truck.label == "truck"
+    with pytest.raises(ModelError, match="with 3 named ones classes"):
+        OnnxDetector(path, names=["bus", "lorry", "car"])
+
+
+def test_the_exporter_in_the_metadata_rules_other_families_out() -> None:
+    shape = Port("out", (1, 189, 85))
+    file = Signature((Port("images", (1, 3, 96, 96)),), (shape,))
+    assert {one.name for one in candidates(file)} == {"yolox", "yolox-decoded", "yolov6"}
+    said = Signature(file.inputs, file.outputs, {"author": "Ultralytics", "imgsz": "[64, 64]"})
+    assert [one.name for one in candidates(said)] == []
+    free = Signature(
+        (Port("images", (None, 3, None, None)),), (Port("out", (None, 84, None)),), said.metadata
+    )
+    assert candidates(free) == [LAYOUTS["yolov8"](64, 64)]
+
+
+# -- the self-test ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def streets() -> GivenScenes:
+    folder = assets() / "vision" / "camvid"
+    scenes = open_scenes(folder / "images", folder / "masks")
+    crowded = sorted(map(scenes.read, scenes.names), key=lambda one: -len(one.instances))
+    found = GivenScenes(crowded[:5])
+    found.counted_as = scenes.counted_as
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if name not in ("yolox", "fastestdet")])
+def test_a_real_detector_in_another_layout_is_recognized_by_its_agreement(
+    name: str, streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", name, tmp_path / "other.onnx")
+    detector = open_detector(str(file))
+    found = settle(detector, streets)
+    assert found is not None
+    assert found.layout == name
+    assert found.score > 0.2 > 4 * found.by_chance
+    original = OnnxDetector(assets() / "vision" / "yolox_nano.onnx")
+    image = streets.read(streets.names[0]).image
+    seen, wanted = detector.detect(image), original.detect(image)
+    sure = [one for one in wanted if one.score > 0.6]
+    for one in sure:  # the same objects at the same places, to the rounding of another frame
+        near = [
+            other
+            for other in seen
+            if other.label == one.label and np.allclose(other.box, one.box, atol=0.06 * 480)  # type: ignore[arg-type]
+        ]
+        assert near, (one, seen)
+
+
+def test_a_file_that_agrees_in_no_layout_is_refused_and_one_that_is_named_is_not(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov6", tmp_path / "v6.onnx")
+    misread = open_detector(f"yolox-decoded:{file}")
+    found = settle(misread, streets)
+    assert found is not None
+    assert found.score < 0.1  # pictures on the wrong scale
+    mirrored = GivenScenes(
+        [
+            Scene(one.name, one.image[::-1].copy(), one.instances, one.stuff, one.stuff_names)
+            for one in streets
+        ]
+    )
+    with pytest.raises(ModelError, match=r"No layout of v6\.onnx agrees .* YOLOv6: \d+ of \d+ obj"):
+        settle(open_detector(str(file)), mirrored)
+
+
+def toy_scene(name: str, *objects: tuple[str, int]) -> Scene:
+    mask = np.ones((20, 20), dtype=bool)
+    instances = tuple(Instance(label, (x, 20, x + 20, 40), mask) for label, x in objects)
+    return Scene(name, plain(60, 100), instances, np.zeros((60, 100), dtype=np.uint8), ("",))
+
+
+def test_agreement_worked_out_by_hand(tmp_path: Path) -> None:
+    # It sees a car four pixels beside the first one in every picture: an overlap of 16 / 24.
+    scale, top = 64 / 100, (64 - 38) // 2
+    answer = np.zeros((1, 84, 84), dtype=np.float32)
+    answer[0, :, 0] = (34 * scale, 30 * scale + top, 20 * scale, 20 * scale, *scored(0.9))
+    path = network(tmp_path / "a.onnx", [1, 3, 64, 64], {"out": answer})
+    scenes = GivenScenes([toy_scene("a", ("car", 20)), toy_scene("b", ("car", 20), ("car", 70))])
+    found = settle(OnnxDetector(path, layout="yolov8"), scenes)
+    assert found is not None
+    assert (found.pictures, found.annotated, found.recognized, found.matched) == (2, 3, 2, 2)
+    assert found.score == pytest.approx(2 * 2 * (16 / 24) / 5, abs=0.03)
+    assert found.by_chance == found.score  # it sees the same everywhere
+    with pytest.raises(ModelError, match=r"YOLOv8.*: 2 of 3 objects"):
+        settle(OnnxDetector(path), scenes)
+
+
+def test_no_agreement_is_claimed_without_annotated_objects_that_the_detector_knows(
+    tmp_path: Path,
+) -> None:
+    answer = np.zeros((1, 84, 84), dtype=np.float32)
+    path = network(tmp_path / "a.onnx", [1, 3, 64, 64], {"out": answer})
+    assert settle(OnnxDetector(path), GivenScenes([toy_scene("a", ("lantern", 20))])) is None
+    assert settle(FunctionDetector(lambda image: []), GivenScenes([toy_scene("a")])) is None
+    with pytest.raises(ModelError, match="YOLOv8, YOLOv9 or YOLO11: 0 of 1 objects"):
+        settle(OnnxDetector(path), GivenScenes([toy_scene("a", ("car", 20))]))
+
+
+# -- functions in the style of libraries -----------------------------------------------------------
+
+
+def torchvision_style(image: Picture) -> Any:
+    del image
+    return [
+        {
+            "boxes": torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 9.0, 9.0]]),
+            "labels": torch.tensor([IDS[CAR], 1]),
+            "scores": torch.tensor([0.5, 0.25], requires_grad=True),
+        }
+    ]
+
+
+def ultralytics_style(image: Picture) -> Any:
+    del image
+    boxes = SimpleNamespace(
+        xyxy=torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 9.0, 9.0]]),
+        cls=torch.tensor([1.0, 0.0]),
+        conf=torch.tensor([0.5, 0.25]),
+    )
+    return [SimpleNamespace(boxes=boxes, names={0: "Person", 1: "car"})]
+
+
+@pytest.mark.parametrize("function", [torchvision_style, ultralytics_style])
+def test_answers_in_the_style_of_libraries_are_understood(function: Callable[..., Any]) -> None:
+    assert FunctionDetector(function).detect(plain()) == (
+        Detection("car", 0.5, (1, 2, 3, 4)),
+        Detection("person", 0.25, (0, 0, 9, 9)),
+    )
+
+
+def test_numbers_without_a_name_are_refused() -> None:
+    def detect(image: Picture) -> Any:
+        del image
+        return {"boxes": [[0, 0, 1, 1]], "labels": [500], "scores": [0.9]}
+
+    with pytest.raises(ModelError, match=r"returned the class 500, which has no name.*'classes'"):
+        FunctionDetector(detect).detect(plain())
+    detect.classes = {500: "kiosk"}  # type: ignore[attr-defined]
+    assert FunctionDetector(detect).detect(plain())[0].label == "kiosk"
+
+    def uneven(image: Picture) -> Any:
+        del image
+        return {"boxes": [[0, 0, 1, 1]], "labels": [1, 2], "scores": [0.9]}
+
+    with pytest.raises(ModelError, match="1 boxes, 2 classes and 1 scores"):
+        FunctionDetector(uneven).detect(plain())
+
+
+def test_every_layout_describes_itself() -> None:
+    for name, layout in LAYOUTS.items():
+        assert issubclass(layout, Layout)
+        assert (layout.name, bool(layout.title), bool(layout.shapes), bool(layout.about)) == (
+            name,
+            True,
+            True,
+            True,
+        )
