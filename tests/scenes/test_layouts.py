@@ -4,7 +4,9 @@ the self-test on annotated pictures that chooses among them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairprobe.errors import ModelError
+from fairprobe.audits.scenes import audit_scenes
+from fairprobe.errors import DataError, ModelError
 from fairprobe.scenes import GivenScenes, Scene, open_scenes
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detection
@@ -23,7 +26,9 @@ from fairprobe.scenes.detectors.layouts import LAYOUTS, Port, Signature, candida
 from fairprobe.scenes.detectors.layouts.base import Layout, names_in
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import settle
+from fairprobe.scenes.oracles import Test, errors, reference
 from fairprobe.scenes.scene import Instance, Picture
+from fairprobe.scenes.sources.masks import read_names
 from tests.detector_encodings import encode
 from tests.helpers import assets
 from tests.scenes.test_detectors import network, plain
@@ -313,3 +318,62 @@ def test_every_layout_describes_itself() -> None:
             True,
             True,
         )
+
+
+# -- classes that contain others -------------------------------------------------------------------
+
+
+def test_a_bus_in_a_mask_of_cars_counts_as_a_car_and_its_deletion_is_no_error() -> None:
+    def sees_buses(image: Picture) -> list[Detection]:
+        """Every object in red is a bus, however the annotation calls it, every blue one a dog."""
+        found = []
+        for label, channel in (("bus", 0), ("dog", 2)):
+            for place in (20, 120, 250):
+                part = image[20:40, place : place + 20]
+                if part[..., channel].mean() > 200 > part[..., 1].mean() + 100:
+                    found.append(Detection(label, 0.9, (place, 20, place + 20, 40)))
+        return found
+
+    def street(name: str) -> Scene:
+        image = plain(200, 300, (120, 120, 120))
+        image[20:40, 20:40] = image[20:40, 120:140] = (255, 0, 0)
+        image[20:40, 250:270] = (0, 0, 255)
+        mask = np.ones((20, 20), dtype=bool)
+        objects = (("car", 20), ("car", 120), ("dog", 250))
+        instances = tuple(Instance(label, (x, 20, x + 20, 40), mask) for label, x in objects)
+        return Scene(name, image, instances, np.ones((200, 300), dtype=np.uint8), ("", "road"))
+
+    def errors_of(counted_as: dict[str, str]) -> tuple[int, int]:
+        scenes = GivenScenes([street(name) for name in "ab"])
+        audit = audit_scenes(
+            scenes,
+            [sees_buses],
+            mutations=["delete"],
+            classes=["car"],
+            inpainting="telea",
+            clusters=1,
+            fewest=1,
+            counted_as=counted_as,
+        )
+        tests = [one for one in audit.tests if one.kind == "ood"]
+        lost = sum((errors(one, "exclusion") for one in tests), Counter[str]())
+        return len(tests), lost["bus"]
+
+    assert errors_of({}) == (2, 4)  # two buses in each of two scenes, although cars were deleted
+    assert errors_of({"Bus": "Car"}) == (2, 0)
+
+
+def test_people_are_not_judged_where_masks_of_bicycles_hold_them(tmp_path: Path) -> None:
+    names = tmp_path / "names.json"
+    names.write_text('{"1": "bicyclist", "held_by": {"pedestrian": "bicyclist"}}')
+    assert read_names(names).held_by == {"person": "bicycle"}
+    names.write_text('{"1": "bicyclist", "counted_as": ["bus"]}')
+    with pytest.raises(
+        DataError, match=r'counted_as maps names to names, such as \{"bus": "car"\}'
+    ):
+        read_names(names)
+    seen, left = Counter(person=2, bicycle=1, car=1), Counter(car=1)
+    one = Test("a", "d", "delete", "bicycle", "ood", 0, "a.png", seen, left, seen)
+    assert errors(one, "exclusion") == Counter(person=2)
+    rider = replace(one, held=frozenset({"person"}))
+    assert (errors(rider, "exclusion"), reference(rider, "gt")) == (Counter(), Counter(car=1))
