@@ -93,7 +93,7 @@ class Graph:
     def suppressed(self, corners: str, scores: str) -> str:
         """Scores (1, N, 80) without those of boxes that a better one of their class overlaps."""
         turned = self.op("Transpose", scores, perm=[0, 2, 1])
-        limits = (np.array([QUERIES], dtype=np.int64), np.float32([0.45]), np.float32([0.05]))
+        limits = (np.array([QUERIES], dtype=np.int64), np.array([0.45]), np.array([0.05]))
         kept = self.op("NonMaxSuppression", corners, turned, *limits)
         places = self.cut(kept, 1, 3, axis=1)
         ones = self.op(
@@ -113,9 +113,7 @@ class Graph:
         found: str = self.op("Mul", self.op("Concat", *both, axis=2), np.asarray(scale))
         return found
 
-    def save(
-        self, path: Path, outputs: dict[str, tuple[str, list[Any], int]], **about: str
-    ) -> Path:
+    def save(self, path: Path, outputs: dict[str, Any], **about: str) -> Path:
         """Write the file. `outputs` maps names to a tensor, its shape and its type."""
         graph = self.model.graph
         nodes = [*self.before, *graph.node, *self.after]
@@ -183,8 +181,8 @@ def encode(path: Path, layout: str, to: Path, **about: str) -> Path:
     if layout in ("ssd", "tf-detection"):
         graph.prepare(from_pixels, [1, height, width, 3])
     elif layout == "detr":
-        mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-        graph.prepare(from_normal(255 * mean, 255 * deviation, is_bgr=False), planes)
+        imagenet = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
+        graph.prepare(from_normal(*(255 * imagenet), is_bgr=False), planes)
     elif layout.startswith("nanodet"):
         mean, deviation = [103.53, 116.28, 123.675], [57.375, 57.12, 58.395]
         graph.prepare(from_normal(mean, deviation, is_bgr=True), planes)
@@ -253,7 +251,7 @@ def _decided(
             left = graph.op("Sub", np.float32(1), graph.op("ReduceSum", safe, axes=[2]))
             none = graph.op("Log", graph.op("Clip", left, np.float32(TINY), np.float32(1)))
             logits, width = graph.op("Concat", logits, none, axis=2), 81
-        outputs = {
+        outputs: dict[str, Any] = {
             "logits": (logits, [1, QUERIES, width], single),
             "pred_boxes": (boxes, [1, QUERIES, 4], single),
         }

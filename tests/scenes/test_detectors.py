@@ -463,8 +463,8 @@ def test_real_detectors_find_people_and_cars_in_photographs_of_the_right_colors(
 def test_a_real_yolox_sees_the_same_with_its_boxes_decoded(tmp_path: Path) -> None:
     folder = assets() / "vision"
     raw = OnnxDetector(folder / "yolox_nano.onnx")
-    file = with_decoded_boxes(raw.path, 416, 416, tmp_path / "decoded.onnx")
-    decoded = OnnxDetector(file, layout="yolox-decoded")
+    path = with_decoded_boxes(raw.path, 416, 416, tmp_path / "decoded.onnx")
+    decoded = OnnxDetector(path, layout="yolox-decoded")
     assert (raw.layout, decoded.layout) == (Yolox(416, 416), DecodedYolox(416, 416))
     for file in ("bus.jpg", "mmdet_demo.jpg"):
         picture = np.asarray(Image.open(folder / file).convert("RGB"))

@@ -100,7 +100,11 @@ CASES: dict[str, tuple[list[Any], tuple[float, ...], float]] = {
     "rt-detr": ([detr_logits(80, none=False), queries(*SHARES)], STRETCHED, 0.8),
     "rt-detr-joined": ([queries(*SHARES, *scored(0.8))], STRETCHED, 0.8),
     "torchvision": (
-        [queries(*BOX)[0], np.array([0, 0, 3, 0, 0]), np.float32([0, 0, 0.8, 0, 0])],
+        [
+            queries(*BOX)[0],
+            np.array([0, 0, 3, 0, 0]),
+            np.array([0, 0, 0.8, 0, 0], dtype=np.float32),
+        ],
         STRETCHED,
         0.8,
     ),
