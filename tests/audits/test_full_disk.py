@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,22 +18,6 @@ from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
 from fairprobe.search.ledger import Ledger
 from tests.audits.test_audit import DOMAIN, FILES, files_in, run_audit
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 32 kB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(place)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip("no right to mount a small disk")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def named_in(message: str, pattern: str) -> Path:

@@ -4,10 +4,13 @@ format it came in, and a fresh process that audits the file measures what the pr
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import fairprobe as fp
 from fairprobe.audits import repaired as repair_module
 from fairprobe.audits import written as written_module
+from fairprobe.errors import ModelError
 from fairprobe.models import one_thread
 from fairprobe.repairs import prove
 from fairprobe.search import Budget
@@ -240,3 +245,134 @@ def test_a_file_that_answers_otherwise_than_the_proof_is_not_delivered(
     assert "differ by up to" in answer.said
     assert "your file is unchanged" in answer.said
     assert not (tmp_path / "new").exists()
+
+
+# -- broken and hostile files, no room ------------------------------------------------------------
+
+
+def _without_label(home: Path, folder: Path, words: list[str]) -> list[str]:
+    people().drop(columns="granted").to_csv(folder / "people.csv", index=False)
+    return ["--table", str(folder / "people.csv"), *words]
+
+
+def _cut_off(home: Path, folder: Path, words: list[str]) -> list[str]:
+    (folder / "model.onnx").write_bytes((home / "model.onnx").read_bytes()[:-200])
+    return ["--table", str(home / "people.csv"), *words[2:], "--model", str(folder / "model.onnx")]
+
+
+def _pickled(home: Path, folder: Path, words: list[str]) -> list[str]:
+    """A pickle that would write a file."""
+    order = f"cos\nsystem\n(S'touch {folder / 'executed'}'\ntR."
+    (folder / "model.pt").write_bytes(order.encode())
+    return ["--table", str(home / "people.csv"), *words[2:], "--model", str(folder / "model.pt")]
+
+
+def _other_model(home: Path, folder: Path, words: list[str]) -> list[str]:
+    WRITERS[".onnx"](dense(7, 16, 2), folder / "model.onnx")
+    return ["--table", str(home / "people.csv"), *words[2:], "--model", str(folder / "model.onnx")]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_without_label, "is not the table of the run"),
+        (_cut_off, "model.onnx"),
+        (_pickled, "model.pt"),
+        (_other_model, "is not the one of the run"),
+    ],
+)
+def test_a_broken_or_hostile_file_ends_in_one_sentence_and_nothing_is_touched(
+    home: Path,
+    onnx_run: tuple[Path, list[str]],
+    tmp_path: Path,
+    spoil: Callable[[Path, Path, list[str]], list[str]],
+    said: str,
+) -> None:
+    run, options = onnx_run
+    words = spoil(home, tmp_path, options)
+    before = {path: path.read_bytes() for path in files(home, tmp_path)}
+    answer = ask("repair", run, *words, *QUICK, "--out", tmp_path / "new")
+    assert answer.code == 2
+    assert said in answer.said
+    assert answer.said.startswith("Error: ")
+    assert "Traceback" not in answer.said
+    assert {path: path.read_bytes() for path in files(home, tmp_path)} == before
+
+
+def files(*folders: Path) -> list[Path]:
+    return sorted(path for each in folders for path in each.rglob("*") if path.is_file())
+
+
+def test_a_forged_run_of_a_table_without_its_label_is_refused(
+    home: Path, onnx_run: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    table = tmp_path / "people.csv"
+    people().drop(columns="granted").to_csv(table, index=False)
+    forged = tmp_path / "run"
+    shutil.copytree(onnx_run[0], forged)
+    told = read_document(forged)
+    told["data"]["origin"]["sha256"] = sha256(table.read_bytes()).hexdigest()
+    (forged / "audit.json").write_text(json.dumps(told))
+    words = ["--table", str(table), *onnx_run[1]]
+    answer = ask("repair", forged, *words, *QUICK, "--out", tmp_path / "new")
+    assert answer.code == 2
+    assert "no column 'granted' for the label" in answer.said
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_model_without_weights_is_refused_with_the_repairs_that_need_none(
+    home: Path, tmp_path: Path
+) -> None:
+    import skops.io
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.tree import DecisionTreeClassifier
+
+    frame = people()
+    steps = make_column_transformer((OneHotEncoder(), ["sex", "job"]), remainder="passthrough")
+    tree = make_pipeline(steps, DecisionTreeClassifier(max_depth=4, random_state=0))
+    tree.fit(frame.drop(columns="granted"), frame["granted"])
+    skops.io.dump(tree, tmp_path / "tree.skops")
+    options = ["--model", str(tmp_path / "tree.skops")]
+    assert audited(home, options, tmp_path / "run").code == 0
+    before = (tmp_path / "tree.skops").read_bytes()
+    table = ["--table", str(home / "people.csv")]
+    answer = ask("repair", tmp_path / "run", *table, *options, "--out", tmp_path / "new")
+    assert answer.code == 2
+    assert "Repair it after the fact: --with average, thresholds, abstain" in answer.said
+    assert (tmp_path / "tree.skops").read_bytes() == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_network_whose_weights_are_frozen_is_refused_before_anything_is_measured() -> None:
+    data = fp.datasets.german()
+    network = nn.Sequential(nn.Linear(len(data.domain), 4), nn.ReLU(), nn.Linear(4, 2))
+    stages: list[str] = []
+    with pytest.raises(ModelError, match="no weights that may be trained"):
+        fp.repair(
+            data,
+            network.requires_grad_(False),
+            "gender",
+            progress=lambda stage, *_: stages.append(stage),
+        )
+    assert stages == []
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_the_users_files_and_says_where_the_repaired_run_is(
+    home: Path,
+    onnx_run: tuple[Path, list[str]],
+    small_disk: Path,
+    temporary: Path,
+) -> None:
+    run, options = onnx_run
+    before = {path: path.read_bytes() for path in files(home)}
+    table = ["--table", str(home / "people.csv")]
+    answer = ask("repair", run, *table, *options, *QUICK, "--out", small_disk / "new")
+    assert answer.code == 2
+    assert "No space left on device" in answer.said
+    assert "Nothing is lost" in answer.said
+    assert len(list(temporary.glob("fairprobe-rescued-*/model/model.onnx"))) == 1
+    assert {path: path.read_bytes() for path in files(home)} == before
+    assert list(small_disk.iterdir()) == []

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.base import OnStage
 from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import COMPARED, SAME, WrittenModel, set_origin
 from fairprobe.datasets.base import Dataset
@@ -33,15 +32,12 @@ def repair_post_hoc(
     data: Dataset,
     model: Model,
     how: PostHoc,
-    *,
-    seed: int,
     limits: dict[str, Any],
     search: dict[str, Any],
-    progress: OnStage | None,
-    **options: Any,
+    last: dict[str, Any],
 ) -> Audit:
     """The audit of the repaired model, with its proof and its file. `limits` go to the proof,
-    `search` to both, `options` to the audit.
+    `search` to both, `last` to the audit.
     """
     user = model.original or model  # a copy in torch is no use to somebody who asks the model
     blind = set() if user.about is None else set(user.about.blind_to)
@@ -50,11 +46,9 @@ def repair_post_hoc(
             f"The model is not given {' and '.join(data.domain.sensitive)}, so it cannot answer"
             " counterparts differently, and there is nothing to repair after the fact."
         )
-    proof = prove_post_hoc(user, data, how, seed=seed, progress=progress, **limits, **search)
+    proof = prove_post_hoc(user, data, how, seed=last["seed"], **limits, **search)
     delivered, file = written(proof, user, data)
-    done = audit(
-        data, delivered, data.domain.sensitive, seed=seed, progress=progress, **search, **options
-    )
+    done = audit(data, delivered, data.domain.sensitive, **search, **last)
     return replace(done, repair=proof, written=file)
 
 

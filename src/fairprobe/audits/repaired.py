@@ -21,6 +21,7 @@ from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
 from fairprobe.repairs.certified import Certified
 from fairprobe.repairs.curve import Choose
+from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.verdict import LOOKS
 from fairprobe.runs import OpenModel, data_of, model_of
 from fairprobe.schema.twins import CounterpartKind
@@ -68,80 +69,72 @@ def repair(
     `checkpoint` trained networks are kept: after a kill, the same repair with the same folder does
     not train them again. The other options are those of `repairs.prove` and of `audit`.
     """
-    given, data = data, data.with_sensitive(sensitive).with_counterparts(counterparts)
-    ready = as_model(model, data).with_decision(decision, data)
+    coded = data.with_sensitive(sensitive).with_counterparts(counterparts)
+    ready = as_model(model, coded).with_decision(decision, coded)
+    how = _chosen(with_, strength, settings)
+    seed = _seed_of(ready) if seed is None else seed
+    limits: dict[str, Any] = {
+        "max_accuracy_drop": max_accuracy_drop,
+        "max_harm": max_harm,
+        "force": force,
+    }
+    search: dict[str, Any] = {"people": people, "method": method, "variant": variant}
+    search |= {"samples": samples, "progress": progress}
+    last = {
+        "counterparts": counterparts,
+        "budget": budget,
+        "findings_to": findings_to,
+        "checkpoint": checkpoint,
+        "seed": seed,
+    }
+    if isinstance(how, PostHoc):
+        return repair_post_hoc(coded, ready, how, limits, search, last)
+    limits |= {
+        "curve": curve,
+        "choose": choose if strength is None else False,
+        "max_seeds": max_seeds,
+    }
+    proof = _proven(coded, network_of(ready), how, seed, limits, search, checkpoint)
+    delivered, file = written(proof, coded)
+    done = audit(data, delivered, sensitive, **search, **last)
+    return replace(done, repair=proof, written=file)
+
+
+def _chosen(
+    with_: str | Repair | PostHoc, strength: float | None, settings: dict[str, Any]
+) -> Repair | PostHoc:
+    """The repair by its name or as it was given, with its strength."""
     how = any_repair_named(with_, **settings) if isinstance(with_, str) else with_
     if settings and not isinstance(with_, str):
         raise SettingError(
             f"Settings ({', '.join(settings)}) go with a repair's name. Give the object its"
             f" settings: {type(how).__name__}(...)."
         )
+    if strength is None:
+        return how
     if isinstance(how, PostHoc):
-        if strength is not None:
-            raise SettingError(f"The repair '{how.name}' has no strength. Leave it out.")
-        return repair_post_hoc(
-            data,
-            ready,
-            how,
-            seed=(_seed_of(ready) if seed is None else seed),
-            limits={
-                "max_accuracy_drop": max_accuracy_drop,
-                "max_harm": max_harm,
-                "force": force,
-            },
-            search={"people": people, "method": method, "variant": variant, "samples": samples},
-            progress=progress,
-            counterparts=counterparts,
-            budget=budget,
-            findings_to=findings_to,
-            checkpoint=checkpoint,
-        )
-    network = network_of(ready)
-    if strength is not None:
-        how, choose = how.at_strength(strength), False
-    if seed is None:
-        seed = _seed_of(network)
+        raise SettingError(f"The repair '{how.name}' has no strength. Leave it out.")
+    return how.at_strength(strength)
+
+
+def _proven(
+    data: Dataset,
+    network: TorchModel,
+    how: Repair,
+    seed: int,
+    limits: dict[str, Any],
+    search: dict[str, Any],
+    checkpoint: Path | None,
+) -> Proof:
+    """The proof of the repair; networks that an earlier run kept are not trained again."""
     if checkpoint is not None:
+        same = [limits[name] for name in ("choose", "curve", "max_seeds")]
         check_repair(
-            checkpoint, data, network, repr(how), seed, choose, curve, people, method, max_seeds
+            checkpoint, data, network, repr(how), seed, search["people"], search["method"], *same
         )
-    proof = prove(
-        network,
-        data,
-        how,
-        seed=seed,
-        max_accuracy_drop=max_accuracy_drop,
-        max_harm=max_harm,
-        force=force,
-        curve=curve,
-        choose=choose,
-        people=people,
-        method=method,
-        variant=variant,
-        samples=samples,
-        max_seeds=max_seeds,
-        progress=progress,
-        kept=None if checkpoint is None else checkpoint / "networks",
-    )
-    if isinstance(how, Certified):
-        proof = with_proved_shares(proof, network, data)
-    delivered, file = written(proof, data)
-    done = audit(
-        given,
-        delivered,
-        sensitive,
-        counterparts=counterparts,
-        people=people,
-        method=method,
-        variant=variant,
-        budget=budget,
-        samples=samples,
-        seed=seed,
-        progress=progress,
-        findings_to=findings_to,
-        checkpoint=checkpoint,
-    )
-    return replace(done, repair=proof, written=file)
+    kept = None if checkpoint is None else checkpoint / "networks"
+    proof = prove(network, data, how, seed=seed, kept=kept, **limits, **search)
+    return with_proved_shares(proof, network, data) if isinstance(how, Certified) else proof
 
 
 def _seed_of(model: Model, default: int = 0) -> int:

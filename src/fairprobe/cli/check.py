@@ -6,8 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING, Annotated
@@ -57,6 +56,23 @@ FOR_RUNS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outlets:
+    """Where the verdict goes."""
+
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")
+    ] = None
+    sarif: Annotated[
+        Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")
+    ] = None
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")
+    ] = None
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+
 @app.command()
 @grouped
 def check(
@@ -68,15 +84,6 @@ def check(
     ],
     baseline: Annotated[
         Path | None, typer.Option(help="An earlier run to compare with, instead of the policy's.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")
-    ] = None,
-    sarif: Annotated[
-        Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="To check a model: the data set or table to audit it on.")
@@ -92,8 +99,7 @@ def check(
     named: ModelOptions,
     how: TableOptions,
     options: AuditOptions,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    outlets: Outlets,
 ) -> None:
     """Check a run, or a model that is audited first, against the limits of a policy. Exit codes: 0
     all limits are kept, 1 one is exceeded, 2 bad input.
@@ -116,15 +122,12 @@ def check(
         # Report mistakes before anything is measured.
         rules = gate.read_policy(policy)
         gate.baseline_of(rules, baseline)
-        _require_writable(junit, sarif, markdown)
-        show = not (quiet or as_json)
-        done = partial(
-            finish, junit=junit, sarif=sarif, markdown=markdown, as_json=as_json, quiet=quiet
-        )
+        _require_writable(outlets.junit, outlets.sarif, outlets.markdown)
+        show = not (outlets.quiet or outlets.as_json)
         if data is None:
             _require_nothing_to_audit(context, named)
             _require_sampling(rules, named, table)
-            done(_evaluate(Path(target), rules, baseline, named, table, show=show))
+            finish(_evaluate(Path(target), rules, baseline, named, table, show=show), outlets)
         elif named.model is not None or table is not None:
             raise SettingError(
                 "--model and --table belong to a run; with --data the model to audit is the first"
@@ -141,7 +144,7 @@ def check(
                     raise KeyboardInterrupt
                 own = None if document.data.origin is None else Path(data)
                 result = _evaluate(run, rules, baseline, named, own, show=show)
-                done(result if out else replace(result, run=None))
+                finish(result if out else replace(result, run=None), outlets)
 
 
 @contextmanager
@@ -228,15 +231,7 @@ def _evaluate(
         return gate.check(run, rules, baseline=baseline, more=more)
 
 
-def finish(
-    result: GateResult,
-    *,
-    junit: Path | None,
-    sarif: Path | None,
-    markdown: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def finish(result: GateResult, outlets: Outlets) -> None:
     """Write the requested files, show the verdict, and end with its exit code. A file that cannot
     be written hides neither.
     """
@@ -244,20 +239,24 @@ def finish(
     from fairprobe.storage import write_text
 
     lost: list[StorageError] = []
-    for path, text in ((junit, gate.junit), (sarif, gate.sarif), (markdown, gate.markdown)):
+    for path, text in (
+        (outlets.junit, gate.junit),
+        (outlets.sarif, gate.sarif),
+        (outlets.markdown, gate.markdown),
+    ):
         try:
             if path is not None:
                 write_text(path, text(result))
         except StorageError as error:
             lost.append(error)
-    if as_json:
+    if outlets.as_json:
         write_json(json.dumps(result.to_dict(), indent=1) + "\n")
-    elif not quiet:
+    elif not outlets.quiet:
         _print_verdict(result)
     if lost:
         raise StorageError(f"{result.headline}. {' '.join(map(str, lost))}") from lost[0]
     if not result.passed:
-        if as_json or quiet:
+        if outlets.as_json or outlets.quiet:
             end(OVER, result.headline)
         raise typer.Exit(OVER)
 

@@ -260,29 +260,38 @@ def repair(
                 f"{folder} is the run to be repaired; its network would be lost if the repair is"
                 " refused. Name another folder."
             )
-        from fairprobe.audits import RunFolder, repair_run
-        from fairprobe.documents import read_table_run
-
         tell_unfinished(folder, resume=resume)
-        read_table_run(run)  # refuse what is not a run before anything is made
-        with (
-            RunFolder(folder, overwrite=overwrite, resume=resume) as staged,
-            progress(show=not (quiet or as_json)) as on_stage,
-        ):
-            done = repair_run(
-                run,
-                chosen,
-                sensitive=tuple(split(sensitive)),
-                table=table,
-                model=named.opener(),
-                progress=on_stage,
-                findings_to=staged.findings,
-                checkpoint=staged.checkpoint,
-                **settings,
-            )
-            document = staged.fill(done, command=command_line())
+        settings |= {"sensitive": tuple(split(sensitive)), "table": table, "model": named.opener()}
+        staged = {"overwrite": overwrite, "resume": resume}
+        document = _write(run, folder, chosen, settings, staged, show=not (quiet or as_json))
         print_run(document, folder, as_json=as_json, quiet=quiet)
         _end(document, folder)
+
+
+def _write(
+    run: Path,
+    folder: Path,
+    how: Repair | PostHoc,
+    settings: dict[str, Any],
+    options: dict[str, bool],
+    *,
+    show: bool,
+) -> TableDocument:
+    """Repair the model of a run, write the new run into a folder, and return its document."""
+    from fairprobe.audits import RunFolder, repair_run
+    from fairprobe.documents import read_table_run
+
+    read_table_run(run)  # refuse what is not a run before anything is made
+    with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
+        done = repair_run(
+            run,
+            how,
+            progress=on_stage,
+            findings_to=staged.findings,
+            checkpoint=staged.checkpoint,
+            **settings,
+        )
+        return staged.fill(done, command=command_line())
 
 
 def _end(document: TableDocument, folder: Path) -> None:

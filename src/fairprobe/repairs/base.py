@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -20,29 +20,25 @@ from torch import nn
 
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import Examples, Penalty, Training, is_constant, train
+from fairprobe.repairs.described import Described, check_described
 
 OnEpoch: TypeAlias = Callable[[int, int], None]
 ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repair(ABC):
+class Repair(Described, ABC):
     """A repair, which describes itself; its settings are the fields of a frozen dataclass.
 
     The sensitive attributes are those of the data's domain. `start`: from the weights that the
     network has, or with fresh ones. `dial` is the setting that trades accuracy for fairness, which
     the trade-off curve turns. `keeps_shape`: whether only weights change, so that they can be
-    written into the file that a network came from. `variants` maps what can be joined to the name
-    by a plus ("cfair+iifr") to a few words about it.
+    written into the file that a network came from.
     """
 
-    title: ClassVar[str] = ""
-    about: ClassVar[str] = ""
-    paper: ClassVar[str] = ""
-    variants: ClassVar[Mapping[str, str]] = {}
     dial: ClassVar[str] = "strength"
     dial_means: ClassVar[str]
     has_dial: ClassVar[bool] = True
@@ -67,17 +63,6 @@ class Repair(ABC):
     @abstractmethod
     def name(self) -> str:
         """As the command line calls it."""
-
-    @classmethod
-    def create(cls, name: str, **settings: Any) -> Self:
-        """Create the repair of this name, which may end with a variant, with its own settings."""
-        known = [each.name for each in fields(cls)]
-        for setting in settings:
-            if setting not in known:
-                raise SettingError(
-                    f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
-                )
-        return cls(**settings)
 
     @property
     def group_goals(self) -> tuple[str, ...]:
@@ -150,11 +135,7 @@ class Repair(ABC):
 
 def check_description(repair: object) -> None:
     """Raise TypeError unless this is a repair class that describes itself."""
-    if not (isinstance(repair, type) and issubclass(repair, Repair)):
-        raise TypeError("it must be a subclass of fairprobe.repairs.Repair")
-    for name in ("title", "about", "dial_means"):
-        if not getattr(repair, name, ""):
-            raise TypeError(f"it has no {name}")
+    check_described(repair, Repair, "title", "about", "dial_means")
 
 
 def learn(
@@ -213,11 +194,18 @@ def alive(
 
 
 def network_of(model: Model) -> TorchModel:
-    """The model as a network; raise ModelError for a black box, which cannot be trained."""
+    """The model as a network; raise ModelError for a black box and for a network whose weights may
+    not change: nothing can be trained.
+    """
     if not isinstance(model, TorchModel):
         raise ModelError(
             "Only a network can be repaired, because its weights change; a black box can only be"
             " audited. Give a TorchModel."
+        )
+    if not any(each.requires_grad for each in model.module.parameters()):
+        raise ModelError(
+            "The network has no weights that may be trained (requires_grad is False for all, or"
+            " there are none), so it cannot be repaired. Give the network as it was trained."
         )
     return model
 

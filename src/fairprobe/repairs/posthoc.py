@@ -8,17 +8,16 @@ repair asks the model once for each of their rows and answers for the whole case
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import SettingError, suggest
 from fairprobe.models import About, Model
+from fairprobe.repairs.described import Described, check_described
 from fairprobe.schema.domain import Domain
 
 POST_HOC = "post-hoc"
@@ -27,7 +26,7 @@ WHY = "The repair asks your model and combines its answers; it has no neurons of
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostHoc(ABC):
+class PostHoc(Described, ABC):
     """A post-hoc repair, which describes itself; its settings are the fields of a frozen dataclass.
 
     `goal`: whether it is for people and their counterparts, or for groups. It starts from the
@@ -35,28 +34,13 @@ class PostHoc(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str] = ""
-    about: ClassVar[str] = ""
-    paper: ClassVar[str] = ""
     goal: ClassVar[Literal["individual", "group"]] = "individual"
-    variants: ClassVar[Mapping[str, str]] = {}
     start: ClassVar[str] = POST_HOC
     dial: ClassVar[str] = "strength"
     dial_means: ClassVar[str] = "nothing: the model is not trained"
     dial_at: ClassVar[None] = None
     has_dial: ClassVar[bool] = False
     keeps_shape: ClassVar[bool] = False
-
-    @classmethod
-    def create(cls, name: str, **settings: Any) -> Self:
-        """Create the repair with its own settings."""
-        known = [each.name for each in fields(cls)]
-        for setting in settings:
-            if setting not in known:
-                raise SettingError(
-                    f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
-                )
-        return cls(**settings)
 
     @abstractmethod
     def __call__(self, model: Model, data: Dataset, *, seed: int = 0) -> Model:
@@ -67,11 +51,7 @@ class PostHoc(ABC):
 
 def check_description(repair: object) -> None:
     """Raise TypeError unless this is a post-hoc repair that describes itself."""
-    if not (isinstance(repair, type) and issubclass(repair, PostHoc)):
-        raise TypeError("it must be a subclass of fairprobe.repairs.PostHoc")
-    for name in ("title", "about"):
-        if not getattr(repair, name, ""):
-            raise TypeError(f"it has no {name}")
+    check_described(repair, PostHoc, "title", "about")
 
 
 def about(model: Model, repair: str) -> About:

@@ -124,22 +124,7 @@ def prove(
     looks among `people`; its method is Probe, unless another one is named. Pairs of networks are
     trained with more and more seeds, at most `max_seeds`, until the decision is clear.
     """
-    if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
-        raise SettingError(
-            "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"
-            f" {max_accuracy_drop} and {max_harm}."
-        )
-    if not 0 <= seed < 2**63 - ATTEMPTS:
-        raise SettingError(
-            f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}."
-        )
-    if samples < 1:
-        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    if max_seeds < FEWEST:
-        raise SettingError(
-            f"A repair is judged by at least {FEWEST} seeds, because one says nothing about chance;"
-            f" got max_seeds={max_seeds}."
-        )
+    _check(max_accuracy_drop, max_harm, seed, samples, max_seeds)
     check_choice(choose, repair)
     report = progress or (lambda *_: None)
     maker = maker_of(data, seed, report) if people == "plausible" else None
@@ -149,16 +134,9 @@ def prove(
     panel = Panel(data, seed, maker, min(samples, PEOPLE), repair.group_goals)
     workshop = Workshop(panel, report, method, variant, budget, samples)
     before = workshop.measured("before", trainer.given)
-    points, chosen, first = (
-        tradeoff(
-            trainer,
-            repair,
-            None if choose is False else max_accuracy_drop,
-            "fairness" if isinstance(choose, bool) else choose,
-        )
-        if curve
-        else ((), repair, None)
-    )
+    drop = None if choose is False else max_accuracy_drop
+    goal = "fairness" if isinstance(choose, bool) else choose
+    points, chosen, first = tradeoff(trainer, repair, drop, goal) if curve else ((), repair, None)
     limits = Limits(max_accuracy_drop, max_harm)
     series = Series(trainer, chosen, panel, limits, first)
     decision, groups, delivered = series.run(max_seeds)
@@ -182,3 +160,24 @@ def prove(
         forced=force,
         limits=limits,
     )
+
+
+def _check(
+    max_accuracy_drop: float, max_harm: float, seed: int, samples: int, max_seeds: int
+) -> None:
+    if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
+        raise SettingError(
+            "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"
+            f" {max_accuracy_drop} and {max_harm}."
+        )
+    if not 0 <= seed < 2**63 - ATTEMPTS:
+        raise SettingError(
+            f"The seed must be a whole number from 0 to 2^63 - {ATTEMPTS + 1}; got {seed}."
+        )
+    if samples < 1:
+        raise SettingError(f"The number of samples must be at least 1; got {samples}.")
+    if max_seeds < FEWEST:
+        raise SettingError(
+            f"A repair is judged by at least {FEWEST} seeds, because one says nothing about chance;"
+            f" got max_seeds={max_seeds}."
+        )
