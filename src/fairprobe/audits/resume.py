@@ -19,6 +19,7 @@ import torch
 
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
+from fairprobe.errors import StorageError
 from fairprobe.models import Model, TorchModel
 from fairprobe.search.chunks import Checkpoint, check_fingerprint
 from fairprobe.versions import versions
@@ -63,10 +64,13 @@ def _identity(setting: object) -> bytes:
 def search_checkpoint(
     folder: Path | None, data: Dataset, model: Model, *settings: object
 ) -> Checkpoint | None:
-    """Where finished chunks of this search are kept; None without a folder."""
+    """Where finished chunks of this search are kept; None without a folder, or without room."""
     if folder is None:
         return None
-    return Checkpoint(folder / "search", fingerprint(data, *settings, model=model))
+    try:
+        return Checkpoint(folder / "search", fingerprint(data, *settings, model=model))
+    except (OSError, StorageError):  # a full disk is no reason to lose what was trained
+        return None
 
 
 def kept_network(
