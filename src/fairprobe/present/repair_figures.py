@@ -123,7 +123,7 @@ def over_seeds(repair: RepairDocument) -> Table:
                 f"{each.what}, by {each.by}" if each.by else each.what,
                 _spread(each.control, repair),
                 _spread(each.repaired, repair),
-                f"{100 * each.low:.1f} to {100 * each.high:.1f} points",
+                f"{100 * each.low:.1f} to {100 * each.high:.1f} points".replace("-", "−"),
                 "yes" if each.is_judged else "no",
             )
             for each in repair.verdict.comparisons

@@ -20,7 +20,7 @@ CONTROLS = {
         "the same network trained again without any repair: what a new training alone changes"
     ),
     "random points": (
-        "trained again with as many possible people added, labelled by the network: what more data"
+        "trained again with as many possible people added, labeled by the network: what more data"
         " alone changes"
     ),
 }
@@ -223,7 +223,8 @@ def measured_alike(repair: RepairDocument) -> str:
         "the same fifth of the data (whether your model has learned from these people is not known"
         " here; the repair has not)"
         if repair.is_post_hoc
-        else "the same test people, which neither training nor the choice of settings has seen"
+        else "the same people held out, from whom neither the repair nor its controls learned, and"
+        " by whom no setting was chosen"
     )
     return (
         f"Everything was measured in the same way before and after: on {people}, on the same number"

@@ -7,7 +7,7 @@ The controls without which a repair means nothing:
     retrained       the same network trained again without any repair: what a new training alone
                     changes. The verdict compares with it, seed by seed
     blind           the sensitive columns taken away: what perfect individual fairness costs
-    random points   trained again with as many possible people, labelled by the network: what more
+    random points   trained again with as many possible people, labeled by the network: what more
                     data alone changes
 
 All seeds share one split: the people held out are those of the given network. A seed decides on the

@@ -1,5 +1,5 @@
 """Retraining with the discriminatory instances (IDIs) that a search finds: they join the training
-data, labelled alike for all.
+data, labeled alike for all.
 
 Papers: NeuronFair (table 7: a tenth of a method's IDIs, five draws), EIDIG (labels by vote).
 
