@@ -217,7 +217,7 @@ def test_the_curve_shows_every_setting_and_the_chosen_one_is_the_network_that_is
     biased: tuple[Dataset, TorchModel], accepted: Proof
 ) -> None:
     data, model = biased
-    assert [each.setting for each in accepted.curve] == pytest.approx([0, 0.6, 2, 6, 20, 60])
+    assert [each.setting for each in accepted.curve] == pytest.approx([0, 2, 6, 20, 60, 200])
     (chosen,) = [each for each in accepted.curve if each.is_chosen]
     assert accepted.repair.dial_at == chosen.setting > 0
     validation = data.split(0).validation
