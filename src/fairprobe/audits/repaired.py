@@ -80,7 +80,7 @@ def repair(
     }
     search: dict[str, Any] = {"people": people, "method": method, "variant": variant}
     search |= {"samples": samples, "progress": progress}
-    last = {
+    last: dict[str, Any] = {
         "counterparts": counterparts,
         "budget": budget,
         "findings_to": findings_to,

@@ -18,7 +18,6 @@ from fairprobe.errors import ModelError, StorageError
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.file_checks import random_rows
 from fairprobe.models.load import open_model
-from tests.audits.test_full_disk import small_disk  # noqa: F401
 from tests.model_files import (
     WRITERS,
     dense,
@@ -229,7 +228,7 @@ def test_torch_archives_keep_all_but_their_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", WRITERS)
 def test_on_a_full_disk_nothing_is_written(
-    small_disk: Path,  # noqa: F811
+    small_disk: Path,
     tmp_path: Path,
     ending: str,
 ) -> None:
