@@ -17,14 +17,15 @@ import itertools
 import shutil
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from campaign import served
 from campaign.originals import TABLE
-from campaign.processes import Tree, trouble
+from campaign.processes import Answer, Tree, trouble
 from campaign.run_folders import differing, done_again, finished_work, leftovers, run_harms
 from campaign.warm import WarmStarts
 
@@ -32,18 +33,31 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 PATIENCE = 300.0  # for one command
 CODES = (0, 1, 3)  # of a command that ended by itself; a repair may be undecided
 AFTER_MOVES = 0.3  # the share of kills right after a move of a file
+WITH_JOB = 0.5  # the share of kills of `serve` that kill its job as well
 GRACE = 20.0  # seconds in which a command ends after a signal, and its children after it
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command to kill; `out` is what it writes."""
+    """A command to kill; `out` is what it writes, or changes if it is there at the start."""
 
     name: str
     words: Callable[[Path, Path], list[str]]  # originals, folder
     out: str = "run"
     same: tuple[str, ...] = ("findings.parquet", "audit.json")
     overwrites: bool = False
+    prepare: Callable[[Path, Path], None] = lambda _, folder: folder.mkdir(exist_ok=True)
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is the dashboard, which ends only when it is interrupted."""
+        return self.name == "serve"
+
+    def run(self, starts: WarmStarts, words: list[str], *, changes: Mapping[str, str]) -> Answer:
+        """Run the command to its end."""
+        if self.serves:
+            return served.run(starts, words, patience=PATIENCE, changes=changes)
+        return starts.run(*words, patience=PATIENCE, changes=changes)
 
 
 def _audit(originals: Path, folder: Path) -> list[str]:
@@ -87,6 +101,15 @@ def _experiment(originals: Path, folder: Path) -> list[str]:
     ]
 
 
+def _certify(originals: Path, folder: Path) -> list[str]:
+    table = originals / "table-run" / "people.csv"
+    return ["certify", str(folder / "run"), "--table", str(table), "--quiet"]
+
+
+def _run_to_certify(originals: Path, folder: Path) -> None:
+    shutil.copytree(originals / "table-run" / "run", folder / "run")
+
+
 def _scenes_of_two(originals: Path, folder: Path) -> list[str]:
     words = _scenes(originals, folder)
     words[words.index("--workers") + 1] = "2"
@@ -94,17 +117,22 @@ def _scenes_of_two(originals: Path, folder: Path) -> list[str]:
 
 
 SCENES = ("audit.json", "tests.csv", "survey.json")
+CERTIFIED = ("findings.parquet", "audit.json", "certificate.npz", "proved_people.parquet")
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("audit", _audit),
     Scenario("audit --overwrite", _audit, overwrites=True),
     Scenario("audit-images", _images, same=("audit.json", "findings.npz")),
     Scenario("repair", _repair),
     Scenario("scenes", _scenes, same=SCENES),
+    Scenario("certify", _certify, same=CERTIFIED, prepare=_run_to_certify),
 )
+SERVE = Scenario("serve", served.words, out="runs/run", prepare=served.put_into_queue)
 WITH_WORKERS = (  # they take longer, so they are fewer
     *(SCENARIOS * 3),
     Scenario("scenes --workers 2", _scenes_of_two, same=SCENES),
+    SERVE,
     *(SCENARIOS * 3),
+    SERVE,
     Scenario("experiment", _experiment, same=("iifr-figure6-quick.json",)),
 )
 
@@ -123,15 +151,18 @@ class Reference:
 
 @dataclass(frozen=True)
 class Kill:
-    """When and how a command is killed: after a share of its time, or after a move of a file."""
+    """When and how a command is killed: after a share of its time, or after a move of a file;
+    of `serve` the job in some cases too.
+    """
 
     sent: signal.Signals
     moment: float
     move: int = 0
+    is_deep: bool = False
 
     def __str__(self) -> str:
         when = f"after move {self.move}" if self.move else f"at {self.moment:.0%}"
-        return f"{self.sent.name} {when}"
+        return f"{self.sent.name} {when}{' with its job' if self.is_deep else ''}"
 
 
 @dataclass
@@ -177,6 +208,8 @@ def try_kills(
             kill = Kill(SIGNALS[int(rng.integers(len(SIGNALS)))], float(rng.uniform(0.02, 1.0)))
             if rng.random() < AFTER_MOVES and reference.moves:
                 kill = Kill(signal.SIGKILL, 0.0, int(rng.integers(1, reference.moves + 1)))
+            if scenario.serves and not kill.move:
+                kill = replace(kill, is_deep=bool(rng.random() < WITH_JOB))
             outcome = _kill(tree, starts, originals, scenario, reference, kill)
             result.kills += not outcome.is_late
             result.late += outcome.is_late
@@ -194,20 +227,26 @@ def _reference(tree: Tree, starts: WarmStarts, originals: Path, scenario: Scenar
     place = tree.folder / "references" / scenario.name.replace(" ", "")
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    out, moves = place / scenario.out, place / "moves"
-    words = _known(tree, scenario.words(originals, place))
-    answer = tree.run(*words, patience=PATIENCE)
+    cold, other, moves = place / "cold", place / "warm", place / "moves"
+    for folder in (cold, other):
+        scenario.prepare(originals, folder)
+    out = cold / scenario.out
+    words = _known(tree, scenario.words(originals, cold))
+    if scenario.serves:  # its job starts as a user's command does
+        answer = scenario.run(starts, words, changes={})
+    else:
+        answer = tree.run(*words, patience=PATIENCE)
     if answer.code not in CODES or not out.exists():
         raise RuntimeError(f"{scenario.name} ended with {answer.code}: {answer.text[-500:]}")
-    other = place / "warm"
     words = _known(tree, scenario.words(originals, other))
     if scenario.overwrites:  # the moves of a run that replaces another
         shutil.copytree(out, other / scenario.out)
         words = [*words, "--overwrite"]
     begin = time.monotonic()
-    starts.run(*words, patience=PATIENCE, changes={"CAMPAIGN_MOVES": str(moves)})
+    scenario.run(starts, words, changes={"CAMPAIGN_MOVES": str(moves)})
     seconds = time.monotonic() - begin
-    return Reference(out, answer.code, len(_lines(moves)), seconds)
+    own = [line for line in _lines(moves) if not line.endswith("result.json")]  # a job's
+    return Reference(out, answer.code, len(own), seconds)
 
 
 def _lines(path: Path) -> list[str]:
@@ -253,38 +292,43 @@ def _kill(
     folder = tree.folder / "killed"
     for place in (folder, tree.temporary):
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+    tree.temporary.mkdir(exist_ok=True)
+    scenario.prepare(originals, folder)
     words, out = _known(tree, scenario.words(originals, folder)), folder / scenario.out
     if scenario.overwrites:
         shutil.copytree(reference.run, out)
         words = [*words, "--overwrite"]
+    was_there = out.exists()
     changes = {"CAMPAIGN_DIE_AFTER": str(kill.move)} if kill.move else {}
     process = starts.start(*words, changes=changes)
     is_late = is_early = False
     if not kill.move:
         is_late = not process.is_running(kill.moment * reference.seconds)
+        is_late = is_late or (scenario.serves and served.is_over(folder))
         is_early = not _catches(process.pid)
         process.send_signal(kill.sent)
+    if kill.is_deep:
+        served.kill_job(folder)
     answer = process.end(GRACE + 6 * reference.seconds)
     harms = [] if answer.code is not None else ["did not end after the signal"]
     is_late = is_late or (bool(kill.move) and answer.code != -signal.SIGKILL)
     if not is_late and not is_early and answer.code is not None:
         harms += _code_harms(answer.code, kill.sent, answer.err)
     harms += [f"a process was left: {name}" for name in _orphans(process.pid)]
-    harms += run_harms(out, must_be_there=scenario.overwrites)
-    work = finished_work(folder)
+    harms += run_harms(out, must_be_there=was_there)
+    work = finished_work(out.parent)
     # The next start.
     resume = ["--resume"] if has_option(tree, words[0], "--resume") else []
-    if scenario.name != "experiment" and not scenario.overwrites:
+    if not scenario.overwrites and has_option(tree, words[0], "--overwrite"):
         words = [*words, "--overwrite"]
     moves = tree.folder / "moves"
     moves.unlink(missing_ok=True)
-    answer = starts.run(*words, *resume, patience=PATIENCE, changes={"CAMPAIGN_MOVES": str(moves)})
+    answer = scenario.run(starts, [*words, *resume], changes={"CAMPAIGN_MOVES": str(moves)})
     if said := trouble(answer, (reference.code,)):
         return Outcome([*harms, f"the next start: {said}"], len(work), is_late)
-    harms += run_harms(out, must_be_there=True)
+    harms += run_harms(out, must_be_there=True) + (served.harms(folder) if scenario.serves else [])
     harms += [f"done again: {name}" for name in done_again(work, _lines(moves))]
-    harms += [f"left over: {path}" for path in leftovers(folder, tree.temporary, out)]
+    harms += [f"left over: {path}" for path in leftovers(out.parent, tree.temporary, out)]
     harms += [
         f"differs from an uninterrupted run: {name}"
         for name in differing(scenario.same, reference.run, out)

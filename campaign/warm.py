@@ -98,6 +98,10 @@ class WarmProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sent)
 
+    def has_said(self, words: bytes) -> bool:
+        """Whether its output holds these words."""
+        return words in self._places[0].read_bytes()
+
     def end(self, patience: float) -> Answer:
         """Wait for its end; after so many seconds it is killed, and its exit code is None."""
         if is_late := self.is_running(patience):
