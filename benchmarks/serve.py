@@ -123,6 +123,13 @@ def asked(rows: int) -> dict[str, tuple[str, Sequence[str]]]:
             "other",
             [f"/findings/big?sort={name}" for name in ("gap", "plausibility", "probability")],
         ),
+        "sorted, in the middle and at the end": (
+            "other",
+            [
+                f"/findings/big?sort={name}&page={page}"
+                for name, page in (("gap", last // 2), ("probability", last), ("age", last // 2))
+            ],
+        ),
         "sorted by an attribute": (
             "other",
             [f"/findings/big?sort={name}" for name in ("age", "credit-amount", "job")],

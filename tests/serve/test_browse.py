@@ -137,11 +137,17 @@ def test_a_filter_keeps_what_it_says(browser: Browser, query: Query, keep: str) 
 def test_an_order_is_that_of_a_stable_sort(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, sort: str, descending: bool, ranges: Any
 ) -> None:
-    """Unknown numbers come last; only the first ones can be paged through."""
-    monkeypatch.setattr(browse, "SORTED", 730)
+    """Unknown numbers come last; every page is found, from however many blocks."""
+    monkeypatch.setattr(browse, "SORTED", 15 * PAGE)
     some = frame().query("20 <= skill <= 60") if ranges else frame()
     expected = some.sort_values(sort, ascending=not descending, kind="stable", na_position="last")
-    assert rows_of(browser, Query(ranges, "", sort, descending)) == expected["row"].tolist()[:730]
+    assert rows_of(browser, Query(ranges, "", sort, descending)) == expected["row"].tolist()
+
+
+def test_the_last_page_of_an_order_is_found_without_the_others(browser: Browser) -> None:
+    last = browser.page(Query((), "", "gap", True), 10**9)
+    expected = frame().sort_values("gap", ascending=False, kind="stable")["row"].tolist()
+    assert [row for row, _ in last.pairs] == expected[ROWS // PAGE * PAGE :]
 
 
 def test_a_page_beyond_the_last_is_the_last(browser: Browser) -> None:

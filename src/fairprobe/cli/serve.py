@@ -13,6 +13,7 @@ from fairprobe.cli.common import app, output, report_errors
 from fairprobe.errors import SettingError
 
 PORT, UPLOAD = 8742, 200
+MODEL = "The server that is the model of a run, to ask it what if. Repeat it for other runs."
 NEEDS = "The dashboard needs more packages. Install them: pip install 'fairprobe[serve]'."
 
 
@@ -24,6 +25,10 @@ def serve(
     models: Annotated[
         Path | None,
         typer.Option(help="A folder with models of your own, to audit and to ask.", metavar="DIR"),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help=MODEL, metavar="RUN=URL", show_default=False),
     ] = None,
     port: Annotated[
         int, typer.Option(help="The port on this machine; 0 for any that is free.")
@@ -54,6 +59,8 @@ def serve(
       fairprobe serve
 
       fairprobe serve experiments/runs --models models --port 0
+
+      fairprobe serve --model credit=https://example.com/predict
     """
     with report_errors():
         try:
@@ -69,6 +76,7 @@ def serve(
         settings = ServeSettings(
             runs=runs,
             models=models,
+            endpoints=_endpoints(model or [], runs),
             jobs=_cores() if jobs is None else jobs,
             most_upload=max_upload * 10**6,
             state=state or state_folder(runs),
@@ -78,6 +86,25 @@ def serve(
             serve_runs(settings, port=port, when_up=_tell)
         except KeyboardInterrupt:
             output.print("Stopped. Jobs that run go on.", highlight=False)
+
+
+def _endpoints(given: list[str], runs: Path) -> dict[str, str]:
+    """The servers that may be asked, by run. None is contacted yet."""
+    from fairprobe.models.formats.endpoint import Endpoint
+    from fairprobe.serve.places import find
+
+    found = {}
+    for each in given:
+        name, _, address = each.partition("=")
+        if not address.startswith(("http://", "https://")):
+            raise SettingError(
+                f"--model is a run and the address of its model, RUN=URL; got '{each}'. Write"
+                " --model credit=https://host/predict."
+            )
+        Endpoint(address)
+        find(runs, name)
+        found[name] = address
+    return found
 
 
 def _tell(address: str) -> None:

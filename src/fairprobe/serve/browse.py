@@ -2,8 +2,8 @@
 
 Nothing is read that a page does not need. In stored order a page is a part of one or two row
 groups. A filter reads the columns that it names, and what it keeps is remembered as row numbers. A
-sort finds its first `SORTED` rows without sorting the others. Equal queries are answered from
-memory while the file stays the same.
+sort finds the `SORTED` rows around a page without sorting the others. Equal queries are answered
+from memory while the file stays the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairprobe.metrics.pairs import Pair
 from fairprobe.schema.attributes import Attribute
 
 PAGE = 50  # findings on a page
-SORTED = 5_000  # rows of another order that can be paged through
+SORTED = 5_000  # rows of another order that are found at once
 AHEAD = PAGE  # rows of another order that are read at once
 BARS = 24  # of a histogram, at most
 KEPT = 8  # answers in memory
@@ -107,10 +107,9 @@ class Browser:
     def page(self, query: Query, number: int) -> Found:
         """A page of a query, counted from 0; the last one if there are not so many."""
         total = len(self) if query.is_everything else len(self._kept(query.filters))
-        shown = total if not query.sort else min(total, SORTED)
-        pages = max(1, -(-shown // PAGE))
+        pages = max(1, -(-total // PAGE))
         number = min(max(number, 0), pages - 1)
-        first, last = number * PAGE, min((number + 1) * PAGE, shown)
+        first, last = number * PAGE, min((number + 1) * PAGE, total)
         if query.sort:
             start = first - first % AHEAD
             ahead = self._remembered((query, start), lambda: self._sorted_pairs(query, start))
@@ -130,8 +129,9 @@ class Browser:
         return self._pairs(np.array([row]))[0][1]
 
     def _sorted_pairs(self, query: Query, start: int) -> list[tuple[int, Pair]]:
-        order = self._remembered(query, lambda: self._order(query))
-        return self._pairs(order[start : start + AHEAD])
+        block = start - start % SORTED
+        order = self._remembered((query, "order", block), lambda: self._order(query, block))
+        return self._pairs(order[start - block : start - block + AHEAD])
 
     def _pairs(self, rows: Ints) -> list[tuple[int, Pair]]:
         """Findings by their numbers, in this order."""
@@ -169,8 +169,10 @@ class Browser:
                 parts.append((np.flatnonzero(mask) + start).astype(np.uint32))
         return np.concatenate(parts)
 
-    def _order(self, query: Query) -> Ints:
-        """The first `SORTED` findings of a query; equal ones in stored order, unknown ones last."""
+    def _order(self, query: Query, start: int) -> Ints:
+        """`SORTED` findings of a query from place `start` on; equal ones in stored order, unknown
+        ones last.
+        """
         with _opened(self.findings.path) as file:
             keys = np.concatenate(
                 [
@@ -184,12 +186,7 @@ class Browser:
         rows = None if query.is_everything else self._kept(query.filters)
         keys = keys if rows is None else keys[rows]
         keys = np.nan_to_num(-keys if query.descending else keys, nan=np.inf)
-        chosen = np.arange(len(keys))
-        if len(keys) > SORTED:
-            last = np.partition(keys, SORTED - 1)[SORTED - 1]
-            before, equal = np.flatnonzero(keys < last), np.flatnonzero(keys == last)
-            chosen = np.sort(np.concatenate([before, equal[: SORTED - len(before)]]))
-        chosen = chosen[np.argsort(keys[chosen], kind="stable")]
+        chosen = _ranked(keys, start, min(start + SORTED, len(keys)))
         return chosen if rows is None else rows[chosen].astype(np.int64)
 
     # -- histograms --------------------------------------------------------------------------------
@@ -278,6 +275,20 @@ def _groups(file: pq.ParquetFile) -> Iterator[tuple[int, int, int]]:
         count = file.metadata.row_group(group).num_rows
         yield group, start, count
         start += count
+
+
+def _ranked(keys: Any, start: int, stop: int) -> Ints:
+    """Where the keys lie that are `start` to `stop` in their order; equal ones as they come. Only
+    what lies between the two ends is sorted.
+    """
+    if start >= stop:
+        return np.empty(0, dtype=np.int64)
+    low, high = np.partition(keys, (start, stop - 1))[[start, stop - 1]]
+    between = np.flatnonzero((keys > low) & (keys < high))
+    parts = [np.flatnonzero(keys == low), between[np.argsort(keys[between], kind="stable")]]
+    parts += [np.flatnonzero(keys == high)] if high > low else []
+    before = int(np.count_nonzero(keys < low))
+    return np.concatenate(parts)[start - before : stop - before]
 
 
 def _numbers(table: pa.Table, name: str) -> Any:

@@ -32,6 +32,13 @@ from fairprobe.serve.settings import ServeSettings
 from fairprobe.serve.uploads import upload_with
 
 MOST_OPEN = 12  # runs
+ENDPOINT_BOUNDS = {  # of the settings with which a run may ask a server
+    "timeout": (0.1, 120.0),
+    "retries": (0, 10),
+    "pause": (0, 10.0),
+    "per_second": (0.1, 1e6),
+    "batch": (1, 100_000),
+}
 ENDINGS = {
     ".safetensors",
     *(end for each in FORMATS if each is not OWN_CODE for end in each.endings),
@@ -130,15 +137,40 @@ class OpenRun:
         origin = self.model_origin
         assert origin is not None
         given = origin.arguments()
-        if given["endpoint"] is not None:
-            raise ModelError(
-                f"The model of this run is a server ('{origin.source}'), and nobody is contacted"
-                " because a run says so. Ask it from Python: fairprobe.load_model."
-            )
+        if self.is_endpoint:
+            return {**given, "source": self._endpoint(origin)}
         for part in ("encoder", "weights"):
             if given[part]:
                 given[part] = str(self._own_file(given[part], origin))
         return {"source": str(self._own_file(origin.source, origin)), **given}
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether the model is a server."""
+        origin = self.model_origin
+        return origin is not None and origin.source.startswith(("http://", "https://"))
+
+    def _endpoint(self, origin: ModelOrigin) -> str:
+        """The address that the user named for this run. How it is asked stands in the run, within
+        bounds.
+        """
+        address = self.settings.endpoints.get(self.name)
+        if address is None:
+            raise ModelError(
+                f"The model of this run is a server ('{origin.source}'), and nobody is contacted"
+                " because a run says so. To ask it here, name it when you start the dashboard:"
+                f" fairprobe serve --model '{self.name}={origin.source}'."
+            )
+        for name, (least, most) in ENDPOINT_BOUNDS.items():
+            value = (origin.endpoint or {}).get(name)
+            if value is not None and not (
+                isinstance(value, int | float) and least <= value <= most
+            ):
+                raise ModelError(
+                    f"The run asks its server with {name} = {value}; here it must be a number from"
+                    f" {least:g} to {most:g}. Run the audit again."
+                )
+        return address
 
     def _own_file(self, name: str, origin: ModelOrigin) -> Path:
         for path in models_in(self.settings):

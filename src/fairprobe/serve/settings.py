@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -18,14 +19,15 @@ UPLOAD = 200  # megabytes of a table, at most
 class ServeSettings:
     """The folder of the runs, and where else the dashboard may read and write.
 
-    `models` is the only folder from which models of the user's own are opened. `state` holds the
-    queue and the uploads; it never lies below `runs`, because what lies there is data. `jobs` run
-    at once.
+    `models` is the only folder from which models of the user's own are opened, and `endpoints` are
+    the only servers that are asked, each for the run that is its key. `state` holds the queue and
+    the uploads; it never lies below `runs`, because what lies there is data. `jobs` run at once.
     """
 
     runs: Path
     state: Path
     models: Path | None = None
+    endpoints: Mapping[str, str] = field(default_factory=dict)
     jobs: int = 1
     most_upload: int = UPLOAD * 10**6
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)

@@ -13,7 +13,7 @@ from fairprobe.audits.table_document import pair_document
 from fairprobe.errors import SettingError
 from fairprobe.findings import PHASES
 from fairprobe.present.formats import listed
-from fairprobe.serve.browse import SORTED, SORTS, query_of
+from fairprobe.serve.browse import SORTS, query_of
 from fairprobe.serve.desk import Given, answer, fill, is_part, part, run_of
 from fairprobe.serve.pages.run import links
 
@@ -54,7 +54,6 @@ def show(request: Request) -> Response:
         "filters": urlencode({k: v for k, v in kept.items() if k not in ("sort", "order")}),
         "sorts": {name: TITLES[name] for name in SORTS},
         "phases": PHASES,
-        "limit": SORTED,
         "has_plausibility": run.table.plausible is not None,
     }
     if is_part(request):

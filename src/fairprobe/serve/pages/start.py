@@ -162,6 +162,11 @@ def _add_repair(request: Request, form: FormData) -> str:
         raise SettingError(
             "The table of this run is your own. Upload the same file on the page Start first."
         )
+    if run.is_endpoint:
+        raise SettingError(
+            "The model of this run is a server, so there are no weights to repair. What stands"
+            " behind it can be repaired on the command line: fairprobe repair --help."
+        )
     named = {} if run.model_origin is None else run.own_model()
     own: dict[str, Any] = {
         name: PurePosixPath(named[key] or "").name if named else ""
