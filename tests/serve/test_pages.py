@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from fairprobe.documents import encode, read_run, read_table_run
+from fairprobe.documents.images import ImagesDocument
 from fairprobe.present import render
 from fairprobe.present.formats import percent
 from fairprobe.present.markdown import audit_table, model_card
-from fairprobe.serve.index import chosen, line_of
-from fairprobe.serve.places import runs_below
+from fairprobe.serve.index import _line, chosen, line_of
+from fairprobe.serve.places import find, runs_below
 from tests.present.test_report import EVIL
 from tests.present.test_report import with_texts as with_table_texts
 from tests.present.test_report_documents import document
@@ -259,3 +265,107 @@ def test_pairs_are_filtered_by_class_and_verdict(client: TestClient) -> None:
 def test_a_table_has_no_pictures_and_pictures_have_no_findings(client: TestClient) -> None:
     for page in ("/pictures/credit", "/findings/faces", "/what-if/below/street", "/repair/faces"):
         assert client.get(page).status_code == 400
+
+
+def face_pairs(count: int = 30) -> dict[str, Any]:
+    """Findings of an audit of images: pictures of one color each."""
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 255, (count, 3, 4, 4), dtype=np.uint8)
+    return {
+        "rows": np.arange(count),
+        "values": np.arange(count) % 2,
+        "labels": np.stack([np.zeros(count, int), np.arange(count) // 20], axis=1),
+        "probabilities": np.full((count, 2), 0.75, np.float32),
+        "strict": np.arange(count) >= 5,
+        "without": pictures,
+        "with": 255 - pictures,
+    }
+
+
+def write_pairs(runs: Path, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    arrays, body = face_pairs() | (changes or {}), images()
+    body["data"]["values"].append({"name": "Male", "images": 700, "held_out": 210})
+    (runs / "faces" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    document = read_run(runs / "faces")
+    assert isinstance(document, ImagesDocument)
+    named = {
+        f"{each.method}_{name}": array[: 0 if place else None]
+        for place, each in enumerate(each for each in document.generation if not each.is_control)
+        for name, array in arrays.items()
+    }
+    np.savez_compressed(runs / "faces" / "findings.npz", **named)
+    return arrays
+
+
+def test_every_pair_of_the_run_folder_is_in_the_grid(client: TestClient, runs: Path) -> None:
+    arrays = write_pairs(runs)
+    first, second = (client.get(f"/pictures/faces?page={page}").text for page in (1, 2))
+    assert "<b>30 pairs</b>" in first
+    sources = [re.findall(r'<img src="(/picture/[^"]+)"', page) for page in (first, second)]
+    assert [len(each) for each in sources] == [48, 12]
+    place = int(re.findall(r"place=(\d+)", sources[0][0])[0])
+    assert arrays["strict"][place]  # those that count strictly come first
+    shown = client.get(sources[0][0].replace("&amp;", "&"))
+    pixels = np.asarray(Image.open(io.BytesIO(shown.content))).transpose(2, 0, 1)
+    assert (pixels == arrays["without"][place]).all()
+    classes = images()["data"]["classes"]
+    kept = client.get("/pictures/faces", params={"class": "Male"}).text
+    assert "<b>15 pairs</b> of 30" in kept
+    verdict = {"verdict": f"{classes[0]} → {classes[1]}"}
+    assert "<b>10 pairs</b> of 30" in client.get("/pictures/faces", params=verdict).text
+    for query in (
+        "place=99&method=neuronfair&side=with",
+        "place=0&method=../x&side=with",
+        "place=0",
+    ):
+        assert client.get(f"/picture/faces?{query}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels": np.full((30, 2), 99)},
+        {"labels": np.full((30, 2), -1)},
+        {"values": np.full(30, 99)},
+        {"strict": np.ones(3, bool)},
+        {"rows": np.array([{}] * 30, dtype=object)},
+    ],
+)
+def test_damaged_pairs_are_a_sentence(client: TestClient, runs: Path, changes: Any) -> None:
+    write_pairs(runs, changes)
+    answer = client.get("/pictures/faces")
+    assert answer.status_code == 400
+    assert "damaged" in answer.text
+
+
+def test_every_test_of_scenes_is_in_the_grid(client: TestClient, runs: Path) -> None:
+    place = runs / "below" / "street"
+    (place / "pictures").mkdir()
+    Image.new("RGB", (6, 4)).save(place / "pictures" / "a.png")
+    head = "detector,scene,operator,label,kind,repeat,objects,image,original,found,truth"
+    one = '"{""bus"": 1}",{}'
+    rows = [
+        f"""toy,street,delete,car,ood,0,1,pictures/a.png,"{{""car"": 1, ""bus"": 2}}",{one}""",
+        f"toy,<b>,delete,car,control,0,1,../../secret.png,{{}},{one}",
+    ]
+    Image.new("RGB", (6, 4)).save(runs / "secret.png")
+    (place / "tests.csv").write_text("\n".join([head, rows[0]]), encoding="utf-8")
+    page = client.get("/pictures/below/street", params={"verdict": "others lost"})
+    assert "Of other classes lost: 1 × bus." in page.text
+    source = re.search(r'<img src="(/picture/[^"]+test=0)"', page.text)
+    assert source
+    assert client.get(source[1]).content == (place / "pictures" / "a.png").read_bytes()
+    (place / "tests.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    os.utime(place / "audit.json")
+    hostile = client.get("/pictures/below/street", params={"verdict": "others appear"})
+    assert hostile.status_code == 400
+    assert client.get("/picture/below/street?test=1").status_code == 400
+
+
+def test_a_kind_of_run_that_is_new_here_has_a_line(runs: Path) -> None:
+    class Novel(msgspec.Struct):
+        title: str = "Letters"
+        created: str = "2026-01-01T00:00:00+00:00"
+
+    line = _line(Novel(), find(runs, "credit"))
+    assert (line.kind, line.title, line.created) == ("other", "Letters", Novel().created)

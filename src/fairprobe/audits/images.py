@@ -37,6 +37,7 @@ from fairprobe.images.interpret import By, image_bias
 from fairprobe.images.measure import (
     Quality,
     Recalls,
+    answers,
     differing,
     people,
     quality,
@@ -165,15 +166,18 @@ class ImageAudit(AuditResult[ImagesDocument]):
 
     def files(self) -> dict[str, Write]:
         """The findings: the seeds with their Δ_sens, and for each method which of them it made
-        differ, by which Δ_bias, the two pictures that this gives, and whether they count strictly.
+        differ, by which Δ_bias, the two pictures that this gives, whether they count strictly, the
+        attribute's value, and what the detector answers to both, with its probability.
         """
         return {FINDINGS: self._write_findings}
 
     def _write_findings(self, path: Path) -> None:
         change, images = self.change_of_seeds(), self.data.images[self.seeds]
         arrays: dict[str, Any] = {"seeds": self.seeds, "change": change.delta}
+        codes = self.data.attributes[self.sensitive].codes
         for method, found in self.findings.items():
             without, changed = found.pictures(images, change)
+            labels, sure = answers(self.detector, without, changed)
             arrays |= {
                 f"{method}_rows": self.seeds[found.rows],
                 f"{method}_delta": found.delta,
@@ -182,6 +186,9 @@ class ImageAudit(AuditResult[ImagesDocument]):
                 f"{method}_strict": self.strict[method, OWN],
                 f"{method}_without": without,
                 f"{method}_with": changed,
+                f"{method}_values": codes[self.seeds[found.rows]],
+                f"{method}_labels": labels,
+                f"{method}_probabilities": sure,
             }
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)

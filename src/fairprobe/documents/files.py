@@ -22,8 +22,12 @@ def file_in(folder: Path | str, name: str) -> Path:
     """The path of a file in a run folder. Links, which may lead anywhere, and pipes and devices,
     which may never end, are refused. The folder itself may be a link: the user named it.
     """
-    path = Path(folder)
-    for part in Path(name).parts:
+    path, parts = Path(folder), Path(name).parts
+    if Path(name).is_absolute() or ".." in parts or not parts or "\0" in name:
+        raise StorageError(
+            f"{name!r} does not lie in the run folder {folder}, so it is not opened."
+        )
+    for part in parts:
         path /= part
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):

@@ -123,5 +123,15 @@ def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]
     return np.concatenate(parts)
 
 
+def answers(
+    network: nn.Module, *sides: Bytes
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The class that each picture of each pair gets, and its probability; a column for a side."""
+    if not len(sides[0]):
+        return np.empty((0, len(sides)), np.int64), np.empty((0, len(sides)), np.float32)
+    every = np.stack([probabilities(network, as_numbers(side)) for side in sides], axis=1)
+    return every.argmax(axis=2), every.max(axis=2)
+
+
 def _rate(hits: Mask) -> Rate:
     return Rate(int(hits.sum()), len(hits))

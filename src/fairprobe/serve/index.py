@@ -27,13 +27,16 @@ from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
 
 AnyDocument: TypeAlias = RunDocument | ExperimentDocument
-Kind: TypeAlias = Literal["table", "repair", "images", "scenes", "experiment", "unreadable"]
+Kind: TypeAlias = Literal[
+    "table", "repair", "images", "scenes", "experiment", "other", "unreadable"
+]
 KINDS: dict[Kind, str] = {
     "table": "Table",
     "repair": "Repair",
     "images": "Images",
     "scenes": "Scenes",
     "experiment": "Experiment",
+    "other": "Other",
     "unreadable": "Unreadable",
 }
 NOTHING = Cell("–")
@@ -82,8 +85,9 @@ def line_of(place: Place) -> Line:
 
 @singledispatch
 def _line(document: Any, place: Place) -> Line:
-    del place
-    raise TypeError(f"{type(document).__name__} is not the document of a run")
+    """A kind of run that has no line of its own yet: what every document may say."""
+    said = [str(getattr(document, name, "")) for name in ("title", "created", "verdict")]
+    return Line(place, "other", *said)
 
 
 @_line.register

@@ -18,6 +18,8 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import ModelOrigin, TableDocument, file_in
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.models import FORMATS, Model, TorchModel, load_model
@@ -25,6 +27,7 @@ from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
 from fairprobe.present import report
 from fairprobe.runs import FINDINGS, data_of, model_of, outline_of
+from fairprobe.serve.albums import ImageAlbum, SceneTest, image_album, scene_tests
 from fairprobe.serve.browse import Browser
 from fairprobe.serve.index import AnyDocument, read_place
 from fairprobe.serve.places import Place, find
@@ -181,6 +184,20 @@ class OpenRun:
             f"The model of this run is your own, and '{name}' is not in the run. Start the server"
             " with --models and the folder in which the same file lies."
         )
+
+    @once
+    def album(self) -> ImageAlbum | None:
+        """All pairs of pictures that were found; None where only the document's are known."""
+        document = self.document
+        if not isinstance(document, ImagesDocument):
+            return None
+        return image_album(self.place.folder, document)
+
+    @once
+    def scene_tests(self) -> list[SceneTest]:
+        """All tests of an audit of scenes."""
+        is_scene = isinstance(self.document, ScenesDocument)
+        return scene_tests(self.place.folder) if is_scene else []
 
     @once
     def people(self) -> PlausiblePeople:

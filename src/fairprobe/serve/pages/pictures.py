@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -16,8 +17,9 @@ from starlette.responses import HTMLResponse, Response
 from fairprobe.documents.images import ImagePair, ImagesDocument
 from fairprobe.documents.scenes import Example, ScenesDocument
 from fairprobe.errors import SettingError
-from fairprobe.present.formats import percent
+from fairprobe.present.formats import listed, percent
 from fairprobe.present.shots import PICTURE, Shot, shots
+from fairprobe.serve.albums import FoundPair, SceneTest, scene_picture, scene_size
 from fairprobe.serve.desk import address, answer, is_part, part, run_of
 from fairprobe.serve.opened import OpenRun
 from fairprobe.serve.pages.run import links
@@ -30,6 +32,8 @@ SIDES: dict[str, Callable[[ImagePair], str]] = {
     "change": lambda pair: pair.pictures.change,
     "bias": lambda pair: pair.pictures.bias,
 }
+SIDES_OF_PAIR = ("without", "with")
+KINDS_OF_TESTS = {"ood": "mutant", "control": "control"}
 KINDS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
 
 
@@ -47,10 +51,19 @@ class Facing:
     details: list[tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A pair as the filters see it; what is shown of it is made when its page is."""
+
+    group: str
+    verdict: str
+    make: Callable[[], Facing]
+
+
 def show(request: Request) -> Response:
     """The grid."""
     run, given = run_of(request), request.query_params
-    every = _facing(run)
+    every = _entries(run)
     group, verdict = given.get("class", ""), given.get("verdict", "")
     some = [
         each
@@ -63,7 +76,7 @@ def show(request: Request) -> Response:
     shown = {
         **links(run),
         "active": "runs",
-        "pairs": some[(page - 1) * PAGE : page * PAGE],
+        "pairs": [each.make() for each in some[(page - 1) * PAGE : page * PAGE]],
         "matching": len(some),
         "total": len(every),
         "groups": sorted({each.group for each in every}),
@@ -73,44 +86,115 @@ def show(request: Request) -> Response:
         "page": page,
         "pages": pages,
         "is_scene": isinstance(run.document, ScenesDocument),
+        "is_partial": not run.scene_tests and run.album is None,
     }
     if is_part(request):
         return HTMLResponse(part("pictures_page.html.j2", "list", **shown))
     return answer(request, "pictures_page.html.j2", **shown)
 
 
-def _facing(run: OpenRun) -> list[Facing]:
+def _entries(run: OpenRun) -> list[Entry]:
+    """Every pair of the run folder; without one, those of the document."""
     document = run.document
     if isinstance(document, ImagesDocument):
-        return [_of_images(run, document, *each) for each in enumerate(document.pairs)]
+        if run.album is not None:
+            return [_found(run, document, pair) for pair in run.album.pairs]
+        every = [_of_images(run, document, *each) for each in enumerate(document.pairs)]
+        return [Entry(each.group, each.verdict, partial(_same, each)) for each in every]
     if isinstance(document, ScenesDocument):
-        return [_of_scenes(run, *each) for each in enumerate(document.examples)]
+        shown = [_of_scenes(run, *each) for each in enumerate(document.examples)]
+        examples = [Entry(each.group, each.verdict, partial(_same, each)) for each in shown]
+        return examples + [_tested(run, *each) for each in enumerate(run.scene_tests)]
     raise SettingError(f"'{run.name}' has no pictures. Choose an audit of images or of scenes.")
+
+
+def _same(facing: Facing) -> Facing:
+    return facing
+
+
+def _found(run: OpenRun, document: ImagesDocument, pair: FoundPair) -> Entry:
+    verdict = " → ".join(pair.labels)
+
+    def make() -> Facing:
+        before, after = (
+            _shot(run, document, side, label, probability, method=pair.method, place=pair.place)
+            for side, label, probability in zip(
+                SIDES_OF_PAIR, pair.labels, pair.probabilities, strict=True
+            )
+        )
+        strict = "yes" if pair.is_strict else "no: the head does not see the change"
+        return Facing(
+            pair.place,
+            f"Picture {pair.row}: {pair.value}",
+            pair.value,
+            verdict,
+            _says(document, *pair.labels),
+            before,
+            after,
+            [("Found by", pair.method), ("Counts strictly", strict)],
+        )
+
+    return Entry(pair.value, verdict, make)
+
+
+def _tested(run: OpenRun, number: int, test: SceneTest) -> Entry:
+    def make() -> Facing:
+        folder, document = run.place.folder, run.document
+        assert isinstance(document, ScenesDocument)
+        width, height = scene_size(folder, test)
+        known = next((each for each in document.examples if each.scene == test.scene), None)
+        before, after = _counted(test.original), _counted(test.found)
+        source = address("picture", run.name, test=number)
+        original = Shot("", "", 0, 0, Markup(), before)
+        if known is not None:
+            place = document.examples.index(known)
+            original = Shot(
+                known.original.src and address("picture", run.name, pair=place, side="original"),
+                f"Original picture of {test.scene}. {before}",
+                known.original.width,
+                known.original.height,
+                Markup(),
+                before,
+            )
+        return Facing(
+            number,
+            f"{test.scene}, {test.operator} {test.label}",
+            test.label,
+            test.verdict,
+            _changed(test),
+            original,
+            Shot(source, f"Mutated {test.scene}. {after}", width, height, Markup(), after),
+            [("Recognizer", test.detector), ("Kind", KINDS_OF_TESTS.get(test.kind, test.kind))],
+        )
+
+    return Entry(test.label, test.verdict, make)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    some = [f"{many} × {label}" for label, many in sorted(counts.items()) if many]
+    return f"Recognized: {listed(some)}." if some else "Nothing is recognized."
+
+
+def _changed(test: SceneTest) -> str:
+    """What happened to the classes that were not mutated."""
+    said = []
+    for words, counts in (("lost", test.lost), ("new", test.new)):
+        if counts:
+            said.append(f"{words}: {listed(f'{n} × {each}' for each, n in sorted(counts.items()))}")
+    return f"Of other classes {' and '.join(said)}." if said else "Other classes are unchanged."
 
 
 def _of_images(run: OpenRun, document: ImagesDocument, number: int, pair: ImagePair) -> Facing:
     without, changed = pair.verdicts.without, pair.verdicts.changed
-    width, height = document.data.width, document.data.height
-
-    def shot(side: str, what: str, label: str, probability: float) -> Shot:
-        source = address("picture", run.name, pair=number, side=side)
-        said = f"{label}, {percent(probability)}"
-        return Shot(source, f"{what}: {said}", width, height, Markup(), said)
-
     original = pair.verdicts.original
     return Facing(
         number,
         f"Picture {pair.row}: {pair.value}",
         pair.value,
         f"{without.label} → {changed.label}",
-        f"With the {document.sensitive} change: {changed.label} instead of {without.label}.",
-        shot(
-            "without",
-            f"Without the {document.sensitive} change",
-            without.label,
-            without.probability,
-        ),
-        shot("with", f"With the {document.sensitive} change", changed.label, changed.probability),
+        _says(document, without.label, changed.label),
+        _shot(run, document, "without", without.label, without.probability, pair=number),
+        _shot(run, document, "with", changed.label, changed.probability, pair=number),
         [
             ("Original", f"{original.label}, {percent(original.probability)}"),
             ("The head sees", " → ".join(pair.head)),
@@ -118,6 +202,25 @@ def _of_images(run: OpenRun, document: ImagesDocument, number: int, pair: ImageP
             ("Found by", pair.method),
         ],
     )
+
+
+def _shot(
+    run: OpenRun,
+    document: ImagesDocument,
+    side: str,
+    label: str,
+    probability: float,
+    **where: Any,
+) -> Shot:
+    """One side of a pair of pictures, and what the detector answers to it."""
+    said = f"{label}, {percent(probability)}"
+    what = f"{side.capitalize()} the {document.sensitive} change: {said}"
+    source = address("picture", run.name, side=side, **where)
+    return Shot(source, what, document.data.width, document.data.height, Markup(), said)
+
+
+def _says(document: ImagesDocument, without: str, changed: str) -> str:
+    return f"With the {document.sensitive} change: {changed} instead of {without}."
 
 
 def _of_scenes(run: OpenRun, number: int, example: Example) -> Facing:
@@ -139,18 +242,35 @@ def _of_scenes(run: OpenRun, number: int, example: Example) -> Facing:
 
 
 def picture(request: Request) -> Response:
-    """One picture of a pair, out of the document."""
+    """One picture: of the document, of all pairs that were found, or of a test."""
     run, given = run_of(request), request.query_params
-    number, side = given.get("pair", ""), given.get("side", "")
+    kinds = [name for name in ("test", "place", "pair") if name in given]
+    number = given[kinds[0]] if kinds else ""
     if not (number.isascii() and number.isdigit() and len(number) < 8):
         raise HTTPException(404)
     try:
-        kind, text = _source(run.document, int(number), side)
-        content = base64.b64decode(text, validate=True)
+        kind, content = _content(run, kinds[0], int(number), given)
     except (LookupError, binascii.Error):
         raise HTTPException(404) from None
     headers = {"cache-control": "private, max-age=3600"}
     return Response(content, media_type=KINDS[kind], headers=headers)
+
+
+def _content(run: OpenRun, kind: str, number: int, given: Mapping[str, str]) -> tuple[str, bytes]:
+    """The type of a picture, and its bytes."""
+    side = given.get("side", "")
+    if kind == "test":
+        return "png", scene_picture(run.place.folder, run.scene_tests[number])
+    if kind == "place":
+        method = given.get("method", "")
+        known = run.album is not None and any(
+            (pair.method, pair.place) == (method, number) for pair in run.album.pairs
+        )
+        if run.album is None or not known or side not in SIDES_OF_PAIR:
+            raise LookupError(number)
+        return "png", run.album.png(method, number, side)
+    ending, text = _source(run.document, number, side)
+    return ending, base64.b64decode(text, validate=True)
 
 
 def _source(document: Any, number: int, side: str) -> tuple[str, str]:

@@ -1,0 +1,208 @@
+"""The pictures of a run folder beyond those in its document: every pair in `findings.npz` of an
+audit of images, every test in `tests.csv` of an audit of scenes. What cannot be read is an error;
+what an older version did not write is not there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from PIL import Image
+
+from fairprobe.documents import file_in, read_bytes
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.errors import DAMAGED, StorageError
+from fairprobe.storage import check_unpacked
+
+FOUND, TESTS = "findings.npz", "tests.csv"
+MOST_PICTURES = 512 * 2**20  # bytes of one array of pictures that are held in memory
+MOST_TESTS = 100_000
+MOST_FILE = 64 * 2**20
+UNREADABLE: tuple[type[Exception], ...] = (*DAMAGED, csv.Error, Image.DecompressionBombError)
+Side = Literal["without", "with"]
+
+
+@dataclass(frozen=True)
+class FoundPair:
+    """Two pictures that differ in the change of the attribute, and what the detector answers."""
+
+    method: str
+    place: int  # among those that the method found
+    row: int
+    value: str
+    labels: tuple[str, str]
+    probabilities: tuple[float, float]
+    is_strict: bool
+
+
+@dataclass(frozen=True)
+class SceneTest:
+    """A mutated scene: what was recognized in the original and in the mutant, by class."""
+
+    detector: str
+    scene: str
+    operator: str
+    label: str
+    kind: str
+    image: str
+    original: dict[str, int]
+    found: dict[str, int]
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Objects of other classes that are not recognized any more."""
+        return self._others(self.original) - self._others(self.found)
+
+    @property
+    def new(self) -> Counter[str]:
+        """Objects of other classes that are recognized only in the mutant."""
+        return self._others(self.found) - self._others(self.original)
+
+    def _others(self, counts: dict[str, int]) -> Counter[str]:
+        return Counter({label: many for label, many in counts.items() if label != self.label})
+
+    @property
+    def verdict(self) -> str:
+        """What happened to the classes that were not mutated."""
+        if self.lost:
+            return "others lost"
+        return "others appear" if self.new else "others unchanged"
+
+
+@dataclass
+class ImageAlbum:
+    """All pairs of an audit of images, those that count strictly and are surest first."""
+
+    path: Path
+    pairs: list[FoundPair]
+    _pictures: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def png(self, method: str, place: int, side: Side) -> bytes:
+        """One picture."""
+        with self._lock:
+            key = (method, side)
+            if key not in self._pictures:
+                with _opened(self.path) as file:
+                    self._pictures[key] = file[f"{method}_{side}"]
+            pixels = self._pictures[key][place]
+        buffer = io.BytesIO()
+        Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            sizes = [each.file_size for each in file.infolist()]
+        check_unpacked(path, sum(sizes))
+        _check_size(path, max(sizes, default=0))
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except StorageError:
+        raise
+    except DAMAGED as error:
+        raise StorageError(f"{path} is damaged: {error}. Run the audit again.") from error
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_PICTURES:
+        raise StorageError(
+            f"{path} holds more pictures than fit into {MOST_PICTURES // 2**20} MiB. Open it with"
+            " NumPy."
+        )
+
+
+def image_album(folder: Path, document: ImagesDocument) -> ImageAlbum | None:
+    """All pairs that were found, controls aside; None where the run does not say what the detector
+    answers to each.
+    """
+    try:
+        path = file_in(folder, FOUND)
+    except FileNotFoundError:
+        return None
+    methods = [each.method for each in document.generation if not each.is_control]
+    pairs: list[FoundPair] = []
+    with _opened(path) as file:
+        if any(f"{method}_labels" not in file for method in methods):
+            return None
+        for method in methods:
+            pairs += _pairs_of(file, method, document)
+    pairs.sort(key=lambda pair: (not pair.is_strict, -min(pair.probabilities)))
+    return ImageAlbum(path, pairs)
+
+
+def _pairs_of(file: Any, method: str, document: ImagesDocument) -> list[FoundPair]:
+    classes, values = document.data.classes, [each.name for each in document.data.values]
+    rows, codes, labels, sure, strict = (
+        file[f"{method}_{name}"] for name in ("rows", "values", "labels", "probabilities", "strict")
+    )
+    if min(codes.min(initial=0), labels.min(initial=0)) < 0:
+        raise ValueError("a class is negative")
+    return [
+        FoundPair(
+            method,
+            place,
+            int(rows[place]),
+            values[int(codes[place])],
+            (classes[int(labels[place, 0])], classes[int(labels[place, 1])]),
+            (float(sure[place, 0]), float(sure[place, 1])),
+            bool(strict[place]),
+        )
+        for place in range(len(rows))
+    ]
+
+
+def scene_tests(folder: Path) -> list[SceneTest]:
+    """All tests whose pictures lie in the run; none where there is no table of them."""
+    try:
+        path = file_in(folder, TESTS)
+    except FileNotFoundError:
+        return []
+    try:
+        lines = io.StringIO(read_bytes(path, MOST_FILE).decode("utf-8"))
+        return [
+            _test(row) for row, _ in zip(csv.DictReader(lines), range(MOST_TESTS), strict=False)
+        ]
+    except StorageError:
+        raise
+    except UNREADABLE as error:
+        raise StorageError(f"{path} is damaged: {error}. Run the audit again.") from error
+
+
+def _test(row: dict[str, str]) -> SceneTest:
+    texts = {name: row[name] for name in ("detector", "scene", "operator", "label", "kind")}
+    before, after = (
+        msgspec.json.decode(row[name], type=dict[str, int]) for name in ("original", "found")
+    )
+    return SceneTest(**texts, image=row["image"], original=before, found=after)
+
+
+def scene_picture(folder: Path, test: SceneTest) -> bytes:
+    """The mutated picture."""
+    if not test.image.endswith(".png"):
+        raise StorageError(f"'{test.image}' is not a picture of a run.")
+    return read_bytes(file_in(folder, test.image), MOST_FILE)
+
+
+def scene_size(folder: Path, test: SceneTest) -> tuple[int, int]:
+    """Width and height of the mutated picture; nothing of it is decoded."""
+    try:
+        with Image.open(file_in(folder, test.image), formats=["PNG"]) as picture:
+            return picture.width, picture.height
+    except StorageError:
+        raise
+    except UNREADABLE as error:
+        raise StorageError(f"The picture {test.image} cannot be read: {error}.") from error
