@@ -86,8 +86,10 @@ def line_of(place: Place) -> Line:
 @singledispatch
 def _line(document: Any, place: Place) -> Line:
     """A kind of run that has no line of its own yet: what every document may say."""
-    said = [str(getattr(document, name, "")) for name in ("title", "created", "verdict")]
-    return Line(place, "other", *said)
+    title, created, result = (
+        str(getattr(document, name, "")) for name in ("title", "created", "verdict")
+    )
+    return Line(place, "other", title, created, result)
 
 
 @_line.register
