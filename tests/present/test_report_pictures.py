@@ -251,7 +251,9 @@ def scenes() -> Document:
         "verdict": "Argus fails bicycle more often than other classes.",
         "details": ["By the plain rule 2 classes lie above the mean."],
         "data": {"name": "Bath", "scenes": 39, "clusters": 3, "objects": {"car": 12}},
-        "detectors": [{"name": "Argus", "identity": "argus.onnx 1f3a", "remote": True}],
+        "detectors": [
+            {"name": "Argus", "identity": "argus.onnx 1f3a", "remote": True, "agreement": None}
+        ],
         "mutations": ["insert", "delete"],
         "classes": ["car", "person"],
         "seed": 11,

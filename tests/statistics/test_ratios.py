@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from fairprobe.statistics.groups import ratios
+from fairprobe.statistics.groups import STEPS, ratios, spread
+from fairprobe.statistics.rates import Rate
 
 
 def mover(one: tuple[int, int], other: tuple[int, int], level: float) -> tuple[float, float]:
@@ -49,3 +50,28 @@ def test_a_group_that_is_no_reference_may_be_above_all() -> None:
     assert value == pytest.approx([3, 1])
     assert (low[0], high[0]) == pytest.approx(mover((60, 200), (20, 200), 0.95))
     assert (low[1], high[1]) == (1, 1)
+
+
+def test_the_ends_of_a_spread_lie_on_the_grid_that_is_tried() -> None:
+    """Spreads from 0 to 1/2 are tried in equal steps; one step is left on each side."""
+    value, low, high = spread(np.array([10, 25, 60]), np.array([100, 100, 100]))
+    assert low < value < high
+    for end in (low, high):
+        assert end * 2 * STEPS == pytest.approx(round(end * 2 * STEPS), abs=1e-9)
+
+
+def test_a_reference_without_hits_leaves_the_upper_end_open() -> None:
+    value, low, high = ratios(
+        np.array([5, 0, 9]), np.array([10, 10, 10]), np.array([0, 1, 1], bool)
+    )
+    assert (value[0], low[0] > 0) == (pytest.approx(5 / 9), True)
+    assert low[0] < value[0] < high[0] < np.inf
+    alone = ratios(np.array([5, 1]), np.array([10, 200]), np.array([False, True]))
+    assert alone[0][0] == 100
+    assert alone[2][0] > 100
+
+
+@pytest.mark.parametrize(("look", "left"), [(1, 2), (2, 6), (3, 12)])
+def test_the_confidence_of_a_look_leaves_its_share_of_the_error(look: int, left: int) -> None:
+    """α/2 + α/6 + α/12 + … = α."""
+    assert 1 - Rate(5, 100).at_look(look).confidence == pytest.approx(0.05 / left)

@@ -115,8 +115,7 @@ def _ratio_high(rate: float, high: float, ends: _Ends, against: Mask) -> Floats:
     below = low * (2 * other - low)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (rate * other + np.sqrt(np.maximum(root, 0))) / below
-        plain = np.where(low > 0, high / low, np.inf)
-    return np.where(below > 0, np.minimum(found, plain), plain)
+    return np.where(below > 0, found, np.inf)  # the other rate may be 0
 
 
 def spread(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> Apart:
