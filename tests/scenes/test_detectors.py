@@ -36,7 +36,7 @@ from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
 from fairprobe.scenes.detectors.layouts.others import FastestDet, Ssd
 from fairprobe.scenes.detectors.layouts.yolo import DecodedYolox, Yolox
 from fairprobe.scenes.detectors.onnx import OnnxDetector
-from fairprobe.scenes.queries import IN_VAIN, Failure, query
+from fairprobe.scenes.queries import IN_VAIN, Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture
 from tests.helpers import assets
 
@@ -847,6 +847,31 @@ def test_requests_keep_to_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert detector.asked_at == pytest.approx([100, 100.05, 100.1, 100.15])
 
 
+def test_several_requests_are_under_way_together_and_answers_keep_their_order() -> None:
+    meeting = threading.Barrier(3, timeout=20)
+
+    class Meets(Detector):
+        name = "meets"
+
+        def detect(self, image: Picture) -> tuple[Detection, ...]:
+            meeting.wait()  # until three requests are here
+            return (Detection(str(int(image[0, 0, 0])), 0.5),)
+
+    images = [(at, plain(2, 2, (at, 0, 0))) for at in range(6)]
+    answers = list(query(Meets(), images, at_once=3))
+    assert answers == [(at, (Detection(str(at), 0.5),)) for at in range(6)]
+
+
+def test_the_cap_on_requests_counts_tries_and_holds_for_all_recognizers_together() -> None:
+    cap = RequestCap(4)
+    first = list(query(Scripted(TryAgainError("busy")), pictures(2), pause=0, cap=cap))
+    assert (cap.made, [found for _, found in first]) == (3, [Scripted.CAT] * 2)
+    second = list(query(Scripted(), pictures(3), cap=cap, at_once=2))
+    failed = [found for _, found in second if isinstance(found, Failure)]
+    assert len(failed) == 2
+    assert "the cap of 4 requests is reached. Raise it" in failed[0].reason
+
+
 def test_a_detector_that_hangs_is_given_up_and_the_rest_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -961,8 +986,10 @@ def test_what_a_detector_does_to_a_picture_is_seen_nowhere_else(tmp_path: Path) 
         {"rate": 0},
         {"rate": math.nan},
         {"pause": -1},
+        {"at_once": 0},
+        {"at_once": 1000},
     ],
 )
 def test_settings_that_mean_nothing_are_refused_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=r"greater than 0|not be negative"):
+    with pytest.raises(SettingError, match=r"greater than 0|not be negative|From 1 to 64 requests"):
         query(Scripted(), pictures(1), **wrong)

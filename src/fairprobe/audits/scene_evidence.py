@@ -25,7 +25,7 @@ from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.mutants import SkippedTask, Studio, make_mutants, read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
-from fairprobe.scenes.queries import Failure, query
+from fairprobe.scenes.queries import Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture, Scenes
 
 SETTLING = "Checking detectors on annotated pictures"
@@ -48,7 +48,12 @@ def collect(
     inpainter(settings.inpainting)  # reports a mistake before the work begins
     agreements = _settle(detectors, scenes, stages)
     evidence = Evidence(
-        scenes, _with_unique_names(detectors), settings, folder, messages=list(scenes.messages)
+        scenes,
+        _with_unique_names(detectors),
+        settings,
+        folder,
+        messages=list(scenes.messages),
+        cap=RequestCap(settings.most_requests),
     )
     _report_agreements(evidence, agreements)
     if cutouts is not None:
@@ -194,6 +199,8 @@ def _query(
             cache=evidence.folder / "answers",
             timeout=settings.timeout,
             rate=settings.rate if detector.is_remote else None,
+            at_once=settings.at_once if detector.is_remote else 1,
+            cap=evidence.cap if detector.is_remote else None,
             progress=report,
         )
         for key, answer in answers:

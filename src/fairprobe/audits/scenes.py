@@ -141,6 +141,8 @@ def audit_scenes(
     workers: int = 1,
     timeout: float | None = 60.0,
     rate: float | None = None,
+    at_once: int = 4,
+    most_requests: int | None = None,
     fewest: int = 10,
     counted_as: Mapping[str, str] | None = None,
     title: str = "",
@@ -154,8 +156,9 @@ def audit_scenes(
     result; answers of a function only if it has an attribute `identity`, a text that changes
     whenever they may.
     `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with
-    fewer than `fewest` objects is not judged. `counted_as` maps classes of the recognizers to those
-    of the annotation: {"van": "car"}.
+    fewer than `fewest` objects is not judged. Services get at most `rate` requests a second,
+    `at_once` together, and `most_requests` in all. `counted_as` maps classes of the recognizers to
+    those of the annotation: {"van": "car"}.
     """
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_open(one) for one in several]
@@ -176,6 +179,8 @@ def audit_scenes(
         workers=workers,
         timeout=timeout,
         rate=rate,
+        at_once=at_once,
+        most_requests=most_requests,
         fewest=fewest,
     )
     stages = Stages(progress)

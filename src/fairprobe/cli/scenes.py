@@ -31,6 +31,7 @@ from fairprobe.cli.inputs import split
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
+    from fairprobe.audits.scene_forecast import Forecast
     from fairprobe.documents.scenes import ScenesDocument
 
 IMAGES = (
@@ -131,6 +132,19 @@ def scenes(
     per_second: Annotated[
         float | None, typer.Option(help="Most requests a second to google, amazon or azure.")
     ] = None,
+    at_once: Annotated[
+        int, typer.Option(help="Most requests to them that are under way together.")
+    ] = 4,
+    most_requests: Annotated[
+        int | None, typer.Option(help="Most requests to them in all.", show_default="no limit")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say how many pictures and requests it takes, and stop."),
+    ] = False,
+    price: Annotated[
+        float | None, typer.Option(help="What a request costs, for --dry-run.", min=0)
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -154,9 +168,13 @@ def scenes(
       fairprobe scenes photos --annotations masks --detector my_code.py:detect --mutations delete
     """
     with report_errors():
+        from fairprobe.audits.base import Stages
+        from fairprobe.audits.scene_forecast import forecast
         from fairprobe.audits.scenes import audit_scenes
         from fairprobe.papers.distrofair.survey import write_survey
         from fairprobe.scenes.detectors import open_detector
+        from fairprobe.scenes.labels import common
+        from fairprobe.scenes.plan import Settings
 
         folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
         if not overwrite and _is_finished(folder / "audit.json"):
@@ -171,6 +189,19 @@ def scenes(
             source, detectors = _inputs(
                 images, annotations, opened, segmenter, (kind, names), folder, report
             )
+            if dry_run:
+                settings = Settings(
+                    mutations=split(mutations),  # type: ignore[arg-type]  # checked there
+                    classes=tuple(map(common, split(classes))) or None,
+                    repeats=repeats,
+                    clusters=clusters,
+                    seed=seed,
+                )
+                expected = forecast(source, detectors, settings, Stages(report))
+        if dry_run:
+            _print_forecast(expected, price)
+            return
+        with _keeping(folder), progress(show=not quiet and not as_json) as report:
             audit = audit_scenes(
                 source,
                 detectors,
@@ -185,6 +216,8 @@ def scenes(
                 workers=workers,
                 timeout=timeout,
                 rate=per_second,
+                at_once=at_once,
+                most_requests=most_requests,
                 fewest=fewest,
                 counted_as=_counted_as(count_as),
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
@@ -278,6 +311,22 @@ def _exit(document: ScenesDocument, folder: Path, *, is_shown: bool) -> None:
         if is_shown:
             raise typer.Exit(NOTHING_JUDGED)
         end(NOTHING_JUDGED, document.verdict)
+
+
+def _print_forecast(expected: Forecast, price: float | None) -> None:
+    """What a run takes, at most."""
+    painted = ", ".join(f"{count:,} {name}" for name, count in sorted(expected.mutants.items()))
+    output.print(f"{expected.scenes:,} scenes; at most {painted} pictures are painted.")
+    for name, requests in expected.requests.items():
+        about = f"{name}: at most {requests:,} requests"
+        if name in expected.seconds:
+            about += f", about {expected.seconds[name]:,.0f} seconds"
+        output.print(f"{about}.")
+    if expected.remote:
+        if price is None:
+            output.print("Say what a request costs with --price to see what they may cost.")
+        else:
+            output.print(f"At {price:g} a request they cost at most {expected.cost(price):,.2f}.")
 
 
 def _names(path: Path | None) -> list[str] | None:

@@ -13,6 +13,7 @@ from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
 from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.oracles import Test, reference_counts
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual
+from fairprobe.scenes.queries import RequestCap
 from fairprobe.scenes.scene import Scenes
 from fairprobe.storage import Scratch
 
@@ -41,6 +42,8 @@ class Evidence:
     """Of recognizers in files, with annotated pictures."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: list[str] = field(default_factory=list)
+    cap: RequestCap = field(default_factory=RequestCap)
+    """On all requests to remote recognizers together."""
     partial: bool = False
     temporary: Scratch | None = None  # holds the folder if it is a temporary one
 

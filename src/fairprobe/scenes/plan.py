@@ -43,6 +43,7 @@ LONGEST = 60  # characters of a scene's name in a file's name
 SIMPLE = re.compile(r"[a-z0-9]{1,40}( [a-z0-9]{1,40}){0,3}")  # labels that can name files
 SEEDS = range(2**32)  # those that k-means accepts
 LONGEST_WAIT = 86_400  # seconds, a day
+MOST_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Settings:
     timeout: float | None = 60.0
     rate: float | None = None
     """The most requests a second to remote recognizers."""
+    at_once: int = 4
+    """The most requests to a remote recognizer that are under way together."""
+    most_requests: int | None = None
+    """The most requests to remote recognizers that are made at all."""
     fewest: int = 10
     """A class with fewer objects is not judged."""
 
@@ -77,15 +82,19 @@ class Settings:
             raise SettingError(
                 f"The seed must be a whole number from 0 to {SEEDS[-1]}; got {self.seed}."
             )
-        check_pace(self.timeout, self.rate)
+        check_pace(self.timeout, self.rate, self.at_once)
 
     def labels(self, operator: Mutation) -> tuple[str, ...]:
         """The classes that this operator mutates."""
         return self.classes or (INSERTED if operator == "insert" else MUTATED)
 
 
-def check_pace(timeout: float | None, rate: float | None) -> None:
+def check_pace(timeout: float | None, rate: float | None, at_once: int = 1) -> None:
     """Refuse invalid waiting times."""
+    if not 1 <= at_once <= MOST_AT_ONCE:
+        raise SettingError(
+            f"From 1 to {MOST_AT_ONCE} requests can be under way together; got {at_once}."
+        )
     if timeout is not None and not 0 < timeout <= LONGEST_WAIT:
         raise SettingError(
             f"The time-out must be greater than 0 and at most {LONGEST_WAIT:,} seconds; got"

@@ -13,7 +13,9 @@ import json
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -57,6 +59,8 @@ def query(
     timeout: float | None = 60.0,
     retries: int = 4,
     rate: float | None = None,
+    at_once: int = 1,
+    cap: RequestCap | None = None,
     pause: float = FIRST_PAUSE,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -65,32 +69,71 @@ def query(
 
     `timeout` is in seconds for a picture and try. `retries` counts the tries after the first, made
     only where waiting may help, after growing pauses (`pause` seconds at first, randomized by
-    `seed`, and at least what the service requests). `rate` is the most requests a second.
+    `seed`, and at least what the service requests). `rate` is the most requests a second, `at_once`
+    the most that are under way together, `cap` the most that are made at all.
     `progress` receives the number of pictures done and failed. After `IN_VAIN` pictures in a row
     without any answer the rest is not tried.
     """
-    check_pace(timeout, rate)
+    check_pace(timeout, rate, at_once)
     if retries < 0 or pause < 0:
         raise SettingError(
             f"The retries and the pause must not be negative; got retries={retries}, pause={pause}."
         )
     store = None if cache is None or detector.identity is None else _Store(cache, detector)
-    client = _Client(detector, store, timeout, retries, rate, pause, seed)
-    return _answers(client, images, progress)
+    client = _Client(detector, store, timeout, retries, rate, cap or RequestCap(), pause, seed)
+    return _answers(client, images, at_once, progress)
 
 
 def _answers(
     client: _Client,
     images: Iterable[tuple[Key, Picture]],
+    at_once: int,
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[tuple[Key, Answer]]:
     failed = 0
-    for done, (key, image) in enumerate(images, start=1):
-        answer = client.answer(image)
+    for done, (key, answer) in enumerate(_in_order(client, images, at_once), start=1):
         failed += isinstance(answer, Failure)
         yield key, answer  # before the progress call, which may raise an interrupt
         if progress is not None:
             progress(done, failed)
+
+
+def _in_order(
+    client: _Client, images: Iterable[tuple[Key, Picture]], at_once: int
+) -> Iterator[tuple[Key, Answer]]:
+    """Each answer in the order of the pictures, several of which may be under way."""
+    if at_once == 1:
+        yield from ((key, client.answer(image)) for key, image in images)
+        return
+    pool = ThreadPoolExecutor(at_once, "query")
+    try:
+        pending: deque[tuple[Key, Future[Answer]]] = deque()
+        for key, image in images:
+            pending.append((key, pool.submit(client.answer, image)))
+            if len(pending) == at_once:
+                first, answer = pending.popleft()
+                yield first, answer.result()
+        yield from ((key, answer.result()) for key, answer in pending)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class RequestCap:
+    """The most requests that several queries make together; None: any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        if most is not None and most < 1:
+            raise SettingError(f"The cap on requests must be at least 1; got {most}.")
+        self.most, self.made = most, 0
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Whether one more may be made; it counts as made."""
+        with self._lock:
+            if self.most is not None and self.made >= self.most:
+                return False
+            self.made += 1
+            return True
 
 
 class _Client:
@@ -103,11 +146,13 @@ class _Client:
         timeout: float | None,
         retries: int,
         rate: float | None,
+        cap: RequestCap,
         pause: float,
         seed: int,
     ) -> None:
         self._detector, self._store, self._timeout = detector, store, timeout
-        self._retries, self._pause = retries, pause
+        self._retries, self._cap, self._pause = retries, cap, pause
+        self._lock = threading.Lock()
         self._interval, self._next_turn = (0.0 if rate is None else 1 / rate), 0.0
         self._rng = np.random.default_rng(seed)
         self._in_vain = 0
@@ -152,7 +197,9 @@ class _Client:
 
     def _wait_before_retry(self, state: tenacity.RetryCallState) -> float:
         # Randomized, so that clients that failed together do not come back together.
-        wanted = self._pause * 2 ** (state.attempt_number - 1) * self._rng.uniform(0.5, 1.0)
+        with self._lock:
+            spread = self._rng.uniform(0.5, 1.0)
+        wanted = self._pause * 2 ** (state.attempt_number - 1) * spread
         failure = state.outcome and state.outcome.exception()
         requested = failure.after if isinstance(failure, TryAgainError) else 0.0
         return float(min(max(wanted, requested), LONGEST_PAUSE))
@@ -162,9 +209,15 @@ class _Client:
 
         The recognizer gets a copy of the picture, so that it cannot change ours.
         """
-        now = time.monotonic()
-        turn = max(now, self._next_turn)
-        self._next_turn = turn + self._interval
+        if not self._cap.take():
+            raise ModelError(
+                f"the cap of {self._cap.most:,} requests is reached. Raise it; answers so far are"
+                " kept"
+            )
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next_turn)
+            self._next_turn = turn + self._interval
         time.sleep(turn - now)
         result: list[tuple[Detection, ...] | BaseException] = []
         copy = image.copy()

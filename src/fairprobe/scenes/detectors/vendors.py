@@ -218,8 +218,9 @@ class GoogleDetector(VendorDetector):
 class AmazonDetector(VendorDetector):
     """Rekognition's `detect_labels`.
 
-    A label with places counts once for each; one without counts once and has no box. A person comes
-    as "Person" and again as "Man" or "Woman": labels whose parent is the same class are left out.
+    A label counts once for each of its places. One without places ("Urban", "Transportation") says
+    what the picture is about; it is no object and does not count. A person comes as "Person" and
+    again as "Man" or "Woman": labels whose parent is the same class are left out.
     """
 
     name = "amazon"
@@ -231,7 +232,9 @@ class AmazonDetector(VendorDetector):
 
     def __init__(self, *, threshold: float = 0.55) -> None:
         super().__init__(threshold)
-        self.identity = f"amazon detect_labels {self._client.meta.endpoint_url} score {threshold:g}"
+        self.identity = (
+            f"amazon detect_labels instances {self._client.meta.endpoint_url} score {threshold:g}"
+        )
 
     def _connect(self) -> Any:
         import boto3
@@ -298,10 +301,7 @@ def _amazon_detections(label: dict[str, Any], height: int, width: int) -> Iterat
     name = common(label["Name"])
     if name in {common(parent["Name"]) for parent in label.get("Parents", ())}:
         return
-    instances = label.get("Instances", ())
-    if not instances:
-        yield Detection(name, label["Confidence"] / 100)
-    for one in instances:
+    for one in label.get("Instances", ()):
         place = one["BoundingBox"]
         left, top = place["Left"] * width, place["Top"] * height
         right, bottom = left + place["Width"] * width, top + place["Height"] * height
