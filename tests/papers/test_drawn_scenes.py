@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from fairprobe.papers.distrofair.drawn_detector import (
     drawn_detector,
 )
 from fairprobe.papers.distrofair.sprites import DRAWERS, figure
+from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.perspective import perspective_of
 
 SCENES = [
@@ -154,3 +156,22 @@ def test_a_trained_recognizer_can_be_sent_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(detector)).detect(
         SCENES[0].image[:100, :101]
     ) == detector.detect(SCENES[0].image[:100, :101])
+
+
+def test_the_packaged_recognizer_sees_most_of_streets_that_it_was_not_trained_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
+    detector = drawn_detector()  # trains nothing
+    assert list(tmp_path.iterdir()) == []
+    seen, there, shared = Counter[str](), Counter[str](), Counter[str]()
+    for scene in DrawnScenes(12, seed=77):
+        found = count_labels(detector.detect(scene.image))
+        seen, there, shared = (
+            seen + found,
+            there + scene.counts(),
+            shared + (found & scene.counts()),
+        )
+    there.pop("tree", None)
+    assert shared.total() > 0.75 * there.total()
+    assert shared.total() > 0.75 * seen.total()

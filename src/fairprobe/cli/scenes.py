@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from fairprobe.documents.scenes import ScenesDocument
 
 IMAGES = (
-    "A folder of pictures; or 'demo', which draws its own streets and trains a small detector on"
-    " them."
+    "A folder of pictures; or 'demo', which draws its own streets and audits a small detector that"
+    " comes with fairprobe."
 )
 ANNOTATIONS = (
     "What is in the pictures: a COCO JSON (instances, or panoptic with its PNGs beside it),"
@@ -68,7 +68,8 @@ INPAINTING = (
     " lama:FILE (TorchScript or ONNX)."
 )
 DEMO = "demo"
-DRAWN, DRAWN_SEED = 40, 2026  # scenes that the demo's detector was not trained on
+DRAWN, DRAWN_SEED = 20, 2026  # scenes that the demo's detector was not trained on
+REPEATS, DEMO_REPEATS = 5, 2
 
 
 class _ScenesCommand(TyperCommand):
@@ -122,7 +123,13 @@ def scenes(
     classes: Annotated[str, typer.Option(help=CLASSES, show_default="those of the paper")] = "",
     cutouts: Annotated[Path | None, typer.Option(help=CUTOUTS)] = None,
     inpainting: Annotated[str, typer.Option(help=INPAINTING)] = "exemplars",
-    repeats: Annotated[int, typer.Option(help="Pictures for each insertion and rotation.")] = 5,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help="Pictures for each insertion and rotation.",
+            show_default=f"{REPEATS}; for the demo {DEMO_REPEATS}",
+        ),
+    ] = None,
     clusters: Annotated[int, typer.Option(help="Groups of pictures with similar contents.")] = 3,
     fewest: Annotated[int, typer.Option(help="A class with fewer objects is not judged.")] = 10,
     workers: Annotated[int, typer.Option(help="Processes that make pictures.", min=1)] = 1,
@@ -176,6 +183,7 @@ def scenes(
         from fairprobe.scenes.labels import common
         from fairprobe.scenes.plan import Settings
 
+        repeats = repeats or (DEMO_REPEATS if images == DEMO else REPEATS)
         folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
         if not overwrite and _is_finished(folder / "audit.json"):
             raise SettingError(
