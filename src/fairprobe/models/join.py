@@ -8,21 +8,21 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.errors import ModelError
 from fairprobe.models.base import About, Model
 from fairprobe.models.columns import Numbers, learn_columns
 from fairprobe.models.encoder import Encoder
+from fairprobe.models.feed import Feed
 from fairprobe.models.formats.base import Opened
-from fairprobe.models.numbers import Inputs, numbers_of
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits
 
 SAME = 1e-3  # the greatest difference in probability between a white box and the user's program
@@ -31,32 +31,19 @@ NUMBERED = re.compile(r"-?\d+(\.0)?|True|False|true|false")  # classes without n
 LOST = 32  # people whose numbers show whether an attribute reaches the model
 
 
-def join(
-    opened: Opened,
-    data: Dataset,
-    encoder: Callable[[pd.DataFrame], Any] | None,
-    inputs: Inputs,
-    blind_to: tuple[str, ...],
-    origin: dict[str, Any] | None,
-) -> Model:
-    """The model for rows of `data`: a white box if its network is accessible through the encoder,
-    otherwise a black box that says why.
+def join(opened: Opened, feed: Feed, origin: dict[str, Any] | None) -> Model:
+    """The model for rows of the feed's data: a white box if its network is accessible through the
+    encoder, otherwise a black box that says why.
     """
-    for name in blind_to:
-        data.domain.index(name)  # an error if it does not exist
-    seen = _seen(opened if encoder is None else replace(opened, columns=None), data, blind_to)
+    data, seen = feed.data, feed.seen(opened)
     unseen = tuple(name for name in data.domain.names if name not in seen)
     about = About(opened.kind, opened.name, opened.why, unseen, origin)
-
-    def words(x: Rows) -> pd.DataFrame:
-        return data.words(x)[seen]
-
-    to_numbers = _to_numbers(opened, data, encoder, inputs, seen, words)
+    to_numbers = feed.numbers(opened)
     if to_numbers is not None:
         names = data.domain.names
         lost = [name for name in names if name in unseen or _is_lost(name, data, to_numbers)]
         about = replace(about, blind_to=tuple(lost))
-    given = words if opened.takes == "words" else to_numbers
+    given = partial(feed.words, seen) if opened.takes == "words" else to_numbers
     assert given is not None
     order = class_order(opened.classes, opened.name, data)
     scores = opened.outputs
@@ -92,24 +79,6 @@ class Joint:
     order: list[int] | None
     scores: Outputs
     reopen: Callable[..., Model] | None = None
-
-
-def _to_numbers(
-    opened: Opened,
-    data: Dataset,
-    encoder: Callable[[pd.DataFrame], Any] | None,
-    inputs: Inputs,
-    seen: list[str],
-    words: Callable[[Rows], pd.DataFrame],
-) -> Numbers | None:
-    """The function from rows to the numbers of the network; None if the model takes words and has
-    no encoder of its own.
-    """
-    if opened.takes == "words":
-        return None if opened.encode is None else _guarded(opened.encode, words)
-    numbers = _plain(opened, data, seen, inputs) if encoder is None else _guarded(encoder, words)
-    _check_width(numbers, opened, data)
-    return numbers
 
 
 class Joined(nn.Sequential):
@@ -214,21 +183,6 @@ def _same(white: TorchModel, original: Model, data: Dataset) -> bool:
 # -- columns and classes ---------------------------------------------------------------------------
 
 
-def _seen(opened: Opened, data: Dataset, blind_to: tuple[str, ...]) -> list[str]:
-    """The attributes that the model is given, in its own order."""
-    names = list(data.domain.names)
-    if opened.columns is not None and (opened.takes == "words" or set(opened.columns) & set(names)):
-        missing = [name for name in opened.columns if name not in names]
-        if missing and (opened.takes == "words" or len(missing) < len(opened.columns) / 2):
-            raise ModelError(
-                f"{opened.name} needs the columns {', '.join(missing[:8])}, which '{data.name}'"
-                f" does not have. Its attributes are: {', '.join(names[:30])}."
-            )
-        if not missing:
-            return [name for name in opened.columns if name not in blind_to]
-    return [name for name in names if name not in blind_to]
-
-
 def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
     """Whether a sensitive attribute does not reach the model's numbers at all."""
     if name not in data.domain.sensitive:
@@ -237,62 +191,6 @@ def _is_lost(name: str, data: Dataset, to_numbers: Numbers) -> bool:
     rows = alone.counterparts(data.x[alone.comparable(data.x)][:LOST])
     numbers = to_numbers(rows.reshape(-1, len(alone))).reshape(len(rows), alone.value_count, -1)
     return np.array_equal(numbers, np.broadcast_to(numbers[:, :1], numbers.shape), equal_nan=True)
-
-
-def _plain(opened: Opened, data: Dataset, seen: list[str], inputs: Inputs) -> Numbers:
-    """Numbers without an encoder of the user's. Rejects missing values before inference would yield
-    NaN.
-    """
-    numbers = numbers_of(
-        data,
-        seen,
-        inputs,
-        width=opened.width,
-        what=opened.name,
-        is_network=opened.network is not None,
-    )
-    if opened.network is not None and data.origin is not None and np.isnan(numbers(data.x)).any():
-        for name in seen:
-            gaps = data.x[:, data.domain.index(name)] == data.domain[name].missing
-            if gaps.any():
-                raise ModelError(
-                    f"Row {int(gaps.argmax())} of '{data.name}' has no value for '{name}', and"
-                    f" {opened.name} takes numbers. Fill the gaps, drop the rows, or give the"
-                    " encoder that fills them (--encoder)."
-                )
-    return numbers
-
-
-def _check_width(to_numbers: Numbers, opened: Opened, data: Dataset) -> None:
-    got = to_numbers(data.x[:1])
-    if opened.width is not None and got.shape[1] != opened.width:
-        raise ModelError(
-            f"{opened.name} takes {opened.width} columns; the encoder turns the {len(data.domain)}"
-            f" attributes of '{data.name}' into {got.shape[1]}. Use the encoder that the model was"
-            " trained with."
-        )
-
-
-def _guarded(
-    encode: Callable[[pd.DataFrame], Any], words: Callable[[Rows], pd.DataFrame]
-) -> Numbers:
-    def numbers(x: Rows) -> Rows:
-        try:
-            answer = encode(words(x))
-        except FairprobeError:
-            raise
-        except Exception as error:
-            raise ModelError(
-                f"The encoder failed on {len(x):,} rows ({type(error).__name__}: {error}). It is"
-                " given a DataFrame in the table's words."
-            ) from error
-        table = answer.toarray() if hasattr(answer, "toarray") else answer
-        try:
-            return np.asarray(table, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"The encoder must return a table of numbers: {error}.") from error
-
-    return numbers
 
 
 def class_order(classes: Sequence[str] | None, name: str, data: Dataset) -> list[int] | None:

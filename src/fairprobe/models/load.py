@@ -26,7 +26,8 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.escapes import printable
 from fairprobe.models.base import Model, Own
-from fairprobe.models.formats.base import Opened
+from fairprobe.models.feed import Feed
+from fairprobe.models.formats.base import Opened, Trial
 from fairprobe.models.join import join
 from fairprobe.models.numbers import Inputs
 from fairprobe.models.torch_model import Outputs, TorchModel
@@ -62,8 +63,10 @@ def load_model(
     - `classes` are the data's classes in the order of the model's scores, if that order differs.
     - `endpoint` are the settings of an HTTP endpoint.
     """
-    opened = open_model(source, weights=weights, endpoint=endpoint or {})
     blind = (blind_to,) if isinstance(blind_to, str) else tuple(blind_to)
+    encode = _encoder(encoder)
+    feed = Feed(data, encode, inputs, blind)
+    opened = open_model(source, weights=weights, endpoint=endpoint or {}, trial=feed)
     if outputs not in ("auto", "logits", "probabilities"):
         raise SettingError(f"`outputs` must be logits, probabilities or auto; got '{outputs}'.")
     if outputs != "auto":
@@ -75,7 +78,6 @@ def load_model(
                 f" {', '.join(classes)}. Name each of them once."
             )
         opened = replace(opened, classes=tuple(classes))
-    encode = _encoder(encoder)
     if opened.takes == "words" and (encode is not None or inputs != "auto"):
         raise SettingError(
             f"{opened.name} takes the table's own words; an encoder or a kind of inputs is for"
@@ -91,7 +93,7 @@ def load_model(
         "endpoint": endpoint,
         "classes": None if classes is None else list(classes),
     }
-    model = join(opened, data, encode, inputs, blind, _origin(source, settings))
+    model = join(opened, feed, _origin(source, settings))
     given: dict[str, Any] = {
         "encoder": encoder,
         "inputs": inputs,
@@ -142,9 +144,14 @@ def _own(
 
 
 def open_model(
-    source: Source, *, weights: Path | str | None = None, endpoint: dict[str, Any] | None = None
+    source: Source,
+    *,
+    weights: Path | str | None = None,
+    endpoint: dict[str, Any] | None = None,
+    trial: Trial | None = None,
 ) -> Opened:
-    """Open a model of any format."""
+    """Open a model of any format, and try it with the rows of `trial`, random ones by default."""
+    trial = trial or Trial()
     from fairprobe.models.formats.own_code import open_callable, open_own
 
     if not isinstance(source, str | Path):
@@ -153,7 +160,7 @@ def open_model(
                 "Weights belong to a module:function. Load them into the network yourself, and pass"
                 " the network."
             )
-        return open_callable(source)
+        return open_callable(source, trial)
     text = str(source)
     is_address = text.startswith(ADDRESS)
     is_code = ":" in text and not Path(text).exists() and not is_address
@@ -172,11 +179,11 @@ def open_model(
             f" '{text.partition('://')[0]}://…'."
         )
     if is_code:
-        return open_own(text, weights=None if weights is None else Path(weights))
-    return _open_file(Path(text))
+        return open_own(text, weights=None if weights is None else Path(weights), trial=trial)
+    return _open_file(Path(text), trial)
 
 
-def _open_file(path: Path) -> Opened:
+def _open_file(path: Path, trial: Trial) -> Opened:
     from fairprobe.models.formats.catalogue import format_of, supported
 
     if path.suffix.lower() in PICKLES:
@@ -193,11 +200,13 @@ def _open_file(path: Path) -> Opened:
             " model's file."
         )
     if (form := format_of(path)) is not None:
-        opened = form.open(path)
+        opened = form.open(path, trial) if form.is_tried else form.open(path)
         if form.write_back is None or opened.network is None:
             return opened
         return replace(
-            opened, write_back=partial(form.write_back, path), ending=path.suffix.lower()
+            opened,
+            write_back=opened.write_back or partial(form.write_back, path),
+            ending=path.suffix.lower(),
         )
     if path.suffix.lower() == ".safetensors":
         raise ModelError(

@@ -46,14 +46,21 @@ def numbers_of(
         raise ModelError(_misfit(data, names, what, width, narrow, wide))
 
     def numbers(x: Rows) -> Rows:
-        return np.concatenate([_columns(data, name, x, one_hot=one_hot) for name in names], axis=1)
+        return np.concatenate(
+            [
+                columns_of(data, name, x, one_hot=one_hot and data.domain[name].one_hot)
+                for name in names
+            ],
+            axis=1,
+        )
 
     return numbers
 
 
-def _columns(data: Dataset, name: str, x: Rows, *, one_hot: bool) -> Rows:
+def columns_of(data: Dataset, name: str, x: Rows, *, one_hot: bool) -> Rows:
+    """The columns of one attribute: its number, or one for each of its categories."""
     attribute, codes = data.domain[name], x[:, data.domain.index(name)]
-    if one_hot and attribute.one_hot:
+    if one_hot:
         return np.asarray(codes[:, None] == np.arange(len(attribute.categories)), dtype=np.float32)
     values = _values(data, attribute, codes)[:, None]
     if data.coding is None or name not in data.coding.scaling:
@@ -62,13 +69,21 @@ def _columns(data: Dataset, name: str, x: Rows, *, one_hot: bool) -> Rows:
     return np.asarray((values.astype(np.float64) - subtract) / divide_by, dtype=np.float32)
 
 
+def is_number(data: Dataset, name: str) -> bool:
+    """Whether the categories of an attribute are numbers in the table."""
+    known = data.coding.values.get(name, ()) if data.coding is not None else ()
+    numbers = (bool, int, float, np.number)
+    return bool(known) and all(isinstance(value, numbers) for value in known)
+
+
 def _values(data: Dataset, attribute: Attribute, codes: Rows) -> Rows:
     """The numbers that stand in the table: those of a sensitive number's categories, and gaps where
     a table of the user's own has them.
     """
     values = codes
-    known = data.coding.values.get(attribute.name, ()) if data.coding is not None else ()
-    if known and all(isinstance(value, bool | int | float | np.number) for value in known):
+    if is_number(data, attribute.name):
+        assert data.coding is not None
+        known = data.coding.values[attribute.name]
         place = np.clip(codes, 0, len(known) - 1).astype(np.int64)
         values = np.array([float(value) for value in known], dtype=np.float32)[place]
     if data.origin is not None and attribute.missing is not None:

@@ -387,7 +387,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
         "class Dense of 'None'",
     ),
     "two outputs": (two_outputs, ModelError, "has 2 outputs"),
-    "three axes": (of(layers.Reshape((3, 4))), ModelError, r"shape \(5, 3, 4\)"),
+    "three axes": (of(layers.Reshape((3, 4))), ModelError, r"shape \(64, 3, 4\)"),
     "any width": (of(layers.Activation("relu"), size=(None,)), ModelError, "how many columns"),
     "weights of another width": (with_layer(config={"units": 5}), ModelError, "Keras cannot open"),
 }

@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.models.formats.base import Opened
-from fairprobe.models.formats.file_checks import random_rows
+from fairprobe.models.formats.base import Opened, random_rows
 from fairprobe.models.load import open_model
 from tests.model_files import (
     WRITERS,

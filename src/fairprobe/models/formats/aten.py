@@ -185,6 +185,29 @@ def _div(draft: Draft, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return draft.call(torch.div, x, y, rounding_mode=rounding_mode)
 
 
+def _embedding(draft: Draft, table: Any, codes: Any, *_: Any) -> Any:
+    return draft.call(F.embedding, codes, table)
+
+
+def _attention(
+    draft: Draft,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if dropout:
+        raise Unsupported(
+            "it draws random numbers (attention in training mode); save it in eval mode"
+        )
+    given = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    return draft.call(F.scaled_dot_product_attention, query, key, value, mask, **given)
+
+
 WRITTEN: dict[str, Callable[..., Any]] = {
     "add.Scalar": _add,
     "add.Tensor": _add,
@@ -194,6 +217,7 @@ WRITTEN: dict[str, Callable[..., Any]] = {
     "_convolution.deprecated": _convolution,
     "div.Tensor_mode": _div,
     "elu": _elu,
+    "embedding": _embedding,
     "elu_": _elu_in_place,
     "gelu": _gelu,
     "log_sigmoid": _log_sigmoid,
@@ -202,6 +226,7 @@ WRITTEN: dict[str, Callable[..., Any]] = {
     "matmul": _product,
     "mm": _product,
     "rrelu": _rrelu,
+    "scaled_dot_product_attention": _attention,
     "_softmax": _softmax,
     "softmax.int": _softmax,
 }

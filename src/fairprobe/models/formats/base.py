@@ -4,20 +4,64 @@ was opened and is not yet joined with a schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pandas as pd
 from torch import nn
 
+from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.torch_model import Outputs
 
 Takes = Literal["numbers", "words"]
+SCALES = (0.1, 1.0, 10.0, 100.0)
+TRIED = 64  # random rows at each scale
 WriteBack: TypeAlias = Callable[[nn.Module, Path], None]  # a network with new weights, and where to
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of the inputs of a model: its name, its number of columns, and whether it takes whole
+    numbers, such as the positions of categories.
+    """
+
+    name: str
+    width: int
+    whole: bool = False
+
+
+class Trial:
+    """The rows with which a model is tried when it is opened. Without data they are random, small
+    and large, always the same, and a model may refuse some of them; see `models.feed` for rows of
+    the data.
+    """
+
+    knows_people = False
+
+    def rows(self, inputs: Sequence[Input], name: str) -> Rows:
+        """(N, columns) rows for the inputs of the model `name`, side by side."""
+        del name
+        width = sum(each.width for each in inputs)
+        return random_rows(width, whole=any(each.whole for each in inputs))
+
+    def layouts(self, names: Sequence[str]) -> list[tuple[Input, ...]]:
+        """What the data could be for the inputs of a model that does not say how wide they are."""
+        del names
+        return []
+
+
+def random_rows(width: int, *, whole: bool = False) -> Rows:
+    """Rows to try a model with, small and large, always the same. `whole`: no fractions."""
+    rng = np.random.default_rng(20)
+    rows = np.concatenate(
+        [rng.normal(scale=scale, size=(TRIED, width)) for scale in SCALES]
+    ).astype(np.float32)
+    return np.rint(rows) if whole else rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +75,8 @@ class Opened:
     (a pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
     and `classes` are None where the model does not say. `write_back` writes a network like
     `network`, with other weights, to a file of the same format with this `ending`; None where that
-    is not possible. `program` is what a post-hoc repair is built around: a fitted classifier, or an
+    is not possible. `inputs` are those of a model that has several; side by side they are its
+    columns. `program` is what a post-hoc repair is built around: a fitted classifier, or an
     ONNX graph (`onnx_file.Graph`).
     """
 
@@ -48,6 +93,7 @@ class Opened:
     why: str = ""
     write_back: WriteBack | None = None
     ending: str = ""
+    inputs: tuple[Input, ...] = ()
     program: Any = None
 
 
@@ -61,6 +107,7 @@ class Format:
     - `white_box`: whether the network inside is accessible, and on what condition
     - `install`: the package to install first, if any
     - `open`: reads it
+    - `is_tried`: whether `open` takes a `Trial`, because a model is run when it is opened
     - `write_back`: writes a copy of the file `source` with the weights of a repaired network, which
       has the shape of the one that `open` returns; `written` says in a few words what comes out
     """
@@ -73,7 +120,8 @@ class Format:
     open: Callable[..., Opened]
     endings: tuple[str, ...] = ()
     install: str = ""
-    write_back: Callable[[Path, nn.Module, Path], None] | None = None
+    is_tried: bool = False
+    write_back: Callable[..., None] | None = None
     written: str = "not by training: its weights are not accessible"
 
 

@@ -17,6 +17,7 @@ from fairprobe.arrays import Floats
 from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.booster_text import checked_lightgbm, from_ubjson
+from fairprobe.models.formats.catboost_file import is_catboost, open_catboost
 from fairprobe.models.formats.file_checks import check_exists, first_line, within
 
 # What an objective returns: probabilities, or scores before the sigmoid or softmax.
@@ -43,9 +44,11 @@ AS_CLASSIFIER = (
 
 
 def open_xgboost(path: Path) -> Opened:
-    """An XGBoost model that `save_model` wrote as .json or .ubj."""
-    xgboost = import_library("xgboost", path.name, XGBOOST.install)
+    """An XGBoost model that `save_model` wrote as .json or .ubj, or a CatBoost model as .json."""
     content = _read(path)
+    if content.startswith(b"{") and is_catboost(content):
+        return open_catboost(path)
+    xgboost = import_library("xgboost", path.name, XGBOOST.install)
     if not content.startswith(b"{"):
         raise ModelError(
             f"{path} is not an XGBoost model in .json or .ubj. Write it with"

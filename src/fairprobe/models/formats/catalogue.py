@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fairprobe.models.formats.base import Format
 from fairprobe.models.formats.boosters import LIGHTGBM, XGBOOST
+from fairprobe.models.formats.catboost_file import CATBOOST
 from fairprobe.models.formats.endpoint import ENDPOINT
 from fairprobe.models.formats.keras_file import KERAS
 from fairprobe.models.formats.onnx_file import ONNX
@@ -21,6 +22,7 @@ FORMATS: tuple[Format, ...] = (
     SKOPS,
     XGBOOST,
     LIGHTGBM,
+    CATBOOST,
     OWN_CODE,
     ENDPOINT,
 )

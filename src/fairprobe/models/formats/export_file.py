@@ -18,16 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairprobe.arrays import Rows
 from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.aten import translate
-from fairprobe.models.formats.base import Opened
+from fairprobe.models.formats.base import Input, Opened, Trial
 from fairprobe.models.formats.file_checks import (
     Predict,
     checked,
     damaged,
     first_line,
     predicting,
-    random_rows,
+    tried,
 )
 from fairprobe.models.formats.graph import Draft, Unsupported
 
@@ -54,28 +55,37 @@ PYTHON = {
 VERSION = 8
 
 
-def open_export(path: Path, file: zipfile.ZipFile) -> Opened:
+def open_export(path: Path, file: zipfile.ZipFile, trial: Trial) -> Opened:
     """The network of an archive that `torch.export.save` wrote."""
     archive = _Archive(path, file)
     try:
-        network, width, fixed = archive.network()
+        network, inputs, fixed = archive.network()
     except Unsupported as finding:
         raise ModelError(
             f"{path.name} cannot be run without running code of the file: {finding}. Save it as"
-            " TorchScript or ONNX instead."
+            " ONNX, which onnxruntime runs; then it can be audited as a black box."
         ) from finding
     except ModelError:
         raise
     except DAMAGED as error:
         said = f"{type(error).__name__}: {first_line(error)}"
         raise damaged(path.name, KIND, said) from error
+    width = sum(each.width for each in inputs)
     raw = predicting(network, dtype=archive.dtype)
     predict = checked(raw, path.name, width)
+    rows = tried(predict, trial, inputs, path.name)
     if fixed is not None:
-        _check_any_number_of_rows(raw, width, fixed, path.name)
-    predict(random_rows(width)[:5])
+        _check_any_number_of_rows(raw, rows, fixed, path.name)
+    several = len(inputs) > 1
     return Opened(
-        kind=KIND, name=path.name, takes="numbers", predict=predict, width=width, network=network
+        kind=KIND,
+        name=path.name,
+        takes="numbers",
+        predict=predict,
+        width=width,
+        columns=tuple(each.name for each in inputs) if several else None,
+        network=network,
+        inputs=inputs if several else (),
     )
 
 
@@ -98,9 +108,9 @@ def export_records(path: Path, file: zipfile.ZipFile) -> dict[str, str]:
     return {place: kinds[dtype] for place, dtype in found if dtype in kinds}
 
 
-def _check_any_number_of_rows(predict: Predict, width: int, fixed: int, name: str) -> None:
+def _check_any_number_of_rows(predict: Predict, rows: Rows, fixed: int, name: str) -> None:
     """Refuses a network that was exported for one number of rows and depends on it."""
-    rows = np.tile(random_rows(width), (1 + fixed // 256, 1))[:fixed]
+    rows = np.resize(rows, (fixed, rows.shape[1]))
     expected = predict(rows)
     try:
         fewer, more = predict(rows[:1]), predict(np.concatenate([rows, rows]))[fixed:]
@@ -124,9 +134,9 @@ class _Archive:
         self._folder = file.namelist()[0].partition("/")[0]
         self.dtype = torch.float32
 
-    def network(self) -> tuple[nn.Module, int, int | None]:
-        """The network, its width (the numbers of a row or an image), and the number of rows it was
-        exported for if that is fixed.
+    def network(self) -> tuple[nn.Module, tuple[Input, ...], int | None]:
+        """The network, its inputs (the width of an image is that of its row of numbers), and the
+        number of rows it was exported for if that is fixed.
         """
         document = self._document()
         graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
@@ -141,15 +151,18 @@ class _Archive:
                 values[content["arg"]["name"]] = tensors[content[f"{kind}_name"]]
             else:
                 raise Unsupported(f"it takes a {kind.replace('_', ' ')}")
-        if len(inputs) != 1:
-            raise ModelError(
-                f"{self.name} takes {len(inputs)} inputs; expected one table of numbers."
-            )
-        shape, fixed = self._input(graph["tensor_values"][inputs[0]])
-        draft = Draft(rows=fixed)
-        values[inputs[0]] = (
-            draft.input if len(shape) == 1 else draft.call(torch.reshape, draft.input, [-1, *shape])
+        metas = [self._input(graph["tensor_values"][name]) for name in inputs]
+        if not metas:
+            raise ModelError(f"{self.name} takes no input; expected a table of numbers.")
+        given = tuple(
+            Input(name, prod(shape), not dtype.is_floating_point)
+            for name, (shape, _, dtype) in zip(inputs, metas, strict=True)
         )
+        floats = (dtype for _, _, dtype in metas if dtype.is_floating_point)
+        self.dtype, fixed = next(floats, torch.float32), metas[0][1]
+        draft = Draft(rows=fixed)
+        parts = draft.split(given, [shape for shape, _, _ in metas])
+        values |= dict(zip(inputs, parts, strict=True))
         for node in graph["nodes"]:
             self._node(draft, node, values)
         specs = signature["output_specs"]
@@ -158,7 +171,7 @@ class _Archive:
             raise ModelError(
                 f"{self.name} returns {len(outputs)} values; expected one tensor of class scores."
             )
-        return draft.finish(_argument(outputs[0], values)), prod(shape), fixed
+        return draft.finish(_argument(outputs[0], values)), given, fixed
 
     def _document(self) -> dict[str, Any]:
         models = self._names("models/", ".json")
@@ -217,19 +230,19 @@ class _Archive:
             raise damaged(self.name, KIND, f"'{name}' has more numbers than its record")
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
-    def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None]:
-        """The shape of one row, or of one image (passed as a row), and the number of rows if it is
-        fixed.
+    def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None, torch.dtype]:
+        """The shape of one row, or of one image (passed as a row), the number of rows if it is
+        fixed, and the type of the numbers.
         """
         sizes = meta["sizes"]
-        if len(sizes) < 2 or not all("as_int" in size for size in sizes[1:]):
+        if not sizes or not all("as_int" in size for size in sizes[1:]):
             raise ModelError(
                 f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns)"
                 " with its width known, or images (number, channels, height, width) with their"
                 " size known."
             )
-        self.dtype = DTYPES.get(meta["dtype"], torch.float32)
-        return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int")
+        dtype = DTYPES.get(meta["dtype"], torch.float32)
+        return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int"), dtype
 
     def _node(self, draft: Draft, node: dict[str, Any], values: dict[str, Any]) -> None:
         target: str = node["target"]

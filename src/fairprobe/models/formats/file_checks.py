@@ -5,8 +5,8 @@ network that was rebuilt from it.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
+from fairprobe.models.formats.base import SCALES, TRIED, Input, Trial, random_rows
 from fairprobe.models.torch_model import Outputs
 from fairprobe.storage import check_regular, check_unpacked
 
@@ -23,9 +24,11 @@ Predict = Callable[[Rows], Any]
 
 # The greatest difference between a rebuilt network and the file's own program.
 TOLERANCE = 1e-4
-SCALES = (0.1, 1.0, 10.0, 100.0)
-TRIED = 64  # random rows at each scale
 WIDEST = 512  # columns tried where a model does not say how many it takes
+ENCODED = (
+    "It was given people of the data as numbers, by the encoder or else categories by their"
+    " position or one-hot; give the encoder that it was trained with (--encoder)."
+)
 PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it is not opened"
 
 
@@ -92,13 +95,27 @@ def within(numbers: Any, end: int) -> bool:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def random_rows(width: int, *, whole: bool = False) -> Rows:
-    """Rows to try a model with, small and large, always the same. `whole`: no fractions."""
-    rng = np.random.default_rng(20)
-    rows = np.concatenate(
-        [rng.normal(scale=scale, size=(TRIED, width)) for scale in SCALES]
-    ).astype(np.float32)
-    return np.rint(rows) if whole else rows
+def tried(predict: Predict, trial: Trial, inputs: Sequence[Input], name: str) -> Rows:
+    """Rows that a model takes: people of the data, or those random ones that it does not refuse.
+    An embedding refuses all but small whole numbers.
+    """
+    rows = trial.rows(inputs, name)
+    if trial.knows_people:
+        try:
+            predict(rows)
+        except ModelError as error:
+            raise ModelError(f"{error} {ENCODED}") from error
+        return rows
+    small = np.abs(np.rint(rows[:TRIED])) % 2
+    taken = []
+    for part in (*np.split(rows, range(TRIED, len(rows), TRIED)), small):
+        with suppress(ModelError):
+            predict(part)
+            taken.append(part)
+    if not taken:
+        predict(small * 0)
+        taken = [small * 0]
+    return np.concatenate(taken)
 
 
 def predicting(
@@ -162,14 +179,23 @@ def scores(answer: Any, rows: int, name: str) -> Rows:
     return values.astype(np.float32, copy=False)
 
 
-def kind_of_scores(values: Rows) -> Outputs:
-    """Whether a black box returns "probabilities" or "logits", judged by its scores of random
-    rows.
+def kind_of_scores(predict: Predict, rows: Rows) -> Outputs:
+    """Whether a black box returns "probabilities" or "logits", judged by its scores of these rows
+    and of random ones that it takes.
     """
+    tables = [predict(rows)]
+    for part in np.split(random_rows(rows.shape[1]), len(SCALES)):
+        with suppress(ModelError):
+            tables.append(predict(part))
+    return "probabilities" if all(map(are_probabilities, tables)) else "logits"
+
+
+def are_probabilities(values: Rows) -> bool:
+    """Whether scores are between 0 and 1, and those of several classes add up to 1."""
     within = bool(((values >= -1e-6) & (values <= 1 + 1e-6)).all())
     if values.ndim == 2 and values.shape[1] > 1:
         within = within and bool((np.abs(values.sum(axis=1) - 1) < 1e-3).all())
-    return "probabilities" if within else "logits"
+    return within
 
 
 def difference(predict: Predict, network: Predict, rows: Rows) -> float:

@@ -9,15 +9,17 @@ network computes the same from every kind of file, bit for bit.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
+from fairprobe.models.formats.base import Input
+
 # The tensors passed to these are parameters of the network. All others are constants.
-WEIGHTED = frozenset({F.linear, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
+WEIGHTED = frozenset({F.linear, F.embedding, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
 
 
 class Unsupported(Exception):  # noqa: N818  (a finding, not a failure: the model is a black box then)
@@ -35,6 +37,22 @@ class Draft:
         self._constants: dict[int, tuple[Tensor, fx.Node]] = {}
         self._rows = rows
         self.input = self._graph.placeholder("x")
+
+    def split(self, inputs: Sequence[Input], shapes: Sequence[Sequence[int]] = ()) -> list[Any]:
+        """The inputs of a file, each some columns of the one table that the network takes. A shape
+        is that of one row, if it is not a plain list of columns.
+        """
+        parts, start = [], 0
+        for number, each in enumerate(inputs):
+            part = self.input
+            if len(inputs) > 1:
+                part = self.call(torch.narrow, part, 1, start, each.width)
+            if each.whole:
+                part = self.call(whole_numbers, part)
+            shape = shapes[number] if shapes else (each.width,)
+            parts.append(part if len(shape) == 1 else self.call(torch.reshape, part, [-1, *shape]))
+            start += each.width
+        return parts
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """The result of a function: its value if all arguments are known, otherwise a node of the
@@ -108,6 +126,26 @@ class Rebuilt(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         answer: Tensor = self.network.forward(x)
+        return answer
+
+
+def whole_numbers(x: Tensor) -> Tensor:
+    """Numbers that are whole but for rounding, such as the positions of categories."""
+    return torch.round(x).long()
+
+
+class Split(nn.Module):
+    """A network with several inputs, or one of whole numbers, on one table of numbers."""
+
+    def __init__(self, network: nn.Module, inputs: Sequence[Input]) -> None:
+        super().__init__()
+        self.network, self.inputs = network, tuple(inputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = torch.split(x, [each.width for each in self.inputs], dim=1)
+        pairs = zip(parts, self.inputs, strict=True)
+        given = [whole_numbers(part) if each.whole else part for part, each in pairs]
+        answer: Tensor = self.network(*given)
         return answer
 
 

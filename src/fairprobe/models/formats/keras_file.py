@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.errors import ModelError
-from fairprobe.models.formats.base import Format, Opened, import_library
+from fairprobe.models.formats.base import Format, Input, Opened, Trial, import_library
 from fairprobe.models.formats.file_checks import (
     archive,
     check_archive,
@@ -34,7 +34,7 @@ from fairprobe.models.formats.file_checks import (
     damaged,
     first_line,
     predicting,
-    random_rows,
+    tried,
 )
 from fairprobe.models.formats.graph import chain, linear
 from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
@@ -72,7 +72,7 @@ ACTIVATIONS: dict[str, Callable[[], list[nn.Module]]] = {
 }
 
 
-def open_keras(path: Path) -> Opened:
+def open_keras(path: Path, trial: Trial | None = None) -> Opened:
     """A Keras classifier; a plain dense one becomes the same network as from any other format."""
     check_exists(path, KIND)
     with path.open("rb") as file:
@@ -88,7 +88,7 @@ def open_keras(path: Path) -> Opened:
             if part not in file.namelist():
                 raise damaged(path.name, KIND, f"it has no {part}")
         _check(json.loads(file.read("config.json")), path.name)
-    return _open(path)
+    return _open(path, trial or Trial())
 
 
 def write_keras(source: Path, network: nn.Module, target: Path) -> None:
@@ -154,6 +154,7 @@ KERAS = Format(
     white_box="yes",
     install="fairprobe[keras]",
     open=open_keras,
+    is_tried=True,
     write_back=write_keras,
     written="the same model with new weights",
 )
@@ -221,20 +222,21 @@ def _load(path: Path) -> tuple[Any, Any]:
             raise ModelError(f"Keras cannot open {path.name}: {first_line(error)}.") from error
 
 
-def _open(path: Path) -> Opened:
+def _open(path: Path, trial: Trial) -> Opened:
     keras, model = _load(path)
     network = _Network(model, path.name)
     predict = checked(predicting(network), path.name, network.width)
-    predict(random_rows(network.width)[:5])
-    single = len(model.inputs) > 1 and all(size == [1] for size in network.sizes)
+    tried(predict, trial, network.given, path.name)
+    several = len(model.inputs) > 1
     return Opened(
         kind=KIND,
         name=path.name,
         takes="numbers",
         predict=predict,
         width=network.width,
-        columns=tuple(part.name for part in model.inputs) if single else None,
+        columns=tuple(each.name for each in network.given) if several else None,
         network=_plain(keras, model) or network,
+        inputs=network.given if several else (),
     )
 
 
@@ -262,6 +264,11 @@ class _Network(nn.Module):
             )
         self.widths = [prod(sizes) for sizes in self.sizes]
         self.width = sum(self.widths)
+        self.given = tuple(
+            Input(part.name, width, "int" in str(part.dtype))
+            for part, width in zip(model.inputs, self.widths, strict=True)
+        )
+        self.by_name = isinstance(getattr(model, "input", None), dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Network:
         with keras_quietly():
@@ -271,7 +278,11 @@ class _Network(nn.Module):
         parts = torch.split(rows, self.widths, dim=1)
         shaped = [part.reshape(-1, *sizes) for part, sizes in zip(parts, self.sizes, strict=True)]
         with keras_quietly():
-            answer: Tensor = self.model(shaped[0] if len(shaped) == 1 else shaped, training=False)
+            names = [each.name for each in self.given]
+            given: Any = dict(zip(names, shaped, strict=True)) if self.by_name else shaped
+            answer: Tensor = self.model(
+                given[0] if given is shaped and len(shaped) == 1 else given, training=False
+            )
         return answer
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, StorageError
-from fairprobe.models.formats.base import Format, Opened, import_library
+from fairprobe.models.formats.base import Format, Input, Opened, Trial, import_library
 from fairprobe.models.formats.file_checks import (
     TOLERANCE,
     Predict,
+    are_probabilities,
     check_exists,
     checked,
     damaged,
@@ -29,8 +32,8 @@ from fairprobe.models.formats.file_checks import (
     first_line,
     kind_of_scores,
     predicting,
-    random_rows,
     scores,
+    tried,
 )
 from fairprobe.models.formats.graph import Unsupported
 from fairprobe.models.formats.onnx_network import torch_network
@@ -47,7 +50,7 @@ NUMBERS |= {9: "bool", 10: "float16", 11: "float64"}  # 8 is text
 PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
-def open_onnx(path: Path) -> Opened:
+def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     """An ONNX classifier. Its operators are onnxruntime's own; a file with custom operators is
     refused.
     """
@@ -57,41 +60,43 @@ def open_onnx(path: Path) -> Opened:
     inputs = _inputs(model, path.name)
     if any(part.number == "object" for part in inputs):
         return _open_on_words(path.name, session, inputs)
-    program = _Program(path.name, session, inputs)
-    width = _width(model, program)
+    trial, program = trial or Trial(), _Program(path.name, session, inputs)
+    width = _width(model, program, trial)
     inputs = program.with_width(width)
-    rows = random_rows(width, whole=any("int" in part.number for part in inputs))
-    output, classes = program.choose(rows[:5])
+    given = [each.given for each in inputs]
+    rows = tried(program.try_rows, trial, given, path.name)
+    output, classes = program.choose(rows)
     predict = checked(lambda given: program.run(given, output), path.name, width)
     predict(rows[:5])
     network, why = _network(model, program, output, predict, rows)
-    single = len(inputs) > 1 and all(part.width == 1 for part in inputs)
+    several = len(inputs) > 1
     return Opened(
         kind=KIND,
         name=path.name,
         takes="numbers",
         predict=predict,
         width=width,
-        columns=tuple(part.name for part in inputs) if single else None,
+        columns=tuple(part.name for part in inputs) if several else None,
         classes=classes,
         network=network,
-        outputs="auto" if network is not None else kind_of_scores(predict(rows)),
+        outputs="auto" if network is not None else kind_of_scores(predict, rows),
         why=why,
+        inputs=tuple(given) if several else (),
+        write_back=network and partial(write_onnx, path, output=output, width=width),
         program=Graph(model, {part.name: part.width or 1 for part in inputs}, output, program.rows),
     )
 
 
-def write_onnx(source: Path, network: nn.Module, target: Path) -> None:
+def write_onnx(source: Path, network: nn.Module, target: Path, *, output: str, width: int) -> None:
     """A copy of the file with the weights of `network`; all else stays as it is. Weights in files
-    of their own are put into the copy.
+    of their own are put into the copy. `output` is the one of class scores, `width` the number of
+    columns.
     """
     from onnx import numpy_helper
 
     model = _read(source)
     program = _Program(source.name, _session(source, model), _inputs(model, source.name))
-    inputs = program.with_width(_width(model, program))
-    rows = random_rows(program.width or 0, whole=any("int" in part.number for part in inputs))
-    output, _ = program.choose(rows[:5])
+    program.with_width(width)
     places = {str(number): tensor for number, tensor in enumerate(_tensors(model))}
     held = {
         key: np.array(numpy_helper.to_array(tensor))
@@ -126,6 +131,7 @@ ONNX = Format(
     white_box="yes, if every operator is supported",
     install="fairprobe[onnx]",
     open=open_onnx,
+    is_tried=True,
     write_back=write_onnx,
     written="the same graph with new weights",
 )
@@ -223,6 +229,11 @@ class Part:
     def width(self) -> int | None:
         return None if self.shape is None else int(np.prod(self.shape))
 
+    @property
+    def given(self) -> Input:
+        """The same as columns of a table."""
+        return Input(self.name, self.width or 0, "int" in self.number)
+
 
 def _inputs(model: Any, name: str) -> list[Part]:
     constants = {entry.name for entry in model.graph.initializer}
@@ -297,41 +308,50 @@ class _Program:
 
     def try_rows(self, rows: Rows) -> None:
         """Fails if the graph cannot take such rows."""
+        some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
         try:
-            self._session.run(None, {part.name: rows.astype(part.number) for part in self.inputs})
+            self._session.run(None, self._feeds(some))
         except Exception as error:  # the errors of onnxruntime have no common class
-            raise ValueError(_said(error)) from error
+            raise ModelError(
+                f"onnxruntime cannot run {self.name} on rows of {rows.shape[1]} columns:"
+                f" {_said(error)}."
+            ) from error
+
+    def takes(self, rows: Rows) -> None:
+        """The same, with the error that `find_widths` expects."""
+        try:
+            self.try_rows(rows)
+        except ModelError as error:
+            raise ValueError(error) from error
 
     def choose(self, rows: Rows) -> tuple[str, tuple[str, ...] | None]:
         """The output that holds class scores, and the names of the classes if it has them."""
         some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
-        try:
-            answers = {name: self._run(some, name) for name in self._outputs}
-        except Exception as error:  # as above
-            raise ModelError(
-                f"onnxruntime cannot run {self.name} on rows of {self.width} columns:"
-                f" {_said(error)}."
-            ) from error
-        return choose_output(answers, self.name)
+        return choose_output({name: self._run(some, name) for name in self._outputs}, self.name)
 
     def _feeds(self, rows: Rows) -> dict[str, Any]:
         feeds, start = {}, 0
         for part in self.inputs:
-            assert part.width is not None
-            assert part.shape is not None
-            share = rows[:, start : start + part.width].reshape(len(rows), *part.shape)
+            shape = (rows.shape[1],) if part.shape is None else part.shape
+            width = int(np.prod(shape))
+            share = rows[:, start : start + width].reshape(len(rows), *shape)
             with np.errstate(invalid="ignore"):
                 feeds[part.name] = share.astype(part.number)
-            start += part.width
+            start += width
         return feeds
 
 
-def _width(model: Any, program: _Program) -> int:
+def _width(model: Any, program: _Program, trial: Trial) -> int:
     """The number of columns that a graph takes."""
     width = program.width
     if width is None:
+        widths = (inputs[0].width for inputs in trial.layouts([program.inputs[0].name]))
+        for each in dict.fromkeys(widths):
+            with suppress(ModelError):
+                program.try_rows(np.zeros((2, each), dtype=np.float32))
+                return each
         sizes = {size for entry in model.graph.initializer for size in entry.dims}
-        taken = find_widths(program.try_rows, sizes)
+        taken = find_widths(program.takes, sizes)
         width = taken[0] if len(taken) == 1 else None
     if width is None:
         raise ModelError(
@@ -354,7 +374,7 @@ def choose_output(
             " or logits."
         )
     named = [key for key in real if "prob" in key.lower()]
-    likely = [key for key, (values, _) in real.items() if kind_of_scores(values) == "probabilities"]
+    likely = [key for key, (values, _) in real.items() if are_probabilities(values)]
     for candidates in (named, list(real), likely):
         if len(candidates) == 1:
             return candidates[0], real[candidates[0]][1]

@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from fairprobe.models.formats.graph import Draft, Unsupported, flat_softmax
 from fairprobe.models.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator_of, padded_same
-from fairprobe.models.formats.onnx_shapes import ints, padded
+from fairprobe.models.formats.onnx_shapes import ints, padded, positions
 
 # Operators that do not change the numbers; a ZipMap only names them.
 NOTHING = frozenset({"Dropout", "Identity", "ai.onnx.ml.ZipMap"})
@@ -204,6 +204,15 @@ def _reshape(draft: Draft, node: _Node) -> Any:
     return draft.reshape(node.args[0], ints(sizes))
 
 
+def _gather(draft: Draft, node: _Node) -> Any:
+    """Rows of a table of numbers are an embedding, whose weights a repair may change."""
+    table, codes = node.args
+    known = isinstance(table, Tensor) and table.is_floating_point() and table.ndim == 2
+    if not known or not isinstance(codes, fx.Node) or node.attributes.get("axis", 0):
+        return _called(draft, node)
+    return draft.call(F.embedding, draft.call(positions, codes, len(table)), table)
+
+
 def _squeeze(draft: Draft, node: _Node) -> Any:
     axes = node.attributes.get("axes") if len(node.args) == 1 else node.args[1]
     if not isinstance(axes, fx.Node) and len(ints(axes)) == 1:
@@ -239,6 +248,7 @@ SPECIAL: dict[str, Callable[[Draft, _Node], Any]] = {
     "Constant": _constant,
     "Conv": _convolution,
     "Flatten": _flatten,
+    "Gather": _gather,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Reshape": _reshape,

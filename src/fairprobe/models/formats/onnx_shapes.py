@@ -113,12 +113,26 @@ def _slice(
     return x
 
 
+def positions(indices: Tensor, count: int) -> Tensor:
+    """Positions among so many; negative ones count from the end. Whole numbers that come as floats
+    are whole but for rounding.
+    """
+    whole = torch.round(indices) if indices.is_floating_point() else indices
+    return torch.remainder(whole.long(), count)
+
+
 def _gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis %= x.ndim
-    chosen = torch.remainder(indices.reshape(-1).long(), x.shape[axis])
+    chosen = positions(indices.reshape(-1), x.shape[axis])
     return x.index_select(axis, chosen).reshape(
         [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
     )
+
+
+def _gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    if batch_dims:
+        raise NotImplementedError("GatherND with batch dimensions")
+    return x[tuple(indices.long().movedim(-1, 0))]
 
 
 def _expand(x: Tensor, size: Tensor) -> Tensor:
@@ -156,6 +170,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "Expand": _expand,
     "Flatten": _flatten,
     "Gather": _gather,
+    "GatherND": _gather_nd,
     "Pad": _pad,
     "Range": _range,
     "ReduceL2": _reducing(torch.linalg.vector_norm),

@@ -15,6 +15,7 @@ import traceback
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,8 +28,9 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError, suggest
-from fairprobe.models.formats.base import Format, Opened, Takes
-from fairprobe.models.formats.file_checks import predicting
+from fairprobe.models.formats.base import TRIED, Format, Opened, Takes, Trial
+from fairprobe.models.formats.file_checks import checked, predicting
+from fairprobe.models.formats.graph import Split
 from fairprobe.models.formats.sklearn_model import dense, open_encoder_object, open_estimator
 from fairprobe.storage import replacing
 
@@ -39,7 +41,7 @@ EXPECTED = (
 SHOWN = 6  # names of weights in a message
 
 
-def open_own(spec: str, *, weights: Path | None = None) -> Opened:
+def open_own(spec: str, *, weights: Path | None = None, trial: Trial | None = None) -> Opened:
     """The model that a name in the user's code refers to; `weights` (safetensors) are loaded into
     a torch module.
     """
@@ -51,16 +53,16 @@ def open_own(spec: str, *, weights: Path | None = None) -> Opened:
                 " out."
             )
         load_weights(thing, weights, spec)
-    return _opened(thing, spec)
+    return _opened(thing, spec, trial or Trial())
 
 
-def open_callable(thing: Any) -> Opened:
+def open_callable(thing: Any, trial: Trial | None = None) -> Opened:
     """A Python object as a model."""
     if not any(hasattr(thing, method) for method in ("predict_proba", "predict", "__call__")):
         raise ModelError(f"A model is {EXPECTED}; got {type(thing).__name__}.")
     name = getattr(thing, "__name__", type(thing).__name__)
     name = "black box" if name == "<lambda>" else name
-    return _opened(_built(thing, name), name)
+    return _opened(_built(thing, name), name, trial or Trial())
 
 
 def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
@@ -256,18 +258,9 @@ def _kind(thing: Any) -> str:
 # -- opening it ------------------------------------------------------------------------------------
 
 
-def _opened(thing: Any, name: str) -> Opened:
+def _opened(thing: Any, name: str, trial: Trial) -> Opened:
     if isinstance(thing, nn.Module):
-        return Opened(
-            kind="torch module",
-            name=name,
-            takes="numbers",
-            predict=_predicting(thing),
-            width=_width(thing),
-            network=thing,
-            write_back=write_weights,
-            ending=".safetensors",
-        )
+        return _open_module(thing, name, trial)
     if hasattr(thing, "predict_proba") or (hasattr(thing, "predict") and not callable(thing)):
         return open_estimator(thing, name=name)
     if not callable(thing):
@@ -287,6 +280,48 @@ def _opened(thing: Any, name: str) -> Opened:
             " if there is one."
         ),
     )
+
+
+def _open_module(module: nn.Module, name: str, trial: Trial) -> Opened:
+    opened = Opened(
+        kind="torch module",
+        name=name,
+        takes="numbers",
+        predict=_predicting(module),
+        width=_width(module),
+        network=module,
+        write_back=write_weights,
+        ending=".safetensors",
+    )
+    names = list(inspect.signature(module.forward).parameters)[: required_arguments(module.forward)]
+    for inputs in trial.layouts(names):
+        plain = len(inputs) == 1 and not inputs[0].whole
+        network = module if plain else Split(module, inputs)
+        try:
+            checked(_predicting(network), name, None)(trial.rows(inputs, name)[:TRIED])
+        except ModelError:
+            continue
+        if plain:
+            break
+        return replace(
+            opened,
+            predict=_predicting(network),
+            width=sum(each.width for each in inputs),
+            network=network,
+            columns=tuple(each.name for each in inputs) if len(inputs) > 1 else None,
+            inputs=inputs if len(inputs) > 1 else (),
+            write_back=_write_split,
+        )
+    if len(names) > 1 and trial.knows_people:
+        raise ModelError(
+            f"'{name}' takes the inputs {', '.join(names)}, and no part of the table fits them."
+            " Give an encoder that returns a dictionary with a table for each (--encoder)."
+        )
+    return opened
+
+
+def _write_split(network: nn.Module, target: Path) -> None:
+    write_weights(network.get_submodule("network"), target)
 
 
 def _takes(function: Callable[..., Any]) -> Takes:

@@ -13,8 +13,9 @@ import operator
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import DAMAGED, ModelError
 from fairprobe.models.formats.aten import translate
-from fairprobe.models.formats.base import Format, Opened
+from fairprobe.models.formats.base import TRIED, Format, Input, Opened, Trial
 from fairprobe.models.formats.export_file import (
     export_records,
     is_export,
@@ -35,7 +36,6 @@ from fairprobe.models.formats.export_file import (
 from fairprobe.models.formats.file_checks import (
     PICKLE,
     TOLERANCE,
-    TRIED,
     Predict,
     archive,
     check_archive,
@@ -47,9 +47,9 @@ from fairprobe.models.formats.file_checks import (
     first_line,
     kind_of_scores,
     predicting,
-    random_rows,
+    tried,
 )
-from fairprobe.models.formats.graph import Draft, Unsupported, width_of
+from fairprobe.models.formats.graph import Draft, Split, Unsupported, width_of
 from fairprobe.models.formats.torch_archive import write_records
 from fairprobe.models.formats.torch_records import check_records, float_records
 
@@ -65,8 +65,9 @@ REFUSED_WORDS = re.compile(
 )
 
 
-def open_torch(path: Path) -> Opened:
+def open_torch(path: Path, trial: Trial | None = None) -> Opened:
     """A TorchScript or torch.export file; a pickle is refused."""
+    trial = trial or Trial()
     check_exists(path, "TorchScript or torch.export file")
     with path.open("rb") as file:
         start = file.read(4)
@@ -78,7 +79,7 @@ def open_torch(path: Path) -> Opened:
         names = [name.partition("/")[2] or name for name in file.namelist()]
         check_archive(path, file)
         if is_export(file):
-            return open_export(path, file)
+            return open_export(path, file, trial)
         if "constants.pkl" not in names or not any(name.startswith("code/") for name in names):
             other = "a zip archive, but neither TorchScript nor torch.export"
             what = PICKLE if "data.pkl" in names else other
@@ -92,18 +93,22 @@ def open_torch(path: Path) -> Opened:
                     " than compute; it is not loaded."
                 )
         check_records(path.name, file)
-    return _open_script(path)
+    return _open_script(path, trial)
 
 
-def write_torch(source: Path, network: nn.Module, target: Path) -> None:
+def write_torch(
+    source: Path, network: nn.Module, target: Path, *, inputs: Sequence[Input] = (Input("x", 1),)
+) -> None:
     """A copy of a TorchScript or torch.export archive with the weights of `network`. The archive
-    was opened before, and so is checked.
+    was opened before, and so is checked; `inputs` are those of a program.
     """
     with archive(source, KIND) as file:
         if is_export(file):
             write_records(source, export_records(source, file), read_export, network, target)
         else:
-            write_records(source, float_records(file), _read_script, network, target)
+            write_records(
+                source, float_records(file), partial(_read_script, inputs), network, target
+            )
 
 
 TORCHSCRIPT = Format(
@@ -114,6 +119,7 @@ TORCHSCRIPT = Format(
     endings=(".pt", ".pth", ".ts", ".bin"),
     white_box="yes, unless its program has branches or unsupported operators",
     open=open_torch,
+    is_tried=True,
     write_back=write_torch,
     written="the same program with new weights",
 )
@@ -125,6 +131,7 @@ TORCH_EXPORT = Format(
     endings=(".pt2",),
     white_box="yes",
     open=open_torch,
+    is_tried=True,
     write_back=write_torch,
     written="the same program with new weights",
 )
@@ -133,7 +140,7 @@ TORCH_EXPORT = Format(
 # -- TorchScript -----------------------------------------------------------------------------------
 
 
-def _open_script(path: Path) -> Opened:
+def _open_script(path: Path, trial: Trial) -> Opened:
     with _quietly():
         try:
             script = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
@@ -141,43 +148,76 @@ def _open_script(path: Path) -> Opened:
             raise damaged(path.name, KIND, error) from error
     floats = (value.dtype for value in script.parameters() if value.is_floating_point())
     dtype = next(floats, torch.float32)
-    network, why = _rebuild(script)
-    predict = _quiet(predicting(script, dtype=dtype))
-    width = width_of(network)
-    sizes = {size for values in script.state_dict().values() for size in values.shape}
-    widths = [width] if width else find_widths(predict, sizes)
-    if not widths:
-        raise ModelError(
-            f"{path.name} does not take a table of numbers of any width; expected one input (rows,"
-            " columns)."
-        )
-    width = widths[0] if len(widths) == 1 else None
+    inputs, predict, network, why, is_free = _laid_out(path.name, script, dtype, trial)
+    width = None if is_free else sum(each.width for each in inputs)
     careful = checked(predict, path.name, width)
-    rows = _taken(careful, random_rows(widths[0]))
+    rows = tried(careful, trial, inputs, path.name)
     _check_rows(careful, rows, path.name)
     if network is not None:
         apart = difference(careful, checked(predicting(network, dtype=dtype), KIND, width), rows)
         if apart > TOLERANCE:
             network, why = None, f"the network rebuilt from it gives other scores, by {apart:.2g}"
+    several = len(inputs) > 1
     return Opened(
         kind=KIND,
         name=path.name,
         takes="numbers",
         predict=careful,
         width=width,
+        columns=tuple(each.name for each in inputs) if several else None,
         network=network,
-        outputs="auto" if network is not None else kind_of_scores(careful(rows)),
+        outputs="auto" if network is not None else kind_of_scores(careful, rows),
         why=why,
+        inputs=inputs if several else (),
+        write_back=partial(write_torch, path, inputs=inputs) if network is not None else None,
     )
 
 
-def _read_script(file: zipfile.ZipFile) -> nn.Module:
+def _laid_out(
+    name: str, script: Any, dtype: torch.dtype, trial: Trial
+) -> tuple[tuple[Input, ...], Predict, nn.Module | None, str, bool]:
+    """The inputs of a program, the program and its network on them side by side, and whether it
+    takes tables of other widths as well.
+    """
+    names = [argument.name for argument in script.forward.schema.arguments[1:]]
+
+    def program(inputs: Sequence[Input]) -> Predict:
+        plain = len(inputs) == 1 and not inputs[0].whole
+        return _quiet(predicting(script if plain else Split(script, inputs), dtype=dtype))
+
+    if len(names) == 1:
+        network, why = _rebuild(script, [Input(names[0], 1)])
+        widths = [width] if (width := width_of(network)) else []
+        if not widths and not trial.knows_people:
+            sizes = {size for values in script.state_dict().values() for size in values.shape}
+            widths = find_widths(program([Input(names[0], 1)]), sizes)
+        if widths:
+            one = (Input(names[0], widths[0]),)
+            return one, program(one), network, why, len(widths) > 1
+    refusal = "expected one input (rows, columns)"
+    for inputs in trial.layouts(names):
+        predict = checked(program(inputs), name, None)
+        try:
+            predict(trial.rows(inputs, name)[:TRIED])
+        except ModelError as error:
+            refusal = str(error).rstrip(".")
+            continue
+        network, why = _rebuild(script, inputs)
+        return inputs, program(inputs), network, why, False
+    raise ModelError(
+        f"{name} does not take the rows of this table as {'a table' if len(names) == 1 else names}"
+        f" of numbers: {refusal}. Give the encoder that it was trained with (--encoder)"
+        f"{', which returns a dictionary with a table for each input' * (len(names) > 1)}."
+    )
+
+
+def _read_script(inputs: Sequence[Input], file: zipfile.ZipFile) -> nn.Module:
     """The network of an archive in memory."""
     assert file.fp is not None
     file.fp.seek(0)
     with _quietly():
         script = torch.jit.load(io.BytesIO(file.fp.read()), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-        return _walk(torch.jit.freeze(script, optimize_numerics=False).graph)
+        return _walk(torch.jit.freeze(script, optimize_numerics=False).graph, inputs)
 
 
 def _quiet(predict: Predict) -> Predict:
@@ -186,17 +226,6 @@ def _quiet(predict: Predict) -> Predict:
             return predict(rows)
 
     return quiet
-
-
-def _taken(predict: Predict, rows: Rows) -> Rows:
-    """Those of the rows that a model takes: an embedding takes small whole numbers only."""
-    small = np.abs(np.rint(rows[:TRIED])) % 2
-    taken = [small]
-    for start in range(0, len(rows), TRIED):
-        with suppress(ModelError):
-            predict(rows[start : start + TRIED])
-            taken.append(rows[start : start + TRIED])
-    return np.concatenate(taken[1:] + taken[:1])
 
 
 def _check_rows(predict: Predict, rows: Rows, name: str) -> None:
@@ -216,24 +245,23 @@ def _check_rows(predict: Predict, rows: Rows, name: str) -> None:
         )
 
 
-def _rebuild(script: Any) -> tuple[nn.Module | None, str]:
+def _rebuild(script: Any, inputs: Sequence[Input]) -> tuple[nn.Module | None, str]:
     """The program as a torch network, or the reason why that is impossible."""
     try:
         with _quietly():
             # Without optimization, so that no weights are folded together.
-            return _walk(torch.jit.freeze(script, optimize_numerics=False).graph), ""
+            return _walk(torch.jit.freeze(script, optimize_numerics=False).graph, inputs), ""
     except Unsupported as finding:
         return None, str(finding)
     except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
         return None, f"its program cannot be rebuilt as a torch network ({first_line(error)})"
 
 
-def _walk(graph: Any) -> nn.Module:
-    inputs = list(graph.inputs())
-    if len(inputs) != 2:  # the module itself, and the rows
-        raise Unsupported(f"it takes {len(inputs) - 1} inputs instead of one")
+def _walk(graph: Any, inputs: Sequence[Input]) -> nn.Module:
     draft = Draft()
-    values: dict[str, Any] = {inputs[1].debugName(): draft.input}
+    _, *given = graph.inputs()  # the first is the module itself
+    parts = zip(given, draft.split(inputs), strict=True)
+    values: dict[str, Any] = {each.debugName(): part for each, part in parts}
     for node in graph.nodes():
         outputs = [output.debugName() for output in node.outputs()]
         answer = _node(draft, node, values)
