@@ -54,7 +54,9 @@ def table(frame: pd.DataFrame) -> Any:
     """All columns in the table's order, categories by position."""
     found = codes(frame)
     columns = {name: found[:, place] for place, name in enumerate(WORDS)}
-    both = [columns.get(name, frame[name] if name in NUMBERS else None) for name in TABLE.columns]
+    both: list[Any] = [
+        columns.get(name, frame[name] if name in NUMBERS else None) for name in TABLE.columns
+    ]
     return np.stack(both[:-1], axis=1).astype(np.float32)
 
 
@@ -123,7 +125,7 @@ def trained(network: nn.Module, steps: int = 25) -> nn.Module:
     optimizer = torch.optim.Adam(network.parameters(), 0.02)
     for _ in range(steps):
         optimizer.zero_grad()
-        nn.functional.cross_entropy(network(*given(network)), target).backward()
+        nn.functional.cross_entropy(network(*given(network)), target).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return network.eval()
 
@@ -156,7 +158,7 @@ def write(network: nn.Module, path: Path, *, dynamo: bool = False) -> Path:
     names = ["words", "amounts"] if len(some) == 2 else ["x"]
     with old_exporters(), torch.no_grad():
         if path.suffix == ".pt":
-            torch.jit.trace(network, some, check_trace=False).save(str(path))
+            torch.jit.trace(network, some, check_trace=False).save(str(path))  # type: ignore[no-untyped-call]
         elif path.suffix == ".pt2":
             torch.export.save(torch.export.export(network, some, dynamic_shapes=free), path)
         elif dynamo:
@@ -189,7 +191,7 @@ def write_keras(path: Path, *, named: bool) -> tuple[Path, Any]:
             for name, size in zip(WORDS, SIZES, strict=True)
         ]
         scaled = [layers.Rescaling(1 / 15, -3)(inputs[name]) for name in NUMBERS]
-        table_ = {name: found[:, at : at + 1] for at, name in enumerate(WORDS)}
+        table_: Any = {name: found[:, at : at + 1] for at, name in enumerate(WORDS)}
         table_ |= {name: amounts[:, at : at + 1] for at, name in enumerate(NUMBERS)}
     else:
         words = keras.Input((3,), name="categorical", dtype="int32")

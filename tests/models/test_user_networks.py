@@ -54,13 +54,23 @@ def expected(network: nn.Module) -> Any:
         return torch.softmax(network(*given(network)), dim=1).numpy()
 
 
-@pytest.mark.parametrize("ending", [".onnx", ".pt", ".pt2"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [
+        ("embeddings", ".onnx"),
+        ("embeddings", ".pt"),
+        ("two inputs", ".pt"),
+        ("two inputs", ".pt2"),
+        ("attention", ".onnx"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [("embeddings", ".pt2"), ("two inputs", ".onnx"), ("attention", ".pt2")]
+        ),
+    ],
+)
 def test_a_network_is_a_white_box_with_its_own_scores(
     kind: str, ending: str, networks: dict[str, nn.Module], data: Dataset, tmp_path: Path
 ) -> None:
-    if kind == "attention" and ending == ".pt":
-        pytest.skip("torch traces attention as one operator; see the next test")
     model = load_model(write(networks[kind], tmp_path / f"net{ending}"), data)
     assert isinstance(model, TorchModel), model.about
     assert model.own is not None
@@ -68,6 +78,7 @@ def test_a_network_is_a_white_box_with_its_own_scores(
     assert len(model.layers(data.x[:1])) >= 1
 
 
+@pytest.mark.slow
 def test_an_attention_network_as_torchscript_is_at_least_a_black_box_with_a_reason(
     networks: dict[str, nn.Module], data: Dataset, tmp_path: Path
 ) -> None:
@@ -97,7 +108,10 @@ def test_a_torch_module_may_have_several_inputs(
     np.testing.assert_allclose(model.probabilities(data.x), expected(networks[kind]), atol=1e-5)
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["by name", "words and numbers"])
+@pytest.mark.parametrize(
+    "named",
+    [pytest.param(True, id="by name"), pytest.param(False, marks=pytest.mark.slow, id="two")],
+)
 def test_a_functional_keras_model_gets_its_inputs(
     named: bool, data: Dataset, tmp_path: Path
 ) -> None:
@@ -154,7 +168,25 @@ def test_codes_that_an_embedding_does_not_have_are_explained(
 
     frame = TABLE.assign(job=[f"job {number % 9}" for number in range(len(TABLE))])
     data = open_table(frame, label="loan", sensitive="sex", name="loans")
-    for ending in (".onnx", ".pt", ".pt2"):
+    for ending in (".onnx", ".pt"):
         path = write(networks["embeddings"], tmp_path / f"net{ending}")
         with pytest.raises(ModelError, match="ive the encoder that it was trained with"):
             load_model(path, data)
+
+
+def test_whatever_a_network_raises_is_an_error_about_the_model(data: Dataset) -> None:
+    class Strict(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(len(data.domain), 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if len(x) > 3:
+                raise KeyError("job 7")
+            answer: Tensor = torch.relu(self.layer(x))
+            return answer
+
+    model = TorchModel(Strict())
+    for ask in (model.probabilities, model.activations, model.logits):
+        with pytest.raises(ModelError, match="job 7"):
+            ask(data.x)

@@ -30,7 +30,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     scenes,
     serve,
 )
-from fairprobe.cli.common import INTERRUPTED, OK, Interrupts, app, say
+from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say
 from fairprobe.escapes import printable
 
 __all__ = ["app", "main"]
@@ -63,6 +63,10 @@ def main() -> None:
     except KeyboardInterrupt:  # before a command began
         say("Interrupted; nothing was written.")
         sys.exit(INTERRUPTED)
+    except Exception as error:  # noqa: BLE001
+        # A bug. Python's own exit code 1 would tell a build that a limit was exceeded.
+        _show_bug(type(error), error, error.__traceback__)
+        sys.exit(BAD_INPUT)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:

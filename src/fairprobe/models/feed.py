@@ -107,7 +107,7 @@ class Feed(Trial):
         whole = ~np.isnan(made).any(axis=1)
         return made[whole] if whole.any() else np.nan_to_num(made)
 
-    def layouts(self, names: Sequence[str]) -> list[tuple[Input, ...]]:
+    def layouts(self, names: Sequence[str], *, coded: bool = False) -> list[tuple[Input, ...]]:
         """What the data could be for inputs of these names whose widths are not known."""
         count = len(names)
         if self.encoder is not None:
@@ -118,9 +118,8 @@ class Feed(Trial):
             return _typed(names, widths)
         seen = [name for name in self.data.domain.names if name not in self.blind_to]
         if count == 1:
-            widths = {"numbers": [len(seen)], "one-hot": [self._wide(seen)]}.get(
-                self.inputs, [len(seen), self._wide(seen)]
-            )
+            both = [len(seen)] if coded else [len(seen), self._wide(seen)]
+            widths = {"numbers": both[:1], "one-hot": [self._wide(seen)]}.get(self.inputs, both)
             return [each for width in dict.fromkeys(widths) for each in _typed(names, [width])]
         if set(names) <= set(seen):
             return _typed(names, [1] * count)

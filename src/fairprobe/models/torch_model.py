@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.errors import ModelError, suggest
+from fairprobe.errors import FairprobeError, ModelError, suggest
 from fairprobe.models.base import Model, check_probabilities
 from fairprobe.models.chain import Chain, Passed
 from fairprobe.models.encoder import Encoder
@@ -372,9 +372,9 @@ class TorchModel(Model):
         """What torch says of rows that a network cannot take, in words."""
         try:
             yield
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, FairprobeError):
             raise
-        except (RuntimeError, IndexError) as error:
+        except Exception as error:  # whatever the user's network raises
             width = self.encoder.width if self.encoder is not None else x.shape[1]
             raise ModelError(
                 f"The network cannot take a row of {width} columns: {error}. Check its input width"

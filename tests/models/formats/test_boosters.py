@@ -25,6 +25,7 @@ from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.formats.booster_text import from_ubjson
 from fairprobe.models.formats.boosters import check_snapshot, open_lightgbm, open_xgboost
 from fairprobe.models.formats.skops_file import load_skops
+from fairprobe.models.load import open_model
 
 RNG = np.random.default_rng(5)
 N = 200
@@ -531,3 +532,53 @@ def test_categories_that_lead_out_of_an_xgboost_snapshot_are_refused(name: str) 
     first = next(found).end()
     with pytest.raises(ValueError, match="its categories"):
         check_snapshot(stored[:first] + HUGE + stored[first + 4 :])
+
+
+# -- CatBoost --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["cbm", "json"])
+@pytest.mark.parametrize("words", [True, False], ids=["words", "numbers"])
+def test_a_catboost_file_answers_as_its_classifier(
+    suffix: str, words: bool, tmp_path: Path
+) -> None:
+    from catboost import CatBoostClassifier
+
+    table = WORDS if words else NUMBERS
+    names = np.array(["no", "yes"])[BINARY]
+    model = CatBoostClassifier(
+        iterations=4, depth=2, verbose=0, allow_writing_files=False, thread_count=1
+    ).fit(table, names, cat_features=["sex", "grade"] if words else None)
+    model.save_model(str(tmp_path / f"model.{suffix}"), format=suffix)
+    opened = open_model(tmp_path / f"model.{suffix}")
+    assert (opened.kind, opened.takes) == ("CatBoost", "words" if words else "numbers")
+    assert opened.classes == ("no", "yes")
+    given = table if words else table.to_numpy()
+    np.testing.assert_allclose(opened.predict(given), model.predict_proba(table), atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_damaged_catboost_file_ends_in_a_sentence(tmp_path: Path) -> None:
+    from catboost import CatBoostClassifier
+
+    model = CatBoostClassifier(iterations=4, depth=2, verbose=0, allow_writing_files=False)
+    model.fit(WORDS, BINARY, cat_features=["sex", "grade"]).save_model(str(tmp_path / "model.cbm"))
+    content = (tmp_path / "model.cbm").read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(content), 6):
+        (tmp_path / "bad.cbm").write_bytes(content[:place] + b"\xff" * 4 + content[place + 4 :])
+        try:
+            opened = open_model(tmp_path / "bad.cbm")
+        except ModelError as error:
+            assert "CatBoost cannot read" in str(error)  # noqa: PT017
+        else:
+            opened.predict(WORDS)
+
+
+def test_a_catboost_regressor_is_refused(tmp_path: Path) -> None:
+    from catboost import CatBoostRegressor
+
+    model = CatBoostRegressor(iterations=2, depth=2, verbose=0, allow_writing_files=False)
+    model.fit(NUMBERS, WORDS["age"]).save_model(str(tmp_path / "model.cbm"))
+    with pytest.raises(ModelError, match="'RMSE', which gives no class probabilities"):
+        open_model(tmp_path / "model.cbm")

@@ -49,9 +49,11 @@ class Trial:
         width = sum(each.width for each in inputs)
         return random_rows(width, whole=any(each.whole for each in inputs))
 
-    def layouts(self, names: Sequence[str]) -> list[tuple[Input, ...]]:
-        """What the data could be for the inputs of a model that does not say how wide they are."""
-        del names
+    def layouts(self, names: Sequence[str], *, coded: bool = False) -> list[tuple[Input, ...]]:
+        """What the data could be for the inputs of a model that does not say how wide they are. A
+        network with embeddings takes categories by position (`coded`).
+        """
+        del names, coded
         return []
 
 

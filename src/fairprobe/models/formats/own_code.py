@@ -294,7 +294,8 @@ def _open_module(module: nn.Module, name: str, trial: Trial) -> Opened:
         ending=".safetensors",
     )
     names = list(inspect.signature(module.forward).parameters)[: required_arguments(module.forward)]
-    for inputs in trial.layouts(names):
+    coded = any(isinstance(part, nn.Embedding) for part in module.modules())
+    for inputs in trial.layouts(names, coded=coded) if coded or len(names) > 1 else ():
         plain = len(inputs) == 1 and not inputs[0].whole
         network = module if plain else Split(module, inputs)
         try:
@@ -302,7 +303,7 @@ def _open_module(module: nn.Module, name: str, trial: Trial) -> Opened:
         except ModelError:
             continue
         if plain:
-            break
+            return replace(opened, width=inputs[0].width)
         return replace(
             opened,
             predict=_predicting(network),
@@ -312,7 +313,7 @@ def _open_module(module: nn.Module, name: str, trial: Trial) -> Opened:
             inputs=inputs if len(inputs) > 1 else (),
             write_back=_write_split,
         )
-    if len(names) > 1 and trial.knows_people:
+    if (coded or len(names) > 1) and trial.knows_people:
         raise ModelError(
             f"'{name}' takes the inputs {', '.join(names)}, and no part of the table fits them."
             " Give an encoder that returns a dictionary with a table for each (--encoder)."

@@ -195,15 +195,18 @@ def _laid_out(
             one = (Input(names[0], widths[0]),)
             return one, program(one), network, why, len(widths) > 1
     refusal = "expected one input (rows, columns)"
-    for inputs in trial.layouts(names):
-        predict = checked(program(inputs), name, None)
+    coded = "aten::embedding" in str(script.inlined_graph)
+    fitting = []
+    for inputs in trial.layouts(names, coded=coded):
         try:
-            predict(trial.rows(inputs, name)[:TRIED])
+            checked(program(inputs), name, None)(trial.rows(inputs, name)[:TRIED])
+            fitting.append(inputs)
         except ModelError as error:
             refusal = str(error).rstrip(".")
-            continue
-        network, why = _rebuild(script, inputs)
-        return inputs, program(inputs), network, why, False
+    if fitting:
+        network, why = _rebuild(script, fitting[0])
+        is_free = len({sum(each.width for each in inputs) for inputs in fitting}) > 1
+        return fitting[0], program(fitting[0]), network, why, is_free
     raise ModelError(
         f"{name} does not take the rows of this table as {'a table' if len(names) == 1 else names}"
         f" of numbers: {refusal}. Give the encoder that it was trained with (--encoder)"
