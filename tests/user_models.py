@@ -156,7 +156,7 @@ def write(network: nn.Module, path: Path, *, dynamo: bool = False) -> Path:
     some = tuple(each[:5] for each in given(network))
     free = tuple({0: torch.export.Dim("n")} for _ in some)
     names = ["words", "amounts"] if len(some) == 2 else ["x"]
-    with old_exporters(), torch.no_grad():
+    with old_exporters():
         if path.suffix == ".pt":
             torch.jit.trace(network, some, check_trace=False).save(str(path))  # type: ignore[no-untyped-call]
         elif path.suffix == ".pt2":
