@@ -5,7 +5,7 @@
 Networks: four public ones that fairprobe did not train, the census network of NeuronFair's authors'
 kind (where FAIRPROBE_ASSETS points at them), and networks that fairprobe trains on the papers'
 subjects. Possible people, bare counterparts, one thread. `sampling` draws uniformly and judges.
-Counted are different people. Each finding on a dense network is checked again with its weights, by
+Counted are different people. Each finding is checked again with the weights of the network, by
 plain NumPy in float64.
 """
 
@@ -24,12 +24,14 @@ from torch import nn
 
 import fairprobe as fp
 from benchmarks.generation import network
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.audits import train
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict
 from fairprobe.metrics.generation import DRAWN, cells
 from fairprobe.models import TorchModel, one_thread
+from fairprobe.models.chain import Chain
+from fairprobe.models.scale import Scale
 from fairprobe.papers.neuronfair import SUBJECTS
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
@@ -108,23 +110,46 @@ def public(folder: Path, name: str) -> Target:
 
 def unconfirmed(target: Target, found: Findings) -> int:
     """How many findings plain NumPy does not confirm in float64."""
-    layers = [piece for piece in target.model.module.modules() if isinstance(piece, nn.Linear)]
-    others = [piece for piece in target.model.module.modules() if isinstance(piece, nn.Tanh)]
-    if target.model.encoder is not None or others or len(found) == 0:
-        return 0
+    chain = Chain.of(target.model.module)
+    assert chain is not None
     total = 0
     for batch in found.batches():
         x = found.rows(batch).astype(np.float64)
-        every = np.stack([x] * target.domain.value_count)
-        every[:, :, target.domain.sensitive_columns] = target.domain.sensitive_values[:, None]
-        for number, layer in enumerate(layers):
-            weight, bias = layer.weight.detach().double().numpy(), layer.bias.detach().double()
-            every = every @ weight.T + bias.numpy()
-            if number < len(layers) - 1:
-                every = np.maximum(every, 0)
-        labels = every[:, :, 0] > 0 if every.shape[2] == 1 else every.argmax(axis=2)
-        total += int((labels.min(axis=0) == labels.max(axis=0)).sum())
+        labels = []
+        for values in target.domain.sensitive_values:
+            person = x.copy()
+            person[:, target.domain.sensitive_columns] = values
+            labels.append(label(chain.pieces, encoded(target, person)))
+        total += int((np.min(labels, axis=0) == np.max(labels, axis=0)).sum())
     return total
+
+
+def encoded(target: Target, x: Floats) -> Floats:
+    """The columns that the network takes: one for each category of a one-hot attribute."""
+    if target.model.encoder is None:
+        return x
+    columns = [
+        x[:, [place]] == np.arange(len(attribute.categories))
+        if attribute.one_hot
+        else x[:, [place]]
+        for place, attribute in enumerate(target.domain.attributes)
+    ]
+    return np.concatenate(columns, axis=1, dtype=np.float64)
+
+
+def label(pieces: tuple[nn.Module, ...], z: Floats) -> Ints:
+    for piece in pieces:
+        numbers = {name: value.double().numpy() for name, value in piece.state_dict().items()}
+        if isinstance(piece, nn.Linear):
+            z = z @ numbers["weight"].T + numbers.get("bias", 0)
+        elif isinstance(piece, Scale):
+            z = (z - numbers["middle"]) * numbers["factor"]
+        elif isinstance(piece, nn.Tanh):
+            z = np.tanh(z)
+        else:
+            assert isinstance(piece, nn.ReLU), piece
+            z = np.maximum(z, 0)
+    return z.argmax(axis=1) if z.shape[1] > 1 else (z[:, 0] > 0).astype(np.int64)
 
 
 def shown(values: list[float], digits: int = 0) -> str:

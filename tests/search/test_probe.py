@@ -20,12 +20,14 @@ from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import World
 from fairprobe.search.methods.probe import (
+    AGING,
     ALWAYS,
     CHANGED,
-    DRAW,
     LEAST,
+    SPREAD_OUT,
     WAYS,
     Probe,
+    _Cells,
     _Crowd,
     _Ways,
     nearness,
@@ -92,7 +94,7 @@ def test_nearness_is_the_gap_by_twice_the_distance_from_the_boundary() -> None:
     assert nearness(made_up).tolist() == [1, 0.5, 0, 0]  # 2 / 4; no gap; nobody to compare with
 
 
-def test_the_crowd_keeps_the_nearest_and_each_child_costs_a_parent_its_place() -> None:
+def test_the_crowd_keeps_the_nearest_and_a_child_in_vain_costs_a_parent_its_place() -> None:
     domain, rng = tiny_domain(), np.random.default_rng(0)
     model = TorchModel(planted(domain))
     x = everybody(domain)
@@ -105,12 +107,44 @@ def test_the_crowd_keeps_the_nearest_and_each_child_costs_a_parent_its_place() -
     assert judge(domain, model, crowd.x).is_discriminatory.all()
     np.testing.assert_array_equal(crowd.x, x[crowd.origin])
     assert not crowd.admit(x, np.arange(len(x)), verdict, rng).any()  # they are known
-    for _ in range(40):
-        crowd.parents(guilty, rng)
     others = ~verdict.is_discriminatory
+    crowd.admit(x[others], np.flatnonzero(others), verdict[others], rng)
+    assert judge(domain, model, crowd.x).is_discriminatory.all()
+    for _ in range(40):
+        crowd.age(crowd.parents(guilty, rng))
     crowd.admit(x[others], np.flatnonzero(others), verdict[others], rng)
     assert len(crowd) == guilty
     assert not judge(domain, model, crowd.x).is_discriminatory.any()
+
+
+def test_children_who_are_new_findings_cost_their_parents_nothing() -> None:
+    domain, rng = tiny_domain(), np.random.default_rng(0)
+    x = everybody(domain)
+    x = x[x[:, 1] == 0]
+    verdict = judge(domain, TorchModel(planted(domain)), x)
+    found, others = (x[mask] for mask in (verdict.is_discriminatory, ~verdict.is_discriminatory))
+    crowd = _Crowd(world(domain), 2 * len(x))
+    crowd.admit(found[:2], np.arange(2), verdict[verdict.is_discriminatory][:2], rng)
+    before = crowd._worth[:2].copy()
+    children = np.concatenate([found[2:4], others[:1]])
+    verdict = judge(domain, TorchModel(planted(domain)), children)
+    crowd.admit(children, np.arange(3), verdict, rng, parents=np.array([0, 0, 1]))
+    assert crowd._worth[:2] == pytest.approx(before * [1, AGING])
+
+
+def test_a_place_in_a_cell_with_more_than_twice_the_usual_findings_is_worth_less() -> None:
+    cells, rng = _Cells(WIDE), np.random.default_rng(0)
+    alone = WIDE.sample(50, rng=rng)
+    same = np.repeat(alone[:1], 2, axis=0)
+    same[1, :6] = same[1, :6] // 25 * 25  # another person of the same quarters
+    yes = np.ones(50, dtype=bool)
+    assert (cells.worth(alone, yes) == 1).all()
+    for _ in range(20):
+        worth = cells.worth(np.concatenate([same[:1], WIDE.sample(49, rng=rng)]), yes)
+    assert worth[0] < 0.5
+    assert np.median(worth[1:]) == 1
+    both = cells.worth(same, np.zeros(2, dtype=bool))
+    assert both[0] == both[1] < 0.5
 
 
 # -- how they change -------------------------------------------------------------------------------
@@ -166,12 +200,12 @@ def test_leaps_keep_the_constraints_and_real_values_on_their_grid() -> None:
 
 
 def test_a_way_that_brings_more_is_used_more_and_none_is_forgotten() -> None:
-    ways, rng = _Ways(), np.random.default_rng(0)
+    ways, rng = _Ways(6), np.random.default_rng(0)
     for _ in range(20):
-        way = ways.choose(1000, rng)
-        ways.learn(way, rng.random(1000) < np.array([0.4, 0.1, 0.0, 0.0])[way])
-        ways.learn(np.full(100, DRAW), np.zeros(100, dtype=bool))
-    share = np.bincount(ways.choose(100_000, rng), minlength=len(WAYS)) / 100_000
+        change = ways.choose(1000, rng)
+        ways.learn(change, rng.random(1000) < np.array([0.4, 0.1, 0.0, 0.0])[change.way])
+        ways.learn_draws(np.zeros(100, dtype=bool))
+    share = np.bincount(ways.choose(100_000, rng).way, minlength=len(WAYS)) / 100_000
     assert share.argmax() == 0
     assert share.min() == pytest.approx(LEAST, abs=0.01)
     squares = 0.4**2 / (0.4**2 + 0.1**2)
@@ -179,11 +213,26 @@ def test_a_way_that_brings_more_is_used_more_and_none_is_forgotten() -> None:
     assert ways.draws(1000) == pytest.approx(1000 * LEAST, abs=1)
 
 
+def test_an_attribute_whose_changes_bring_more_is_changed_more_often() -> None:
+    ways, rng = _Ways(3), np.random.default_rng(0)
+    for _ in range(40):
+        change = ways.choose(2000, rng)
+        far = np.array([far for _, far in WAYS])[change.way]
+        np.testing.assert_array_equal(change.first >= 3, far)  # far changes come after near ones
+        np.testing.assert_array_equal(change.second >= 3, far)
+        good = np.where(far, change.first == 3, change.first == 1)
+        ways.learn(change, good & (rng.random(2000) < 0.5))
+    change = ways.choose(100_000, rng)
+    near = np.bincount(change.first[change.first < 3]) / (change.first < 3).sum()
+    assert near == pytest.approx(SPREAD_OUT / 3 + np.array([0, 1 - SPREAD_OUT, 0]), abs=0.02)
+    assert np.bincount(change.first).argmax() in {1, 3}
+
+
 def test_where_drawing_is_as_good_as_changing_half_are_drawn() -> None:
-    ways, rng = _Ways(), np.random.default_rng(0)
+    ways, rng = _Ways(6), np.random.default_rng(0)
     for _ in range(20):
         ways.learn(ways.choose(1000, rng), rng.random(1000) < 0.3)
-        ways.learn(np.full(1000, DRAW), rng.random(1000) < 0.3)
+        ways.learn_draws(rng.random(1000) < 0.3)
     assert ways.draws(1000) == pytest.approx(500, abs=50)
 
 

@@ -10,15 +10,20 @@ at random, and children of the crowd who differ from their parent in one or two 
 Deliberate choices:
 - All findings count alike. A crowd of those with the widest gaps would find more at first, and soon
   look alike.
-- Nobody stays for ever: each child makes the place of its parent worth a tenth less (`AGING`), so
-  that newcomers replace those whose surroundings have been searched.
+- Nobody stays for ever: each child who is no new finding makes the place of its parent worth a
+  fifth less (`AGING`), so that newcomers replace those whose surroundings have been searched.
+- A place is worth less where very many were found: in a cell of a coarse grid (quarters of each
+  attribute, as in the measure `cells`) that has more than twice as many findings as usual, by the
+  factor that it has more. Without this the crowd gathers where findings are densest. A reward for
+  rare cells instead leads to the edges, where half as many are found.
 - Of the ways to find somebody (draw anew; change one or two attributes, a little or to any value)
   each is used in proportion to the square of its rate of new findings lately, and never less than
   `LEAST`: a way that finds twice as many is used four times as often. Where
   findings are common, drawing at random does well; where a network was repaired, nearly all are
-  found from others.
-- New means: not known from earlier rounds. What is known is remembered by hash in a table of fixed
-  size; a clash keeps somebody out of the crowd, never out of the findings.
+  found from others. Which attribute changes is chosen in the same way: one that matters little to
+  the network leads from finding to finding, and which these are differs from network to network.
+- New means: not known from earlier rounds. What is known is remembered by hash; a clash (at most
+  one in four) keeps somebody out of the crowd, never out of the findings.
 - Among plausible people, drawing is linked crossover of records, and a changed attribute takes the
   value of a record like the ancestor. Changes lead to people who resemble affected real people less
   (AUC .70 instead of .55 on Adult), so there they bring a quarter of the findings at most, unless
@@ -30,25 +35,35 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
 from fairprobe.judgement import Verdict
 from fairprobe.people.plausible import PlausiblePeople
+from fairprobe.schema.domain import Domain
 from fairprobe.search.methods.base import Explorer, Proposal, World
 
 WAYS = ((1, False), (1, True), (2, False), (2, True))  # how many attributes change; to any value?
 DRAW = len(WAYS)  # the last way: draw somebody anew
-AGING = 0.9
+COUNTS = np.array([count for count, _ in WAYS])
+FAR = np.array([far for _, far in WAYS])
+AGING = 0.8  # by a child who is no new finding
 FADING = 0.95  # of what the ways brought in earlier rounds
-LEAST = 0.05
+LEAST = 0.05  # chance of a way
+SPREAD_OUT = 0.2  # of the chances of attributes: shared by all alike
+CROWDED = 2  # times the usual findings of a cell
 OF_A_CHUNK = 1_000_000  # people; a crowd for each
 ROUNDS = 32  # of a search with a small budget
-SMALLEST, LARGEST = 64, 16_384  # people in the crowd
+SMALLEST, LARGEST = 64, 16_384  # people in the crowd, and in a round
+PAIRED = 32_768  # people × sensitive values in a round
+DRAWN_AT_ONCE = 4  # of a round at least the fourth part: a step has a cost of its own
 CHANGED, ALWAYS = 0.25, 1000  # findings by changes among plausible people: a quarter, and these
-SLOTS = 2**26  # of the table of known people
+SLOTS = 2**22  # of the table of known people, at first
+FILLED = 4  # a quarter of them, and a table four times as large begins, empty
+CELLS = 2**22  # of the table of cells
+QUARTERS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,26 +100,31 @@ class Probe(Explorer):
         has_limit = (budget.rows, budget.seconds, budget.cpu_seconds) != (None, None, None)
         planned = len(seeds) * max(self.local_iterations, 1)
         total = inf if has_limit else planned
-        size = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, LARGEST))
+        largest = max(SMALLEST, min(LARGEST, PAIRED // world.domain.value_count))
+        size = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, largest))
         people: _Possible | _Plausible = (
             _Possible(world, seeds) if world.people is None else _Plausible(world, world.people)
         )
-        crowd, ways, judged = _Crowd(world, size), _Ways(), 0
+        crowd, ways = _Crowd(world, size), _Ways(len(world.moves.columns))
+        judged = due = 0  # due: people to be drawn
         while judged < total:
             draws = ways.draws(size) if len(crowd) and people.may_change(ways) else size
-            x, origin = people.draw(draws, rng)
-            verdict = yield Proposal(x, origin, "global", judged / total, could_exist=True)
-            ways.learn(np.full(len(x), DRAW), crowd.admit(x, origin, verdict, rng))
-            judged += draws
+            due += draws
+            if due >= size // DRAWN_AT_ONCE:
+                x, origin = people.draw(due, rng)
+                verdict = yield Proposal(x, origin, "global", judged / total, could_exist=True)
+                ways.learn_draws(crowd.admit(x, origin, verdict, rng))
+                judged, due = judged + due, 0
             parents = crowd.parents(size - draws, rng)
-            way = ways.choose(len(parents), rng)
-            origin = crowd.origin.take(parents)
-            x, kept = people.change(crowd.x.take(parents, axis=0), origin, way, rng)
-            if kept is not None:
-                x, origin, way = x[kept], origin[kept], way[kept]
-            verdict = yield Proposal(x, origin, "local", judged / total, could_exist=True)
-            ways.learn(way, crowd.admit(x, origin, verdict, rng))
             judged += len(parents)
+            change = ways.choose(len(parents), rng)
+            origin = crowd.origin.take(parents)
+            x, kept = people.change(crowd.x.take(parents, axis=0), origin, change, rng)
+            if kept is not None:
+                crowd.age(parents[~kept])
+                x, origin, parents, change = x[kept], origin[kept], parents[kept], change.of(kept)
+            verdict = yield Proposal(x, origin, "local", judged / total, could_exist=True)
+            ways.learn(change, crowd.admit(x, origin, verdict, rng, parents))
 
 
 def nearness(verdict: Verdict) -> Rows:
@@ -127,7 +147,8 @@ class _Crowd:
 
     def __init__(self, world: World, size: int) -> None:
         self._domain, self._size = world.domain, size
-        self._known = np.zeros(SLOTS, dtype=bool)
+        self._known, self._remembered = np.zeros(SLOTS, dtype=bool), 0
+        self._cells = None if world.people is not None else _Cells(world.domain)
         self.x: Rows = np.empty((0, len(world.domain)), dtype=np.float32)
         self.origin: Ints = np.empty(0, dtype=np.int64)
         self._worth: Rows = np.empty(0, dtype=np.float32)
@@ -136,15 +157,22 @@ class _Crowd:
         return len(self.x)
 
     def parents(self, n: int, rng: np.random.Generator) -> Ints:
-        """Choose `n` people by chance. Each child costs its parent a tenth of its worth."""
-        if len(self) == 0:
-            return np.empty(0, dtype=np.int64)
-        chosen = rng.integers(0, len(self), n)
-        children = np.bincount(chosen, minlength=len(self))
-        self._worth *= (np.float32(AGING) ** np.arange(children.max() + 1)).take(children)
-        return chosen
+        """Choose `n` people by chance."""
+        return rng.integers(0, len(self), n if len(self) else 0)
 
-    def admit(self, x: Rows, origin: Ints, verdict: Verdict, rng: np.random.Generator) -> Mask:
+    def age(self, parents: Ints) -> None:
+        """Each child in vain costs its parent a part of its worth."""
+        children = np.bincount(parents, minlength=len(self))
+        self._worth *= (np.float32(AGING) ** np.arange(children.max() + 1)).take(children)
+
+    def admit(
+        self,
+        x: Rows,
+        origin: Ints,
+        verdict: Verdict,
+        rng: np.random.Generator,
+        parents: Ints | None = None,
+    ) -> Mask:
         """Let in those who are worth more than others; return who of all is a new finding."""
         chance = 1 + rng.random(len(x), dtype=np.float32) / 1000  # decides among equals
         worth: Rows = np.asarray(nearness(verdict) * chance, dtype=np.float32)
@@ -152,20 +180,30 @@ class _Crowd:
         # Nobody else can enter, so nobody else is looked up.
         worthy = np.flatnonzero(verdict.is_discriminatory | (worth >= least))
         key = self._domain.key(x.take(worthy, axis=0))
-        slot = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(38)).astype(np.int64)
+        slot = _slots(key, len(self._known))
         is_new = ~self._known.take(slot)
         new, slot = worthy[is_new], slot[is_new]
         is_finding = verdict.is_discriminatory.take(new)
         found = np.zeros(len(x), dtype=bool)
         found[new] = is_finding
+        if parents is not None:
+            self.age(parents[~found])
+        if self._cells is not None:
+            worth[new] *= self._cells.worth(x.take(new, axis=0), is_finding)
         worths = np.concatenate([self._worth, worth.take(new)])
         excess = max(0, len(worths) - self._size)
         leave = np.argpartition(worths, excess)[:excess] if excess else new[:0]
         enters = np.ones(len(new), dtype=bool)
         enters[leave[leave >= len(self)] - len(self)] = False
-        self._known[slot[enters | is_finding]] = True
+        self._remember(slot[enters | is_finding])
         self._exchange(leave[leave < len(self)], new[enters], x, origin, worth)
         return found
+
+    def _remember(self, slots: Ints) -> None:
+        self._known[slots] = True
+        self._remembered += len(slots)
+        if self._remembered * FILLED > len(self._known):
+            self._known, self._remembered = np.zeros(FILLED * len(self._known), dtype=bool), 0
 
     def _exchange(self, leave: Ints, enter: Ints, x: Rows, origin: Ints, worth: Rows) -> None:
         """Those who enter take the places of those who leave, or new ones."""
@@ -177,41 +215,112 @@ class _Crowd:
                 setattr(self, name, np.concatenate([old, new.take(places[1], axis=0)]))
 
 
-class _Ways:
-    """How often each way is used, by the rate at which it brought new findings lately."""
+class _Cells:
+    """How many were found in each cell of a coarse grid, by hash."""
 
-    def __init__(self) -> None:
-        self.by_changes = self.by_draws = 0  # new findings in all
-        self._found: Floats = np.zeros(len(WAYS) + 1)
-        self._tried: Floats = np.zeros(len(WAYS) + 1)
+    def __init__(self, domain: Domain) -> None:
+        self._columns = domain.other_columns
+        sizes = [domain.attributes[column].size for column in self._columns]
+        low, high = domain.low[self._columns], domain.high[self._columns]
+        width = [
+            (top - bottom) / QUARTERS if size is None else max(size, QUARTERS) / QUARTERS
+            for size, bottom, top in zip(sizes, low, high, strict=True)
+        ]
+        self._per_unit = np.reciprocal(np.maximum(width, 1e-30)).astype(np.float32)
+        self._low = low
+        # Whole numbers whose sums float64 holds exactly.
+        self._weights = np.random.default_rng(0).integers(1, 2**40, len(low)).astype(np.float64)
+        self._count = np.zeros(CELLS, dtype=np.uint32)
+        self._usual = 1.0  # findings in the cell of a new one, lately
 
-    def learn(self, way: Ints, found: Mask) -> None:
+    def worth(self, x: Rows, is_finding: Mask) -> Rows:
+        """(N,) what a place in the cell of each is worth. The findings are counted."""
+        quarter = np.floor((x[:, self._columns] - self._low) * self._per_unit)
+        cell = _slots((quarter @ self._weights).astype(np.uint64), CELLS)
+        count = 1 + self._count.take(cell).astype(np.float32)
+        self._count[cell[is_finding]] += 1  # several of one cell at once count as one
+        if is_finding.any():
+            fresh = float(count[is_finding].mean())
+            self._usual = FADING * self._usual + (1 - FADING) * fresh
+        return np.minimum(1, np.float32(CROWDED * self._usual) / count)
+
+
+def _slots(key: Keys, count: int) -> Ints:
+    """Where in a table of so many slots, a power of two, each key belongs."""
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(65 - count.bit_length())).astype(np.int64)
+
+
+class _Rates:
+    """The rates at which some choices brought new findings lately."""
+
+    def __init__(self, choices: int) -> None:
+        self._found: Floats = np.zeros(choices)
+        self._tried: Floats = np.zeros(choices)
+
+    def learn(self, chosen: Ints, found: Mask) -> None:
         count = len(self._tried)
-        by_draws = int((found & (way == DRAW)).sum())
-        self.by_draws += by_draws
-        self.by_changes += int(found.sum()) - by_draws
-        seen = np.bincount(way, minlength=count)
+        seen = np.bincount(chosen, minlength=count)
         fading = np.where(seen > 0, FADING, 1.0)
-        self._found = fading * self._found + np.bincount(way, found, minlength=count)
+        self._found = fading * self._found + np.bincount(chosen, found, minlength=count)
         self._tried = fading * self._tried + seen
 
     @property
-    def _rates(self) -> Floats:
+    def now(self) -> Floats:
         return np.asarray((self._found + 1e-3) / (self._tried + 1))
+
+
+class _Change(NamedTuple):
+    """How people are changed: the way, and two attributes (the second is for ways that change two),
+    as their place among those that may move; those of far changes come after all others.
+    """
+
+    way: Ints
+    first: Ints
+    second: Ints
+
+    def of(self, rows: Mask) -> _Change:
+        return _Change(self.way[rows], self.first[rows], self.second[rows])
+
+
+class _Ways:
+    """How often each way and attribute is used, by the rate at which it brought new findings."""
+
+    def __init__(self, attributes: int) -> None:
+        self.by_changes = self.by_draws = 0  # new findings in all
+        self._ways = _Rates(len(WAYS) + 1)
+        self._attributes = _Rates(2 * attributes)
+
+    def learn_draws(self, found: Mask) -> None:
+        self.by_draws += int(found.sum())
+        self._ways.learn(np.full(len(found), DRAW), found)
+
+    def learn(self, change: _Change, found: Mask) -> None:
+        self.by_changes += int(found.sum())
+        self._ways.learn(change.way, found)
+        single = COUNTS.take(change.way) == 1
+        self._attributes.learn(change.first[single], found[single])
 
     @property
     def _chances(self) -> Floats:
-        changes = self._rates[:DRAW] ** 2
+        changes = self._ways.now[:DRAW] ** 2
         return np.asarray(LEAST + (1 - LEAST * len(WAYS)) * changes / changes.sum())
 
     def draws(self, size: int) -> int:
         """How many of `size` people to draw anew."""
-        drawing, changing = self._rates[DRAW] ** 2, (self._rates[:DRAW] @ self._chances) ** 2
+        rates = self._ways.now
+        drawing, changing = rates[DRAW] ** 2, (rates[:DRAW] @ self._chances) ** 2
         return int(size * np.clip(drawing / (drawing + changing), LEAST, 1 - LEAST))
 
-    def choose(self, n: int, rng: np.random.Generator) -> Ints:
-        """The ways in which `n` people are changed."""
-        return np.searchsorted(self._chances[:-1].cumsum(), rng.random(n), side="right")
+    def choose(self, n: int, rng: np.random.Generator) -> _Change:
+        """How to change `n` people."""
+        way = np.searchsorted(self._chances[:-1].cumsum(), rng.random(n), side="right")
+        square = self._attributes.now.reshape(2, -1) ** 2
+        chance = SPREAD_OUT / square.shape[1]
+        chance = chance + (1 - SPREAD_OUT) * square / square.sum(axis=1, keepdims=True)
+        up_to = chance.ravel().cumsum()[:-1]  # near changes up to 1, far ones up to 2
+        lots = FAR.take(way) + rng.random((2, n))
+        return _Change(way, *np.searchsorted(up_to, lots, side="right"))
 
 
 class _Possible:
@@ -232,11 +341,11 @@ class _Possible:
         return self._world.moves.on_grid(x), np.arange(first, first + n)
 
     def change(
-        self, x: Rows, origin: Ints, way: Ints, rng: np.random.Generator
+        self, x: Rows, origin: Ints, change: _Change, rng: np.random.Generator
     ) -> tuple[Rows, None]:
         """The people with one or two attributes changed; all are others now."""
         del origin
-        return _changed(self._world, x, way, rng), None
+        return _changed(self._world, x, change, rng), None
 
 
 class _Plausible:
@@ -255,21 +364,21 @@ class _Plausible:
         return x[kept], parent[kept]
 
     def change(
-        self, x: Rows, origin: Ints, way: Ints, rng: np.random.Generator
+        self, x: Rows, origin: Ints, change: _Change, rng: np.random.Generator
     ) -> tuple[Rows, Mask]:
         """The people with attributes, and those linked to them, as a record like the ancestor has
         them; and who of them are others now, and could exist.
         """
-        proposed = _changed(self._world, x, way, rng)
+        proposed = _changed(self._world, x, change, rng)
         moved = self._people.step(x, proposed, self._people.donors[origin], rng)
         return moved, (moved != x).any(axis=1) & ~self._people.is_copy(moved)
 
 
-def _changed(world: World, x: Rows, way: Ints, rng: np.random.Generator) -> Rows:
-    how_many, far = (np.array(each).take(way) for each in zip(*WAYS, strict=True))
-    attribute = world.moves.columns.take(rng.integers(0, len(world.moves.columns), len(x)))
-    once = world.moves.leap(x, attribute, far, rng=rng)
-    twice = np.flatnonzero(how_many > 1)
-    attribute = world.moves.columns.take(rng.integers(0, len(world.moves.columns), len(twice)))
-    once[twice] = world.moves.leap(once.take(twice, axis=0), attribute, far.take(twice), rng=rng)
-    return once
+def _changed(world: World, x: Rows, change: _Change, rng: np.random.Generator) -> Rows:
+    columns = np.tile(world.moves.columns, 2)  # for near and far changes
+    far = FAR.take(change.way)
+    new = world.moves.leap(x, columns.take(change.first), far, rng=rng)
+    twice = np.flatnonzero(COUNTS.take(change.way) > 1)
+    attribute = columns.take(change.second.take(twice))
+    new[twice] = world.moves.leap(new.take(twice, axis=0), attribute, far.take(twice), rng=rng)
+    return new
