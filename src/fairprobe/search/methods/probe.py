@@ -62,6 +62,7 @@ DRAWN_AT_ONCE = 4  # of a round at least the fourth part: a step has a cost of i
 CHANGED, ALWAYS = 0.25, 1000  # findings by changes among plausible people: a quarter, and these
 SLOTS = 2**22  # of the table of known people, at first
 FILLED = 4  # a quarter of them, and a table four times as large begins, empty
+LOTS = 2**12
 CELLS = 2**22  # of the table of cells
 QUARTERS = 4
 
@@ -314,13 +315,19 @@ class _Ways:
 
     def choose(self, n: int, rng: np.random.Generator) -> _Change:
         """How to change `n` people."""
-        way = np.searchsorted(self._chances[:-1].cumsum(), rng.random(n), side="right")
+        lots = rng.integers(0, LOTS, (3, n), dtype=np.uint16)
+        way = _lots(self._chances).take(lots[0])
         square = self._attributes.now.reshape(2, -1) ** 2
         chance = SPREAD_OUT / square.shape[1]
         chance = chance + (1 - SPREAD_OUT) * square / square.sum(axis=1, keepdims=True)
-        up_to = chance.ravel().cumsum()[:-1]  # near changes up to 1, far ones up to 2
-        lots = FAR.take(way) + rng.random((2, n))
-        return _Change(way, *np.searchsorted(up_to, lots, side="right"))
+        near, far = _lots(chance[0]), _lots(chance[1]) + square.shape[1]
+        first, second = np.concatenate([near, far]).take(lots[1:] + LOTS * FAR.take(way))
+        return _Change(way, first, second)
+
+
+def _lots(chance: Floats) -> Ints:
+    """What each of `LOTS` equal lots stands for: faster than a search for each person."""
+    return np.searchsorted(chance.cumsum()[:-1], (np.arange(LOTS) + 0.5) / LOTS)
 
 
 class _Possible:
