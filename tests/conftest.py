@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairprobe.people import resemblance
 from tests.helpers import leave_figures_empty  # also sets how property tests are run
 
 # The files that take longest, longest first: several processes start with them, so that none is
@@ -66,6 +67,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("no right to mount a small disk")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Few trees tell made-up people from real ones, except in the tests of `people`: a small audit
+    spends a third of its time on them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name != "people":
+            patch.setattr(resemblance, "TREES", 5)
+        yield
 
 
 @pytest.fixture(scope="module")

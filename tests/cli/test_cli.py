@@ -42,7 +42,7 @@ FILES = {
     "model/model.safetensors",
     "model/model.json",
 }
-SMALL = ["--seeds", "50", "--local-iterations", "50", "--samples", "2000"]
+SMALL = ["--seeds", "50", "--local-iterations", "50", "--samples", "400"]
 AUDIT = ["audit", "german", "--sensitive", "gender", *SMALL]
 
 

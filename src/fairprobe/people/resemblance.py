@@ -17,6 +17,7 @@ from fairprobe.people.plausible import PlausiblePeople
 FEWEST = 200  # people on each side; with fewer, an AUC says nothing
 MOST = 5_000
 FOLDS = 3
+TREES = 100
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def auc_between(real: Rows, made: Rows, *, seed: int = 0) -> float:
     x = np.concatenate([real, made])
     is_made = np.repeat([0, 1], [len(real), len(made)])
     chance = cross_val_predict(
-        HistGradientBoostingClassifier(random_state=seed),
+        HistGradientBoostingClassifier(max_iter=TREES, random_state=seed),
         x,
         is_made,
         cv=StratifiedKFold(FOLDS, shuffle=True, random_state=seed),
