@@ -80,11 +80,13 @@ def targets(only: str) -> Iterator[Target]:
     if assets and only in "census":
         domain = adult.domain.with_sensitive("gender")
         yield Target("census", domain, network(closed_form=True), adult.x)
-    known = {entry.name for entry in fp.datasets.catalogue() if entry.available}
+    known = {entry.name: entry.load for entry in fp.datasets.catalogue() if entry.available}
+    if assets:
+        known["meps"] = lambda: fp.datasets.meps(Path(assets) / "meps21.csv.gz")
     for subject in SUBJECTS:
         name = f"{subject.dataset}, {subject.sensitive}"
         if only in name and subject.dataset in known:
-            data = fp.datasets.load(subject.dataset).bare().with_sensitive(subject.sensitive)
+            data = known[subject.dataset]().bare().with_sensitive(subject.sensitive)
             yield Target(name, data.domain, train(data, seed=0), data.x)
 
 

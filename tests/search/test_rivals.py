@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+import fairprobe as fp
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Attribute, Domain
-from fairprobe.search import GRFT, MAFT, Aequitas, Budget, Method, search
+from fairprobe.search import GRFT, MAFT, Aequitas, Budget, Method, choose_seeds, search
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.grft import _total_change
 from fairprobe.search.methods.maft import _slopes
@@ -47,6 +49,30 @@ def test_a_planted_effect_is_found_and_a_blind_network_yields_nothing(method: Me
         assert judge(domain, model, found.x).is_discriminatory.all()
     model = TorchModel(blind(domain))
     assert len(search(domain, model, method, x, budget, rng=np.random.default_rng(0))) == 0
+
+
+@pytest.mark.parametrize("method", [GRFT(population=20), MAFT()], ids=lambda method: method.name)
+def test_among_plausible_people_everybody_found_could_exist_and_is_new(method: Method) -> None:
+    data = fp.datasets.load("german").with_sensitive("gender")
+    people = PlausiblePeople.fit(data)
+    seeds = choose_seeds(data.domain, data.x, 40, rng=np.random.default_rng(0))
+    budget = Budget(seeds=40, global_iterations=10, local_iterations=20)
+    unfair, fair = (
+        search(
+            data.domain,
+            TorchModel(network),
+            method,
+            seeds,
+            budget,
+            rng=np.random.default_rng(0),
+            people=people,
+        )
+        for network in (planted(data.domain, bias=8.0), blind(data.domain))
+    )
+    assert len(unfair) > 5
+    assert people.could_exist(unfair.x).all()
+    assert not people.is_copy(unfair.x).any()
+    assert len(fair) == 0
 
 
 def test_slopes_are_differences_by_one_step_and_down_at_the_upper_bound() -> None:
