@@ -67,7 +67,7 @@ def test_among_plausible_people_everybody_found_could_exist_and_is_new(method: M
             rng=np.random.default_rng(0),
             people=people,
         )
-        for network in (planted(data.domain, bias=8.0), blind(data.domain))
+        for network in (planted(data.domain, bias=100.0), blind(data.domain))
     )
     assert len(unfair) > 5
     assert people.could_exist(unfair.x).all()
