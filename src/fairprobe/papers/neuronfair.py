@@ -266,10 +266,11 @@ class Table6(Experiment):
         Variant("eidig"),
         Variant("neuronfair"),
         RANDOM,
+        PROBE,
     )
     local_variants = (
         *(AEQUITAS, SYMBGEN, ADF, ADF_WALK),
-        *(EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM),
+        *(EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE),
     )
     tried = Measure(
         "instances_per_seed",
@@ -288,6 +289,8 @@ class Table6(Experiment):
         "Global: what is counted are seeds that lead to an IDI, themselves included. On its way"
         " a walker judges up to 41 rows where Aequitas judges one; SymbGen's are IDIs among the"
         " instances that it made, its seeds not counted.",
+        "Probe has no phases. Global: the IDIs among the first 1,000 people whom it tries besides"
+        " its seeds. Local: it goes on from the start and from people whom it draws.",
         "SymbGen gets two of the hundred local starts of each repeat: growing a tree for each"
         " of its inputs takes 15 ms and more.",
         "The paper's figures for German Credit end at 600: its 1,000 rows seem to have given"

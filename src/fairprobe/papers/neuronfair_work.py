@@ -255,11 +255,12 @@ def global_phase(settings: Plain, inputs: Inputs) -> GlobalPhase:
 
 
 def _first_children(task: Task, method: Explorer, rng: np.random.Generator) -> Rows:
-    """The IDIs among the first different instances of the global phase of a method with a queue,
-    not counting the seeds.
+    """The IDIs among the first different instances of the global phase of a method with a plan of
+    its own, or of the whole plan if it has no phases; not counting the seeds.
     """
     seeds = task.seeds()
-    plan = method.propose(world_of(task.domain, task.model, method), seeds, rng)
+    world = world_of(task.domain, task.model, method)
+    plan = method.propose(replace(world, budget=Budget(rows=2 * len(seeds))), seeds, rng)
     tried: set[int] = set(task.domain.key(seeds).tolist())
     found = [task.nobody]
     left = len(seeds)
@@ -276,10 +277,10 @@ def _first_children(task: Task, method: Explorer, rng: np.random.Generator) -> R
                         tried.add(key)
                         left -= 1
                         found += [proposal.x[at : at + 1]] if is_idi else []
-                # Without any IDI, the method makes no children for its local phase.
-                proposal = plan.send(
-                    replace(verdict, is_discriminatory=np.zeros(len(verdict), dtype=bool))
-                )
+                if method.has_phases:  # without any IDI, it makes no children for its local phase
+                    nobody = np.zeros(len(verdict), dtype=bool)
+                    verdict = replace(verdict, is_discriminatory=nobody)
+                proposal = plan.send(verdict)
         except StopIteration:
             pass
     return np.concatenate(found)
