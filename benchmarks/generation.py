@@ -3,7 +3,7 @@
     python -m benchmarks.generation            gender, race, age: CPU ms for 1,000 IDIs and the
                                                ratio to judging, both paths
     python -m benchmarks.generation --linear   1 k, 10 k, 100 k seeds: time for each 1,000 seeds,
-                                               and the peak of memory
+                                               and the peak of memory (--sizes, --local-iterations)
 
 The network is the calibration network of the census data where FAIRPROBE_ASSETS points at it, else
 an LFCN trained on the packaged Adult. One thread. A ratio of 1 would mean that searching costs
@@ -123,7 +123,7 @@ def ratios(seeds: int) -> None:
             )
 
 
-def one_size(seeds: int) -> None:
+def one_size(seeds: int, local: int | None) -> None:
     """One point of the line, in a process of its own, whose peak of memory it is."""
     data = fp.datasets.adult().bare()
     domain = data.domain.with_sensitive("gender")
@@ -138,6 +138,7 @@ def one_size(seeds: int) -> None:
             model,
             method,
             start,
+            fp.Budget(seeds=seeds, local_iterations=local),
             rng=np.random.default_rng(2),
             save_to=Path(folder) / "findings.parquet",
         )
@@ -155,11 +156,13 @@ def one_size(seeds: int) -> None:
         )
 
 
-def line(sizes: list[int]) -> None:
+def line(sizes: list[int], local: int | None) -> None:
     row("seeds", "IDIs", "GSR", "CPU s", "s/1000 seeds", "ms/1000", "MiB before", "MiB peak")
     for size in sizes:
+        words = ["--one-size", str(size)]
+        words += [] if local is None else ["--local-iterations", str(local)]
         subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "benchmarks.generation", "--one-size", str(size)], check=True
+            [sys.executable, "-m", "benchmarks.generation", *words], check=True
         )
 
 
@@ -170,11 +173,12 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--linear", action="store_true", help="1 k to 100 k seeds")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--local-iterations", type=int, help="of --linear; else the method's own")
     parser.add_argument("--one-size", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one_size:
-        one_size(options.one_size)
+        one_size(options.one_size, options.local_iterations)
     elif options.linear:
-        line(options.sizes)
+        line(options.sizes, options.local_iterations)
     else:
         ratios(options.seeds)

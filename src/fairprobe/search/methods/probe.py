@@ -243,7 +243,7 @@ class _Cells:
         if is_finding.any():
             fresh = float(count[is_finding].mean())
             self._usual = FADING * self._usual + (1 - FADING) * fresh
-        return np.minimum(1, np.float32(CROWDED * self._usual) / count)
+        return np.asarray(np.minimum(1, CROWDED * self._usual / count), dtype=np.float32)
 
 
 def _slots(key: Keys, count: int) -> Ints:
