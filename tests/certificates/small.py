@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from fairprobe.models import TorchModel
 from fairprobe.models.encoder import Encoder
-from fairprobe.schema.attributes import Attribute
+from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.domain import Coupling, Domain
 
 SEX = ("female", "male")
@@ -101,3 +102,13 @@ def everybody(domain: Domain) -> np.ndarray[tuple[int, int], np.dtype[np.float32
         for each in domain.attributes
     ]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def ruled() -> Domain:
+    """A rule that forbids children who have a job other than a, and old men who are single."""
+
+    def holds(codes: Mapping[str, np.ndarray]) -> np.ndarray:
+        child = (codes["role"] == 3) & (codes["job"] > 0)
+        return ~child & ~((codes["sex"] == 1) & (codes["role"] == 0) & (codes["age"] > 6))
+
+    return replace(words("sex", "race"), constraints=(Constraint("toy", holds),))

@@ -23,7 +23,7 @@ from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
 from fairprobe.models.decision import Decision, DecisionRule
 from fairprobe.schema.domain import Domain
-from tests.certificates.small import ACTIVATIONS, everybody, network, numbers, words
+from tests.certificates.small import ACTIVATIONS, everybody, network, numbers, ruled, words
 
 
 def searched(chain: Chain, rounds: int) -> Proof:
@@ -45,6 +45,7 @@ CASES: list[tuple[str, Domain, TorchModel]] = [
     ("one-hot", words(), network(words(), seed=8)),
     ("two attributes", words("sex", "race"), network(words("sex", "race"), seed=9)),
     ("twins", words(twins=True), network(words(twins=True), seed=10)),
+    ("constraints", ruled(), network(ruled(), seed=12)),
     ("real", numbers(real=True), network(numbers(real=True), seed=11)),
 ]
 IDS = [case[0] for case in CASES]
@@ -79,9 +80,13 @@ def test_people_in_proved_regions_are_never_judged_discriminatory(
     rng = np.random.default_rng(1)
     last = np.tile(proof.chain.last, (400, 1))
     cases = drawn(proof.chain, np.zeros_like(last), last, rng)
+    if proof.chain.allowed is not None:
+        cases = cases[proof.chain.allowed.of(cases).sum(axis=1) >= 2]
     proved = proof.is_proved(cases)
-    verdict = judge(domain, model, proof.chain.rows(cases, domain))
-    assert not verdict.is_discriminatory[proved].any()
+    affected = np.zeros(len(cases), dtype=bool)
+    for row in domain.counterparts(proof.chain.rows(cases, domain)).swapaxes(0, 1):
+        affected |= judge(domain, model, np.ascontiguousarray(row)).is_discriminatory
+    assert not affected[proved].any()
     assert abs(proved.mean() - proof.alike) < 0.12
     share = save(proof, tmp_path / "certificate.npz")
     assert share == pytest.approx(proof.alike, abs=1e-9)
@@ -97,9 +102,13 @@ def test_enumeration_counts_what_the_judge_says_of_everybody(
     chain = chain_of(model, domain)
     *_, counts = enumerated(chain)
     x = everybody(domain)
-    verdict = judge(domain, model, x)
-    assert counts.cases == chain.people == len(x)
-    assert counts.affected == int(verdict.is_discriminatory.sum())
+    every = domain.counterparts(x)
+    verdicts = [judge(domain, model, np.ascontiguousarray(rows)) for rows in every.swapaxes(0, 1)]
+    assert chain.people == len(x)
+    assert counts.cases == chain.possible
+    assert counts.cases == int(np.any([each.has_counterpart for each in verdicts], axis=0).sum())
+    hit = np.any([each.is_discriminatory for each in verdicts], axis=0)
+    assert counts.affected == int(hit.sum())
     proof = searched(chain, 12)
     assert proof.alike <= counts.alike / counts.cases + 1e-12
 

@@ -5,21 +5,28 @@ counterparts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.audits.models import as_model
 from fairprobe.certificates.branch import Limit
 from fairprobe.certificates.chain import UnsupportedError
-from fairprobe.certificates.fold import chain_of
-from fairprobe.certificates.people import OUTSIDE, RADII, proved_radius
+from fairprobe.certificates.fold import subject_of
+from fairprobe.certificates.people import (
+    FREE,
+    NOT_ASKED,
+    OUTSIDE,
+    RADII,
+    proved_free,
+    proved_radius,
+)
 from fairprobe.certificates.proof import Proof, prove
 from fairprobe.certificates.proof import save as save_proof
 from fairprobe.datasets.base import Dataset
@@ -33,13 +40,15 @@ from fairprobe.documents import (
     read_table_run,
     to_dict,
 )
-from fairprobe.errors import SettingError
+from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Decision, Model, TorchModel, one_thread
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.present import render
 from fairprobe.present.certificate_page import certificate_page
 from fairprobe.present.certificate_sentences import claim
 from fairprobe.repairs import Proof as RepairProof
 from fairprobe.runs import REPORT, OpenModel, data_of, model_of
+from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing, write_text
@@ -47,6 +56,8 @@ from fairprobe.storage import replacing, write_text
 if TYPE_CHECKING:
     from torch import nn
 
+WHO = {"data": "Proving people in the data", "plausible": "Proving plausible people"}
+PLAUSIBLE = 2000  # people who are drawn
 CERTIFICATE, PEOPLE, DOCUMENT = "certificate.npz", "proved_people.parquet", "certificate.json"
 
 
@@ -54,11 +65,13 @@ CERTIFICATE, PEOPLE, DOCUMENT = "certificate.npz", "proved_people.parquet", "cer
 class Certificate:
     """What is proved about a network. `radius` holds for each person in the data the largest radius
     within which everybody is proved: −1 if not even the person is, −2 outside the schema's bounds.
+    `free`: any so many attributes may take any value; −3 where nobody asked.
     """
 
     document: CertificateDocument
     proof: Proof
     radius: Ints
+    free: Ints
     title: str
 
     def __repr__(self) -> str:
@@ -90,7 +103,8 @@ class Certificate:
         """Write the file that others can check, and the row-level column."""
         save_proof(self.proof, folder / CERTIFICATE, {"title": self.title})
         with replacing(folder / PEOPLE) as part:
-            pd.DataFrame({"proved_radius": self.radius.astype(np.int8)}).to_parquet(part)
+            columns = {"proved_radius": self.radius, "proved_free": self.free}
+            pd.DataFrame(columns).astype(np.int8).to_parquet(part)
 
 
 def certify(
@@ -110,9 +124,10 @@ def certify(
     sensitive attributes are, and for which people in the data together with their neighborhood.
 
     The proof works for `seconds` (of computing, with `cpu`) and can be interrupted: what was proved
-    until then is true. It needs a dense network; what is not supported is named in an error. The
-    claim is about the network in real arithmetic. `workers` are processes that ask about everybody,
-    where that is affordable; `seed` draws the people from what is undecided.
+    until then is true. It needs a dense network, or trees (XGBoost, LightGBM, forests); what is not
+    supported is named in an error. The claim is about the model in real arithmetic. `workers` are
+    processes that ask about everybody, where that is affordable; `seed` draws the people from what
+    is undecided, plausible people, and those with free attributes.
     """
     check_seed(seed)
     if not 0 < seconds < 1e9:
@@ -121,7 +136,7 @@ def certify(
         raise SettingError(f"At least one worker is needed; got {workers}.")
     data = data.with_sensitive(sensitive).with_counterparts(counterparts)
     network = as_model(model, data).with_decision(decision, data)
-    chain = chain_of(network, data.domain)
+    chain = subject_of(network, data.domain)
     tell = progress or (lambda *_: None)
 
     def step(stage: str, done: float, proved: float) -> None:
@@ -130,9 +145,10 @@ def certify(
 
     with one_thread():
         proof = prove(chain, Limit(seconds, cpu), workers=workers, seed=seed, on_progress=step)
-        radius = _around(proof, data, tell)
-    document = _document(proof, data, network, radius)
-    return Certificate(document, proof, radius, f"{data.name}, {', '.join(chain.sensitive)}")
+        found = _around(proof, data, seed, tell)
+    document = _document(proof, data, network, found)
+    title = f"{data.name}, {', '.join(chain.sensitive)}"
+    return Certificate(document, proof, found.radius, found.free, title)
 
 
 def certify_run(
@@ -159,21 +175,24 @@ def certify_run(
     return certified, done
 
 
+def proved_share(model: Model, data: Dataset, seconds: float = 5.0) -> float | None:
+    """The share of possible people who are proved to be treated alike, in `seconds` of computing;
+    None if nothing can be claimed about the model.
+    """
+    try:
+        with one_thread():
+            return prove(subject_of(model, data.domain), Limit(seconds, cpu=True)).alike
+    except UnsupportedError:
+        return None
+
+
 def with_proved_shares(
     proof: RepairProof, given: TorchModel, data: Dataset, seconds: float = 20.0
 ) -> RepairProof:
     """A repair's proof with the proved share of the network before and after, each in `seconds`. A
     blind network ignores the attributes by construction, so all of it is proved.
     """
-
-    def share(model: Model) -> float | None:
-        try:
-            return prove(chain_of(model, data.domain), Limit(seconds)).alike
-        except UnsupportedError:
-            return None
-
-    with one_thread():
-        before, after = share(given), share(proof.model)
+    before, after = (proved_share(model, data, seconds) for model in (given, proof.model))
     controls = {
         name: replace(each, proved=1.0) if name == "blind" else each
         for name, each in proof.controls.items()
@@ -186,47 +205,112 @@ def with_proved_shares(
     )
 
 
-def _around(proof: Proof, data: Dataset, tell: OnStage) -> Ints:
-    """The proved radius of each person; after an interrupt nobody's is known."""
-    if proof.way == "no weight":
-        outside = data.domain.outside(data.x).rows | ~data.domain.comparable(data.x)
-        return np.where(outside, OUTSIDE, max(RADII)).astype(np.int64)
+@dataclass
+class _People:
+    """What is proved around people in the data, and the shares of them and of plausible people."""
+
+    radius: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    free: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    rates: list[ProvedPeople] = field(default_factory=list)
+
+
+def _around(proof: Proof, data: Dataset, seed: int, tell: OnStage) -> _People:
+    """What is proved around each person; after an interrupt, what is known until then."""
+    found = _People()
+    try:
+        for among in ("data", "plausible"):
+            x = data.x
+            if among == "plausible":
+                tell("Drawing plausible people", 0, 1, "")
+                maker = PlausiblePeople.fit(data, seed=seed)
+                x = maker.draw(PLAUSIBLE, rng=np.random.default_rng(seed))
+            _ask_about(x, among, found, proof, data.domain, seed, tell)
+    except (KeyboardInterrupt, DataError):  # plausible people need more rows than some data has
+        pass
+    if len(found.free) < len(found.radius):
+        found.free = np.full(len(found.radius), NOT_ASKED)
+    return found
+
+
+def _ask_about(
+    x: Rows,
+    among: Literal["data", "plausible"],
+    found: _People,
+    proof: Proof,
+    domain: Domain,
+    seed: int,
+    tell: OnStage,
+) -> None:
+    """Prove neighborhoods of people and add them to what was found."""
 
     def step(done: int, total: int) -> None:
-        tell("Proving people in the data", done, total, "")
+        tell(
+            f"Proving {'people in the data' if among == 'data' else 'plausible people'}",
+            done,
+            total,
+            "",
+        )
 
-    try:
-        return proved_radius(proof.chain, data.domain, data.x, on_progress=step)
-    except KeyboardInterrupt:
-        return np.empty(0, dtype=np.int64)
+    def add(name: str, size: int, hits: Mask, asked: Mask) -> None:
+        if asked.any():
+            rate = Rate(int(hits.sum()), int(asked.sum())).to_dict()
+            sizes = {"radius": 0, "free": 0} | {name: size}
+            found.rates.append(ProvedPeople(among=among, **sizes, **rate))
+
+    if proof.way == "no weight":
+        outside = domain.outside(x).rows | ~domain.comparable(x)
+        radius = np.where(outside, OUTSIDE, max(RADII))
+        frees = [np.where(outside, OUTSIDE, 1) for _ in FREE]
+    else:
+        radius = proved_radius(proof.chain, domain, x, on_progress=step)
+        frees = []
+    for r in RADII:
+        add("radius", r, radius >= r, radius > OUTSIDE)
+    if among == "data":
+        found.radius = radius
+    free = np.where(radius > 0, 0, radius)
+    for count in FREE:
+        known = (
+            frees[count - 1]
+            if frees
+            else proved_free(
+                proof.chain,
+                domain,
+                x,
+                free=count,
+                rng=np.random.default_rng(seed),
+                on_progress=step,
+            )
+        )
+        add("free", count, known == 1, known >= 0)
+        free = np.where(known == 1, count, free)
+        free = np.where((known == NOT_ASKED) & (count == 1), NOT_ASKED, free)
+    if among == "data":
+        found.free = free
 
 
-def _document(proof: Proof, data: Dataset, model: Model, radius: Ints) -> CertificateDocument:
-    chain, inside = proof.chain, radius[radius != OUTSIDE]
+def _document(proof: Proof, data: Dataset, model: Model, found: _People) -> CertificateDocument:
+    chain = proof.chain
     labels = model.labels(data.x)
-    people = [
-        ProvedPeople(radius=r, **Rate(int((inside >= r).sum()), len(inside)).to_dict())
-        for r in (RADII if len(inside) else ())
-    ]
     rest = proof.rest if proof.rest is not None and proof.rest.samples else None
     counted: Callable[[Rate], RateDocument] = lambda rate: RateDocument(**rate.to_dict())  # noqa: E731
-    bare = data.domain.constraints
     return CertificateDocument(
         way=proof.way,
         proved=proof.alike,
         upper_bound=min(1.0, max(0.0, proof.upper_bound)),
         affected=proof.affected,
         rest=None if rest is None else counted(rest),
-        people=people,
-        outside=int((radius == OUTSIDE).sum()),
-        cases=None if chain.people is None else float(chain.people),
-        values=chain.values,
+        people=found.rates,
+        outside=int((found.radius == OUTSIDE).sum()),
+        cases=None if chain.possible is None else float(chain.possible),
+        values=len(data.domain.sensitive_values),
         boxes=0 if proof.search is None else proof.search.looked_at,
         seconds=proof.seconds,
         stopped=proof.stopped,
         network=chain.digest,
         accuracy=float((labels == data.y).mean()),
         constant=bool((labels == labels[0]).all()),
-        uses_constraints=bool(bare),
+        allowed=None if chain.allowed is None else chain.allowed.share,
+        unused=chain.constraints,
         coupled=[name for name in data.domain.changing if name not in data.domain.sensitive],
     )

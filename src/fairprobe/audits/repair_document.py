@@ -182,6 +182,7 @@ def _point(point: Point) -> TradeoffPoint:
         ifr_b=ifr_document(point.ifr_b),
         ifr_p=ifr_document(point.ifr_p),
         dm_rs=rate_document(point.dm_rs),
+        proved=point.proved,
         dp=estimate_document(point.dp),
         is_constant=point.is_constant,
         is_best=point.is_best,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairprobe.audits.base import OnStage
-from fairprobe.audits.certify import with_proved_shares
+from fairprobe.audits.certify import proved_share, with_proved_shares
 from fairprobe.audits.models import as_model
 from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
@@ -133,8 +134,10 @@ def _proven(
             checkpoint, data, network, repr(how), seed, search["people"], search["method"], *same
         )
     kept = None if checkpoint is None else checkpoint / "networks"
-    proof = prove(network, data, how, seed=seed, kept=kept, **limits, **search)
-    return with_proved_shares(proof, network, data) if isinstance(how, Certified) else proof
+    is_certified = isinstance(how, Certified)
+    proved = partial(proved_share, data=data) if is_certified else None
+    proof = prove(network, data, how, seed=seed, kept=kept, proved=proved, **limits, **search)
+    return with_proved_shares(proof, network, data) if is_certified else proof
 
 
 def _seed_of(model: Model, default: int = 0) -> int:

@@ -60,12 +60,11 @@ class Boxes:
             *(np.zeros(room), np.zeros(room), np.zeros(table)),
         )
 
-    def put(self, places: Ints, **columns: Floats | Ints) -> None:
+    def put(self, places: Floats | Ints, **columns: Floats | Ints) -> None:
         need = int(places.max(initial=-1)) + 1
-        if need > len(self.label):
-            room = max(need, 2 * len(self.label))
-            for name in ("low", "high", "label", "undecided", "proved", "gaps"):
-                old = getattr(self, name)
+        for name in ("low", "high", "label", "undecided", "proved", "gaps"):
+            if need > len(old := getattr(self, name)):
+                room = max(need, 2 * len(old))
                 new = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
                 new[: len(old)] = old
                 setattr(self, name, new)
@@ -84,6 +83,7 @@ class Search:
     boxes: Boxes = field(init=False)
     stopped: str = ""
     looked_at: int = 0
+    _pending: dict[str, Floats | Ints] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.boxes = Boxes.empty(len(self.chain.parts))
@@ -97,7 +97,15 @@ class Search:
         return max(0.0, min(1.0, total * (1 - 1e-12)))
 
     def run(self, limit: Limit, on_progress: OnProgress | None = None) -> None:
-        """Split boxes until the limit. An interrupt leaves the state whole."""
+        """Split boxes until the limit, or an interrupt."""
+        try:
+            self._run(limit, on_progress)
+        except KeyboardInterrupt:
+            if self._pending is not None:  # it came while boxes were put: put them again, all
+                self.boxes.put(**self._pending)
+            self.stopped = "interrupted"
+
+    def _run(self, limit: Limit, on_progress: OnProgress | None) -> None:
         start = limit.clock()
         self.stopped = "budget"
         while (spent := limit.clock() - start) < limit.seconds:
@@ -163,25 +171,22 @@ class Search:
         """Bound boxes and put them to their places; nothing changes until all is known."""
         chain = self.chain
         found = bounds(chain, low, high)
-        volume = chain.volume(low, high)
+        mass = chain.mass(low, high)
         label = labels(chain, found)
         share = np.where(label >= 0, 1.0, 0.0)
         is_open = np.flatnonzero(label < 0)
         if len(is_open):
             share[is_open] = open_share(chain, found, low, high, is_open)
-        undecided = np.where(label >= 0, 0.0, volume * (1 - share))
+        proved = np.where(label >= 0, mass, chain.proved_mass(low, high, share))
+        undecided = np.where(label >= 0, 0.0, mass - proved)
         single = (high - low == 0).all(axis=1)
         undecided[single] = 0.0  # it cannot be split: it stays open, and never comes up again
         self.looked_at += len(low)
-        self.boxes.put(
-            places,
-            low=low,
-            high=high,
-            label=label,
-            undecided=undecided,
-            proved=volume * share,
-            gaps=found.gaps.T,
-        )
+        new: dict[str, Floats | Ints] = {"places": places, "low": low, "high": high}
+        new |= {"label": label, "undecided": undecided, "proved": proved, "gaps": found.gaps.T}
+        self._pending = new
+        self.boxes.put(**new)
+        self._pending = None
 
 
 def labels(chain: Chain, found: Bounds) -> Ints:

@@ -24,6 +24,7 @@ from math import prod
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.certificates.allowed import Allowed
 from fairprobe.errors import ModelError
 from fairprobe.schema.domain import Domain
 
@@ -80,6 +81,8 @@ class Chain:
     classes: int
     shift: Floats
     sensitive: tuple[str, ...] = field(default=())
+    allowed: Allowed | None = None
+    constraints: str = ""  # why the schema's constraints are not used, if it has any
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
@@ -120,6 +123,28 @@ class Chain:
         sizes = np.array([part.size or 1.0 for part in self.parts])
         inside = np.where(self.whole, high - low + 1, np.where(self.last > 0, high - low, 1))
         return np.asarray((inside / sizes).prod(axis=1))
+
+    @property
+    def possible(self) -> int | None:
+        """How many cases count: all, or those that the constraints allow."""
+        if self.people is None or self.allowed is None:
+            return self.people
+        return self.people * int(self.allowed.counts.sum()) // self.allowed.counts.size
+
+    def mass(self, low: Floats, high: Floats) -> Floats:
+        """(B,) the share of all cases that count which lies in each box."""
+        volume = self.volume(low, high)
+        if self.allowed is None:
+            return volume
+        return np.asarray(volume * self.allowed.density(low, high) / self.allowed.share)
+
+    def proved_mass(self, low: Floats, high: Floats, share: Floats) -> Floats:
+        """(B,) at least this share of all cases that count is proved, if `share` of each box is:
+        who is not proved may be allowed.
+        """
+        left = (1 - share) * self.volume(low, high)
+        left = left if self.allowed is None else left / self.allowed.share
+        return np.asarray(np.maximum(self.mass(low, high) - left, 0.0))
 
     @cached_property
     def ignores(self) -> bool:
@@ -171,6 +196,8 @@ class Chain:
         told.update(self.activation.encode())
         for array in (self.first, self.start, self.shift):
             told.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        if self.allowed is not None:
+            told.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
         for layer in self.layers:
             told.update(f"{layer.weight.shape}{layer.activation}".encode())
             told.update(np.ascontiguousarray(layer.weight).tobytes() + layer.bias.tobytes())

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr
 
+from fairprobe.certificates.tree_checker import check_leaves
+
 Array = np.ndarray[Any, np.dtype[Any]]
 U = 2.0**-53
 
@@ -165,8 +167,8 @@ def disjoint(lo: Array, up: Array, whole: Array) -> bool:
     return True
 
 
-def opened(path: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """The arrays, the claim and the network of a file whose digest is right."""
+def opened(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays and the claim of a file whose digest is right."""
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
     meta = json.loads(bytes(data.pop("meta")).decode())
@@ -176,26 +178,39 @@ def opened(path: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
         told.update(np.ascontiguousarray(data[name]).tobytes())
     if told.hexdigest() != meta["sha256"]:
         raise ValueError("the file was altered: its arrays do not have the digest it names")
+    return data, meta
+
+
+def network(data: dict[str, Any], meta: dict[str, Any]) -> Any:
+    """The network in a file, and how large the numbers of its first layer can become."""
     net = {name: data[name] for name in ("first", "start", "shift", "whole", "last")}
     net |= {"kinds": meta["kinds"], "parts": [tuple(each) for each in meta["parts"]]}
     net["layers"] = [(data[f"weight{k}"], data[f"bias{k}"]) for k in range(len(meta["kinds"]))]
     net["pairs"] = [(j, i) for i, j in combinations(range(int(meta["classes"])), 2)]
+    net |= {"allowed": data.get("allowed", np.ones(2)), "constrained": meta["constrained"]}
     reach = np.abs(net["start"]).max(axis=0)
     for a, (first, width) in enumerate(net["parts"]):
         most = np.abs(net["first"][:, :, first : first + max(width, 1)]).max(axis=(0, 2))
         reach = reach + most * (1.0 if width else data["last"][a])
-    return data, meta, net | {"reach": reach}
+    return net | {"reach": reach}
 
 
 def check(path: str) -> dict[str, Any]:
     """Check a certificate file; the claim, or ValueError with what is wrong."""
-    data, meta, net = opened(path)
+    data, meta = opened(path)
     if meta["way"] == "no weight":
-        if any((data[name] != data[name][:1]).any() for name in ("first", "start", "shift")):
+        acting = [n for n in data if n in ("first", "start", "shift", "reach", "base")]
+        acting += [n for n in data if n.startswith("inside")]
+        if not acting or any((data[name] != data[name][:1]).any() for name in acting):
             raise ValueError("the sensitive attributes have weight")
         return _claim(meta, 1.0)
+    if meta["way"] == "leaves":
+        if not disjoint(data["low"], data["high"], np.ones(data["low"].shape[1], bool)):
+            raise ValueError("boxes overlap, so people would be counted twice")
+        return _claim(meta, check_leaves(data, meta))
+    net = network(data, meta)
     if meta["way"] == "enumerated":
-        return _claim(meta, count_alike(net) / float(np.prod(data["last"] + 1)))
+        return _claim(meta, count_alike(net, int(meta["asked"])) / possible(net))
     return _claim(meta, check_regions(data, net))
 
 
@@ -209,7 +224,7 @@ def check_regions(data: dict[str, Any], net: Any, chunk: int = 64) -> float:
         raise ValueError("boxes overlap, so people would be counted twice")
     sizes = np.where(whole, last + 1, np.where(last > 0, last, 1))
     volume = (np.where(whole, up - lo + 1, np.where(last > 0, up - lo, 1)) / sizes).prod(axis=1)
-    total, place = 0.0, np.cumsum(label < 0) - 1
+    place, proved = np.cumsum(label < 0) - 1, np.zeros(len(lo))
     for begin in range(0, len(lo), chunk):
         part = slice(begin, begin + chunk)
         slopes, constants, plain = lower(net, lo[part], up[part])
@@ -220,7 +235,7 @@ def check_regions(data: dict[str, Any], net: Any, chunk: int = 64) -> float:
             if label[here] == c:
                 if not (low[b, rows] > 0).all():
                     raise ValueError(f"box {here} is not proved")
-                total += volume[here]
+                proved[here] = 1.0
             elif label[here] < 0 and (share := data["shares"][place[here], c]) > 0:
                 stored = data["slopes"][place[here], c], float(data["constants"][place[here], c])
                 bounds = slopes[b, rows], constants[b, rows]
@@ -228,8 +243,19 @@ def check_regions(data: dict[str, Any], net: Any, chunk: int = 64) -> float:
                     check_plane(net, *stored, *bounds, lo[[here]], up[[here]], share)
                 except ValueError as error:
                     raise ValueError(f"plane {c} of box {here} {error}") from None
-                total += volume[here] * share
-    return float(total)
+                proved[here] += share
+    density, mean = densities(net, lo, up)  # whoever is not proved may be allowed
+    return float((volume * np.maximum(density - (1 - np.minimum(proved, 1)) / mean, 0)).sum())
+
+
+def densities(net: Any, lo: Array, up: Array) -> tuple[Array, float]:
+    """How much of each box the constraints allow, compared with all of the domain (1 without
+    constraints); and which share of the domain that is. To be compared takes two sensitive values.
+    """
+    counts, some = net["allowed"].sum(axis=-1) >= 2, net["constrained"]
+    first, after = lo[:, some].astype(int), up[:, some].astype(int) + 1
+    inside = [counts[tuple(map(slice, *ends))].mean() for ends in zip(first, after, strict=True)]
+    return np.array(inside) / counts.mean(), float(counts.mean())
 
 
 def _rows(net: Any, c: int) -> list[int]:
@@ -264,13 +290,19 @@ def _claim(meta: dict[str, Any], total: float) -> dict[str, Any]:
     return {key: meta[key] for key in meta if key not in ("parts", "kinds")} | {"checked": total}
 
 
-def count_alike(net: Any, tile: int = 5000) -> int:
-    """How many of all people get one answer under all sensitive values, by asking about each."""
+def possible(net: Any) -> float:
+    """How many people the constraints allow, with somebody to compare."""
+    return float(np.prod(net["last"] + 1) * (net["allowed"].sum(axis=-1) >= 2).mean())
+
+
+def count_alike(net: Any, asked: int, tile: int = 5000) -> int:
+    """How many of the first people get one answer under all sensitive values, by asking about
+    each.
+    """
     sizes, alike = (net["last"] + 1).astype(int), 0
-    for begin in range(0, int(np.prod(sizes)), tile):
-        places = np.stack(
-            np.unravel_index(np.arange(begin, min(begin + tile, sizes.prod())), sizes)
-        )
+    for begin in range(0, min(asked, int(np.prod(sizes))), tile):
+        end = min(begin + tile, asked, int(np.prod(sizes)))
+        places = np.stack(np.unravel_index(np.arange(begin, end), sizes))
         z = np.zeros((net["first"].shape[2], places.shape[1]))
         for a, (first, width) in enumerate(net["parts"]):
             if width:
@@ -283,7 +315,12 @@ def count_alike(net: Any, tile: int = 5000) -> int:
             for kind, (w, b) in zip(net["kinds"], net["layers"], strict=True):
                 h = w @ _value(h, kind) + b[:, None]
             wins.append(h + net["shift"][v][:, None] > 0)
-        alike += int((np.stack(wins) == wins[0]).all(axis=(0, 1)).sum())
+        may = np.ones((len(wins), end - begin), dtype=bool)
+        if net["constrained"]:
+            may = net["allowed"][tuple(places[net["constrained"]])].T
+        won, off = np.stack(wins), ~may[:, None]
+        same = ((won | off).all(axis=0) | (~won | off).all(axis=0)).all(axis=0)
+        alike += int((same & (may.sum(axis=0) >= 2)).sum())
     return alike
 
 

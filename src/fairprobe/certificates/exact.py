@@ -9,10 +9,11 @@ again in float64.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from multiprocessing import get_context
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.certificates.bounds import ends, first_range
 from fairprobe.certificates.chain import Chain, activate
-from fairprobe.judgement import TIED_ODDS
+from fairprobe.judgement import TIED_ODDS, two_labels
 
 TILE = 6000  # people at once: a tile of all neurons stays in the cache
 UNIT32 = 2.0**-24
@@ -29,11 +30,14 @@ Constraint = Callable[[Floats], Mask]
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cases are treated alike, affected, or hang on ties; `asked_again` in float64."""
+    """How many cases are treated alike, affected, or hang on ties; `asked` counts those whom the
+    constraints forbid too, and `asked_again` those asked in float64.
+    """
 
     alike: int = 0
     affected: int = 0
     ties: int = 0
+    asked: int = 0
     asked_again: int = 0
 
     @property
@@ -41,28 +45,24 @@ class Counts:
         return self.alike + self.affected + self.ties
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.alike + other.alike,
-            self.affected + other.affected,
-            self.ties + other.ties,
-            self.asked_again + other.asked_again,
-        )
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def verdicts(chain: Chain, differences: Floats | Rows) -> tuple[Mask, Mask]:
-    """(N,) which cases are treated alike, and which are affected; from (N, V, pairs)."""
-    if chain.classes == 2:
+def verdicts(
+    chain: Chain, differences: Floats | Rows, allowed: Mask | None = None
+) -> tuple[Mask, Mask]:
+    """(N,) which cases are treated alike, and which are affected; from (N, V, pairs). With
+    `allowed` (N, V) only those sensitive values count.
+    """
+    if chain.classes == 2 and allowed is None:
         odds = differences[:, :, 0]
         most, least = odds.max(axis=1), odds.min(axis=1)
         return (least > 0) | (most <= 0), (most > TIED_ODDS) & (least < -TIED_ODDS)
     labels = chain.labels(differences)
-    alike = (labels == labels[:, :1]).all(axis=1)
-    affected = np.zeros(len(labels), dtype=bool)
-    sure = _leads(chain, differences, labels) > TIED_ODDS
-    first = np.where(sure, labels, chain.classes).min(axis=1)
-    last = np.where(sure, labels, -1).max(axis=1)
-    affected = (last >= 0) & (first < last)
-    return alike, affected
+    counts = np.ones(labels.shape, dtype=bool) if allowed is None else allowed
+    alike = ~two_labels(labels, counts)
+    sure = (_leads(chain, differences, labels) > TIED_ODDS) & counts
+    return alike, two_labels(labels, sure)
 
 
 def _leads(chain: Chain, differences: Floats | Rows, labels: Ints) -> Floats:
@@ -207,11 +207,18 @@ class Run:
 
 def _counted(chain: Chain, found: Rows, error: Floats, inner: Floats, case: Floats) -> Counts:
     again = np.flatnonzero(near(found, error))
-    alike, affected = verdicts(chain, found)
+    allowed = None if chain.allowed is None else chain.allowed.of(inner + case)
+    alike, affected = verdicts(chain, found, allowed)
     if len(again):
-        alike[again], affected[again] = verdicts(chain, chain.differences(inner[again] + case))
+        some = None if allowed is None else allowed[again]
+        exact = chain.differences(inner[again] + case)
+        alike[again], affected[again] = verdicts(chain, exact, some)
+    people = len(inner)
+    if allowed is not None:
+        counts = allowed.sum(axis=1) >= 2
+        alike, affected, people = alike & counts, affected & counts, int(counts.sum())
     yes, hit = int(alike.sum()), int(affected.sum())
-    return Counts(yes, hit, len(inner) - yes - hit, len(again))
+    return Counts(yes, hit, people - yes - hit, len(inner), len(again))
 
 
 def _added(chain: Chain, cases: Floats, which: slice) -> Floats:
@@ -255,7 +262,13 @@ def enumerated(
                 on_progress(min(start + piece, tiles), tiles)
             yield total
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    # Workers leave interrupts to this process.
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    ) as pool:
         jobs = [
             pool.submit(count_tiles, chain, low, high, start, min(start + piece, tiles))
             for start in starts

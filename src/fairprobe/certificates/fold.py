@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Rows
+from fairprobe.certificates.allowed import allowed_of
 from fairprobe.certificates.chain import Chain, Layer, Part, UnsupportedError, differences_of
+from fairprobe.certificates.forest import Forest, forest_of
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Columns
 from fairprobe.models.join import Reordered
@@ -32,13 +35,21 @@ CHECKED = 64  # random people whose answers must be those of the model
 SAME = 1e-4  # of the largest answer: float32 rounding, and nothing else
 
 
+def subject_of(model: Model, domain: Domain) -> Chain | Forest:
+    """What is certified: the trees of a model that has trees, or its network."""
+    domain.require_sensitive()
+    forest = None if isinstance(model, TorchModel) else forest_of(model, domain)
+    return chain_of(model, domain) if forest is None else forest
+
+
 def chain_of(model: Model, domain: Domain) -> Chain:
     """The network of a model, or an error that names what is not supported."""
     domain.require_sensitive()
     if not isinstance(model, TorchModel):
         why = model.about.why if model.about is not None else ""
         raise UnsupportedError(
-            "Certificates need the weights of the network, and this model is a black box"
+            "Certificates need the weights of a network or the trees of an ensemble, and this model"
+            " is a black box"
             f"{': ' + why if why else ''}. Nothing is claimed. Search it instead: fairprobe audit."
         )
     if model._zeroed:
@@ -67,7 +78,13 @@ def chain_of(model: Model, domain: Domain) -> Chain:
         tuple(domain.sensitive),
     )
     _compare(chain, model, domain)
-    return chain
+    allowed, why = allowed_of(parts, domain)
+    if allowed is not None and not allowed.counts.any():
+        raise UnsupportedError(
+            "The constraints leave nobody with a counterpart, so there is nothing to prove. Loosen"
+            " them."
+        )
+    return replace(chain, allowed=allowed, constraints=why)
 
 
 def _pieces(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:

@@ -3,6 +3,8 @@
 no weight    the sensitive attributes have no weight: everybody is treated alike, at once
 enumerated   everybody is asked, where that is affordable: an exact answer
 bounds       branch and bound, which proves a share and leaves the rest undecided
+
+A model of trees is split into boxes of leaves (`leaves`), exactly where that is affordable.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from fairprobe.certificates.bounds import bounds
 from fairprobe.certificates.branch import Boxes, Limit, Search
 from fairprobe.certificates.chain import Chain
 from fairprobe.certificates.exact import Counts, enumerated, rate, verdicts
+from fairprobe.certificates.forest import Forest
+from fairprobe.certificates.leaves import Leaves
+from fairprobe.certificates.leaves import verdicts as tree_verdicts
 from fairprobe.certificates.planes import plane_of, shares
 from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing
 
-Way: TypeAlias = Literal["no weight", "enumerated", "bounds"]
+Way: TypeAlias = Literal["no weight", "enumerated", "bounds", "leaves"]
 # What is done, how much of how much, and the share that is proved
 OnProgress: TypeAlias = Callable[[str, float, float], None]
 REST = 2000  # people drawn from what is undecided
@@ -41,12 +46,12 @@ class Proof:
     from what is undecided, how many are affected.
     """
 
-    chain: Chain
+    chain: Chain | Forest
     way: Way
     alike: float
     counts: Counts | None = None
     rest: Rate | None = None
-    search: Search | None = field(default=None, repr=False)
+    search: Search | Leaves | None = field(default=None, repr=False)
     stopped: str = ""
     seconds: float = 0.0
 
@@ -54,7 +59,11 @@ class Proof:
     def affected(self) -> float | None:
         if self.way == "no weight":
             return 0.0
-        return None if self.counts is None else self.counts.affected / self.counts.cases
+        if isinstance(self.search, Leaves):
+            return self.search.affected
+        if self.counts is None or self.stopped:
+            return None
+        return self.counts.affected / self.counts.cases
 
     @property
     def upper_bound(self) -> float:
@@ -64,8 +73,13 @@ class Proof:
 
     def is_proved(self, cases: Floats) -> Mask:
         """Which cases lie in what is proved (by boxes or half-spaces)."""
-        if self.search is None:
-            return verdicts(self.chain, self.chain.differences(cases))[0]
+        if isinstance(self.chain, Forest):
+            said = self.chain.differences(cases.astype(np.int64))
+            return tree_verdicts(self.chain, said, said)[0]
+        if not isinstance(self.search, Search):
+            return verdicts(self.chain, self.chain.differences(cases), _allowed(self.chain, cases))[
+                0
+            ]
         proved = np.zeros(len(cases), dtype=bool)
         boxes = self.search.boxes
         low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
@@ -80,7 +94,7 @@ class Proof:
 
 
 def prove(
-    chain: Chain,
+    chain: Chain | Forest,
     limit: Limit,
     *,
     workers: int = 1,
@@ -92,14 +106,13 @@ def prove(
     tell = on_progress or (lambda *_: None)
     if chain.ignores:
         return Proof(chain, "no weight", 1.0)
+    if isinstance(chain, Forest):
+        return _by_leaves(chain, limit, np.random.default_rng(seed), tell)
     people = chain.people
     if people is not None and people * chain.values <= rate(chain) * limit.seconds * workers * 0.8:
-        return _asked(chain, people, workers, tell)
+        return _asked(chain, chain.possible or people, workers, tell)
     search = Search(chain)
-    try:
-        search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
-    except KeyboardInterrupt:
-        search.stopped = "interrupted"
+    search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
     return Proof(
         chain,
         "bounds",
@@ -108,6 +121,26 @@ def prove(
         search=search,
         stopped=search.stopped,
         seconds=time.monotonic() - start,
+    )
+
+
+def _by_leaves(forest: Forest, limit: Limit, rng: np.random.Generator, tell: OnProgress) -> Proof:
+    """Split boxes of leaves until everybody is decided: then the answer is exact."""
+    start, search, rest = time.monotonic(), Leaves(forest), None
+    try:
+        search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
+    except KeyboardInterrupt:
+        search.stopped = "interrupted"
+    if search.waiting:
+        said = forest.differences(search.drawn(REST, rng))
+        rest = Rate(int(tree_verdicts(forest, said, said)[1].sum()), REST)
+    seconds = time.monotonic() - start
+    return Proof(
+        *(forest, "leaves", search.proved),
+        rest=rest,
+        search=search,
+        stopped=search.stopped,
+        seconds=seconds,
     )
 
 
@@ -123,11 +156,12 @@ def _asked(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
             counts = so_far
     except KeyboardInterrupt:
         stopped = "interrupted"
-    if counts.cases < people:
-        seconds = time.monotonic() - start
-        return Proof(chain, "bounds", counts.alike / people, stopped=stopped, seconds=seconds)
     seconds = time.monotonic() - start
-    return Proof(chain, "enumerated", counts.alike / people, counts, seconds=seconds)
+    if counts.asked == chain.people:
+        stopped = ""
+    return Proof(
+        chain, "enumerated", counts.alike / people, counts, stopped=stopped, seconds=seconds
+    )
 
 
 def _rest(search: Search, rng: np.random.Generator) -> Rate:
@@ -144,11 +178,18 @@ def _rest(search: Search, rng: np.random.Generator) -> Rate:
         cases = drawn(chain, low[chosen], high[chosen], rng)
         left = ~_on_right_side(chain, low[chosen], high[chosen], cases)
         some = cases[left][: REST - samples]
-        hits += int(verdicts(chain, chain.differences(some))[1].sum())
+        if (allowed := _allowed(chain, some)) is not None:
+            counts = allowed.sum(axis=1) >= 2
+            some, allowed = some[counts], allowed[counts]
+        hits += int(verdicts(chain, chain.differences(some), allowed)[1].sum())
         samples += len(some)
         if samples >= REST:
             break
     return Rate(hits, samples)
+
+
+def _allowed(chain: Chain, cases: Floats) -> Mask | None:
+    return None if chain.allowed is None else chain.allowed.of(cases)
 
 
 def drawn(chain: Chain, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
@@ -173,33 +214,24 @@ def _on_right_side(chain: Chain, low: Floats, high: Floats, cases: Floats) -> Ma
 
 def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float:
     """Write the proof as a file that `checker.py` verifies; return the share that it proves."""
-    chain = proof.chain
-    arrays: dict[str, Any] = {
-        "first": chain.first,
-        "start": chain.start,
-        "shift": chain.shift,
-        "last": chain.last,
-        "whole": chain.whole,
-    }
-    for place, layer in enumerate(chain.layers):
-        arrays |= {f"weight{place}": layer.weight, f"bias{place}": layer.bias}
-    proved = proof.alike
-    if proof.search is not None:
-        regions, proved = _regions(chain, proof.search.boxes)
+    chain, proved = proof.chain, proof.alike
+    arrays, meta = (
+        _forest_arrays(proof) if isinstance(chain, Forest) else _chain_arrays(chain, proof)
+    )
+    if isinstance(proof.search, Search):
+        regions, proved = _regions(proof.search.chain, proof.search.boxes)
         arrays |= regions
     told = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name] = np.ascontiguousarray(arrays[name])
         told.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
-    meta = {
+    meta |= {
         "format": FORMAT,
         "way": proof.way,
         "proved": proved,
         "classes": chain.classes,
         "sensitive": list(chain.sensitive),
         "attributes": [part.name for part in chain.parts],
-        "parts": [(part.first, part.width) for part in chain.parts],
-        "kinds": [chain.activation, *(layer.activation for layer in chain.layers[:-1])],
         "network": chain.digest,
         "sha256": told.hexdigest(),
         "arithmetic": "real numbers; bounds are widened by what float64 rounding can do",
@@ -209,6 +241,33 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
     with replacing(path) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)
     return proved
+
+
+def _forest_arrays(proof: Proof) -> tuple[dict[str, Any], dict[str, Any]]:
+    forest = proof.chain
+    assert isinstance(forest, Forest)
+    search = proof.search if isinstance(proof.search, Leaves) else Leaves(forest)
+    return search.arrays(), {"error": forest.error, "stopped": proof.stopped}
+
+
+def _chain_arrays(chain: Chain, proof: Proof) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays: dict[str, Any] = {
+        "first": chain.first,
+        "start": chain.start,
+        "shift": chain.shift,
+        "last": chain.last,
+        "whole": chain.whole,
+    }
+    if chain.allowed is not None:
+        arrays["allowed"] = chain.allowed.table
+    for place, layer in enumerate(chain.layers):
+        arrays |= {f"weight{place}": layer.weight, f"bias{place}": layer.bias}
+    return arrays, {
+        "parts": [(part.first, part.width) for part in chain.parts],
+        "kinds": [chain.activation, *(layer.activation for layer in chain.layers[:-1])],
+        "constrained": [] if chain.allowed is None else list(chain.allowed.parts),
+        "asked": 0 if proof.counts is None else proof.counts.asked,
+    }
 
 
 def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
@@ -229,8 +288,10 @@ def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
             plane = plane_of(chain, found, each, low[some], high[some])
             slopes[part, each], constants[part, each] = plane.slopes.T, plane.constants
             share[part, each] = shares(chain, plane, low[some], high[some])
-    volume = chain.volume(low, high)
-    proved = volume[label >= 0].sum() + (volume[opened] * share.sum(axis=1)).sum()
+    proved = chain.mass(low, high)
+    some = np.minimum(share.sum(axis=1), 1.0)
+    proved[opened] = chain.proved_mass(low[opened], high[opened], some)
+    proved = proved.sum()
     regions = {"low": low, "high": high, "label": label}
     if chain.whole.all():
         kind = np.min_scalar_type(int(chain.last.max(initial=0)))

@@ -442,6 +442,7 @@ class TradeoffPoint(Document, frozen=True, kw_only=True):
     is_constant: bool
     is_best: bool
     is_chosen: bool
+    proved: Share | None = None  # of possible people, where it decides
 
 
 class RepairChange(Document, frozen=True, kw_only=True):

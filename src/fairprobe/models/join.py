@@ -71,13 +71,15 @@ def join(opened: Opened, feed: Feed, origin: dict[str, Any] | None) -> Model:
 class Joint:
     """How a user's own program was joined with the data: `to_numbers` turns rows into its columns,
     None if it takes words; `order` is the position of each class among its `scores`, None if that
-    is the same; `reopen` opens another file like it, with the options of the first time.
+    is the same; `columns` turns rows into the columns of the classifier inside, also of a pipeline
+    that takes words; `reopen` opens another file like it, with the options of the first time.
     """
 
     opened: Opened
     to_numbers: Numbers | None
     order: list[int] | None
     scores: Outputs
+    columns: Numbers | None = None
     reopen: Callable[..., Model] | None = None
 
 
@@ -142,7 +144,8 @@ def _black_box(
     model = Model(predict)
     model.about = about
     order = class_order(opened.classes, opened.name, data)
-    model.joint = Joint(opened, None if opened.takes == "words" else to_numbers, order, scores)
+    numbers = None if opened.takes == "words" else to_numbers
+    model.joint = Joint(opened, numbers, order, scores, to_numbers)
     return model
 
 

@@ -16,8 +16,13 @@ def claim(found: CertificateDocument) -> str:
     """What is proved, in one sentence."""
     if found.way == "no weight":
         return (
-            "The sensitive attributes have no weight in the network: 100 % of possible people are"
+            "The sensitive attributes have no weight in the model: 100 % of possible people are"
             " treated as their counterparts."
+        )
+    if found.way == "leaves" and found.affected is not None:
+        return (
+            f"Every combination of leaves is decided: {percent(found.affected)} of possible people"
+            f" are affected, exactly; {percent(found.proved)} are treated as their counterparts."
         )
     if found.way == "enumerated" and found.affected is not None:
         return (
@@ -43,7 +48,7 @@ def rest(found: CertificateDocument) -> str:
 
 def people(found: CertificateDocument) -> str:
     """Who of the people in the data is proved with their neighborhood."""
-    near = found.within(1)
+    near, drawn = found.within(1), found.within(1, "plausible")
     if near is None:
         return ""
     outside = (
@@ -51,10 +56,25 @@ def people(found: CertificateDocument) -> str:
         if found.outside
         else ""
     )
+    plausible = (
+        f" Of {count(drawn.samples)} plausible people, {percent(drawn.estimate)} are."
+        if drawn is not None
+        else ""
+    )
     return (
         f"{percent(near.estimate)} of the {count(near.samples)} people in the data are proved"
         " within ± 1: they, and everybody whose numbers differ from theirs by at most 1, are"
-        f" treated as their counterparts.{outside}"
+        f" treated as their counterparts.{_free(found)}{plausible}{outside}"
+    )
+
+
+def _free(found: CertificateDocument) -> str:
+    one, two = found.whatever(1), found.whatever(2)
+    if one is None or two is None:
+        return ""
+    return (
+        f" Whatever value any one attribute takes, {percent(one.estimate)} of {count(one.samples)}"
+        f" are; any two, {percent(two.estimate)} of {count(two.samples)}."
     )
 
 
@@ -62,7 +82,15 @@ def how(found: CertificateDocument) -> str:
     """How it was proved, and what else a reader must know."""
     ways = {
         "no weight": "By the weights of the first layer.",
-        "enumerated": "By asking the network about everybody.",
+        "enumerated": (
+            f"By asking the network about {'everybody' if not found.stopped else 'people in turn'}"
+            f"{_stopped(found)}."
+        ),
+        "leaves": (
+            f"By the leaves that {count(found.boxes)} boxes reach in each tree, in"
+            f" {seconds(found.seconds)}{_stopped(found)}."
+            + ("" if found.affected is not None else " Deciding all of them takes longer.")
+        ),
         "bounds": (
             f"By linear bounds in {count(found.boxes)} boxes and half-spaces, in"
             f" {seconds(found.seconds)}{_stopped(found)}."
@@ -71,9 +99,15 @@ def how(found: CertificateDocument) -> str:
     parts = [ways[found.way]]
     if found.coupled:
         parts.append(f"In counterparts {', '.join(found.coupled)} changes along.")
-    if found.uses_constraints:
+    if found.allowed is not None:
         parts.append(
-            "The schema's constraints are not used: people whom they forbid count as possible."
+            "Possible are those whom the schema's constraints allow, with a counterpart:"
+            f" {percent(found.allowed)} of all combinations of values."
+        )
+    if found.unused:
+        parts.append(
+            f"The schema's constraints are not used, because {found.unused}: people whom they"
+            " forbid count as possible."
         )
     if found.constant:
         parts.append(

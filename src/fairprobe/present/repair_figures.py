@@ -245,6 +245,7 @@ def _point(point: TradeoffPoint) -> Sequence[str]:
         "chosen": point.is_chosen,
         "not beaten": point.is_best,
         "same answer for all": point.is_constant,
+        f"{percent(point.proved or 0)} proved": point.proved is not None,
     }
     return (
         setting(point),

@@ -4,7 +4,7 @@ is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -36,6 +36,7 @@ class Point:
     dm_rs: Rate
     dp: Estimate
     is_constant: bool
+    proved: float | None  # the share of possible people, where it decides
     is_best: bool  # no other point is as good in both accuracy and IFR_p and better in one
     is_chosen: bool
 
@@ -59,9 +60,11 @@ def tradeoff(
     repair: Repair,
     max_accuracy_drop: float | None,
     choose: Choose = "fairness",
+    proved: Callable[[TorchModel], float | None] | None = None,
 ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
     """Every setting of the dial with the first seed; the repair that is chosen by the validation
-    people, or its own setting without `max_accuracy_drop`; and its network.
+    people, or its own setting without `max_accuracy_drop`; and its network. `proved` measures the
+    share of possible people who are proved to be treated alike, which then decides.
     """
     networks = {
         each: trainer.repaired(
@@ -69,7 +72,10 @@ def tradeoff(
         )
         for each in repair.dial_grid()
     }
-    points = [_point(trainer, setting, network) for setting, network in sorted(networks.items())]
+    points = [
+        _point(trainer, setting, network, None if proved is None else proved(network))
+        for setting, network in sorted(networks.items())
+    ]
     chosen = repair.dial_at
     if max_accuracy_drop is not None:
         data, rows = trainer.data, trainer.pinned.split().validation
@@ -82,7 +88,7 @@ def tradeoff(
     return marked(points, chosen), repair.at(chosen), networks[chosen]
 
 
-def _point(trainer: Trainer, setting: float, network: TorchModel) -> Point:
+def _point(trainer: Trainer, setting: float, network: TorchModel, proved: float | None) -> Point:
     data, rows = trainer.data, trainer.pinned.split().validation
     with one_thread():
         people = fairness(data, network, rows)
@@ -96,6 +102,7 @@ def _point(trainer: Trainer, setting: float, network: TorchModel) -> Point:
         dm_rs=common,
         dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
         is_constant=is_constant(network, data.x[rows]),
+        proved=proved,
         is_best=False,
         is_chosen=False,
     )
@@ -104,9 +111,10 @@ def _point(trainer: Trainer, setting: float, network: TorchModel) -> Point:
 def best_setting(
     points: Sequence[Point], least_accuracy: float, *, own: float, choose: Choose = "fairness"
 ) -> float:
-    """Of the settings that are accurate enough, 0 (no repair) left out, that with the highest
-    IFR_p; or for "accuracy" the most accurate one that goes at least `HALF` of the way there from
-    no repair. The repair's own if there is none.
+    """Of the settings that are accurate enough, 0 (no repair) left out, that with the largest
+    proved share where that was measured, else with the highest IFR_p; or for "accuracy" the most
+    accurate one that goes at least `HALF` of the way there from no repair. The repair's own if
+    there is none.
     """
     least = least_accuracy - ROUNDING
     able = [
@@ -116,7 +124,9 @@ def best_setting(
     ]
     if not able:
         return own
-    fairest = max(able, key=lambda point: (_alike(point), -point.dm_rs.estimate))
+    fairest = max(
+        able, key=lambda point: (point.proved or 0.0, _alike(point), -point.dm_rs.estimate)
+    )
     if choose == "fairness":
         return fairest.setting
     start = min((_alike(point) for point in points if point.setting == 0), default=0.0)

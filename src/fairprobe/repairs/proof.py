@@ -16,6 +16,7 @@ initial weights, the order of the batches and what a repair draws.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -26,7 +27,7 @@ from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.metrics import Rate
-from fairprobe.models import Model
+from fairprobe.models import Model, TorchModel
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
 from fairprobe.repairs.comparisons import Trial
 from fairprobe.repairs.curve import Choose, Point, check_choice, tradeoff
@@ -112,6 +113,7 @@ def prove(
     max_seeds: int = LOOKS[-1],
     progress: OnStage | None = None,
     kept: Path | None = None,
+    proved: Callable[[TorchModel], float | None] | None = None,
 ) -> Proof:
     """Repair the network and measure what that did. `seed` is that of the split the network was
     trained with. Trained networks are kept in the folder `kept`, and taken from it.
@@ -136,7 +138,9 @@ def prove(
     before = workshop.measured("before", trainer.given)
     drop = None if choose is False else max_accuracy_drop
     goal = "fairness" if isinstance(choose, bool) else choose
-    points, chosen, first = tradeoff(trainer, repair, drop, goal) if curve else ((), repair, None)
+    points, chosen, first = (
+        tradeoff(trainer, repair, drop, goal, proved) if curve else ((), repair, None)
+    )
     limits = Limits(max_accuracy_drop, max_harm)
     series = Series(trainer, chosen, panel, limits, first)
     decision, groups, delivered = series.run(max_seeds)

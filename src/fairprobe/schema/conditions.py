@@ -304,7 +304,8 @@ class Rule(Expression):
         }
 
     def _applies(self, codes: Codes) -> Mask:
-        applies = np.ones(len(next(iter(codes.values()))), dtype=bool)
+        named = next(self.used()).name
+        applies = np.ones(len(codes[named]), dtype=bool)
         if self.when is not None:
             applies &= self.when.holds(codes)
         for attribute in self.used():

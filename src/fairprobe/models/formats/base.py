@@ -16,6 +16,7 @@ from torch import nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
+from fairprobe.models.formats.trees import Ensemble
 from fairprobe.models.torch_model import Outputs
 
 Takes = Literal["numbers", "words"]
@@ -79,7 +80,7 @@ class Opened:
     `network`, with other weights, to a file of the same format with this `ending`; None where that
     is not possible. `inputs` are those of a model that has several; side by side they are its
     columns. `program` is what a post-hoc repair is built around: a fitted classifier, or an
-    ONNX graph (`onnx_file.Graph`).
+    ONNX graph (`onnx_file.Graph`). `trees` reads the trees of a model that adds them up.
     """
 
     kind: str
@@ -97,6 +98,7 @@ class Opened:
     ending: str = ""
     inputs: tuple[Input, ...] = ()
     program: Any = None
+    trees: Callable[[], Ensemble | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.booster_text import checked_lightgbm, from_ubjson
 from fairprobe.models.formats.catboost_file import is_catboost, open_catboost
 from fairprobe.models.formats.file_checks import check_exists, first_line, within
+from fairprobe.models.formats.trees import ensemble_of
 
 # What an objective returns: probabilities, or scores before the sigmoid or softmax.
 XGBOOST_OBJECTIVES = {
@@ -81,6 +83,7 @@ def open_xgboost(path: Path) -> Opened:
         columns=names,
         outputs="logits" if logits else "probabilities",
         why=f"An XGBoost model {TREES}",
+        trees=partial(ensemble_of, booster),
     )
 
 
@@ -112,6 +115,7 @@ def open_lightgbm(path: Path) -> Opened:
         columns=names if known else None,
         outputs="probabilities",
         why=f"A LightGBM model {TREES}",
+        trees=partial(ensemble_of, booster),
     )
 
 

@@ -26,6 +26,7 @@ from fairprobe.models.formats.boosters import AS_CLASSIFIER, categories_of
 from fairprobe.models.formats.file_checks import first_line
 from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
+from fairprobe.models.formats.trees import Ensemble, ensemble_of
 from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 from fairprobe.models.scale import Scale
 
@@ -113,6 +114,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         outputs="probabilities",
         why=why,
         program=estimator,
+        trees=partial(_trees, last, [] if encode is not None else steps),
         write_back=None if network is None else partial(write_estimator, estimator),
         ending=".skops",
     )
@@ -331,6 +333,12 @@ def _was_given_words(model: Any) -> bool:
         return True
     parts = model.get_params(deep=True).values() if isinstance(model, BaseEstimator) else ()
     return any(hasattr(part, "transform") and not hasattr(part, "predict") for part in parts)
+
+
+def _trees(model: Any, steps: list[Any]) -> Ensemble | None:
+    if steps:
+        raise ModelError("the steps before it prepare numbers in a way that is not known")
+    return ensemble_of(model)
 
 
 # -- the network inside ----------------------------------------------------------------------------

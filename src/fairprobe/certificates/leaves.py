@@ -1,0 +1,254 @@
+"""Trees, exactly where that is affordable: boxes of cells are split until everybody in them is
+decided. The largest boxes come first, so that whenever the work ends much is decided, and what was
+decided is true.
+
+Inside a box each tree can end only at the leaves that the box reaches: the sums of the least and of
+the largest of them bound the answer. If one class leads under all sensitive values, the box is
+alike; if two values surely get different classes, all of it is affected. A box in which few groups
+of cells are left is counted, group by group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import fsum, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.certificates.branch import Limit, OnProgress
+from fairprobe.certificates.forest import Forest
+
+GRID = 1 << 21  # groups × leaves of a box that is counted
+MOST_OPEN = 500_000
+
+
+class Shares(NamedTuple):
+    """Of everybody in a box: treated alike, affected, or hanging on ties."""
+
+    alike: float
+    affected: float
+    ties: float
+
+
+class Reached(NamedTuple):
+    """The leaves that a box reaches (V, leaves), by number; and the groups of its cells."""
+
+    alive: Mask
+    which: Ints
+    groups: list[Ints]
+
+
+class Box(NamedTuple):
+    """The first and the last cell of each attribute."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+
+def verdicts(forest: Forest, low: Floats, high: Floats) -> tuple[Mask, Mask]:
+    """(N,) who is treated alike, and who is affected, from bounds (N, V, pairs) of the
+    differences of the classes; an exact answer is its own bound.
+    """
+    alike, sure = np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=np.int64)
+    for label in range(forest.classes):
+        ahead = [p for p, (one, _) in enumerate(forest.pairs) if one == label]
+        behind = [p for p, (_, other) in enumerate(forest.pairs) if other == label]
+        lead = np.concatenate([low[:, :, ahead], -high[:, :, behind]], axis=2).min(axis=2)
+        alike |= (lead > forest.error).all(axis=1)
+        sure += (lead > forest.tie + forest.error).any(axis=1)
+    return alike, sure > 1
+
+
+@dataclass
+class Leaves:
+    """The state of a proof about trees; all numbers are shares of possible people."""
+
+    forest: Forest
+    settled: list[tuple[Box, Shares]] = field(default_factory=list)
+    waiting: list[tuple[float, Box]] = field(default_factory=list)
+    stopped: str = ""
+    looked_at: int = 0
+
+    def __post_init__(self) -> None:
+        counts = [part.count for part in self.forest.parts]
+        self._sums = [
+            np.concatenate(
+                [np.zeros_like(each[:, :1], dtype=np.int32), each.cumsum(axis=1)], axis=1
+            )
+            for each in self.forest.inside
+        ]
+        self._mass = [np.concatenate([[0.0], each.cumsum()]) for each in self.forest.weights]
+        self.waiting.append((-1.0, Box((0,) * len(counts), tuple(n - 1 for n in counts))))
+
+    @property
+    def proved(self) -> float:
+        return self._total("alike")
+
+    @property
+    def affected(self) -> float | None:
+        """The share that is affected, exactly; None while anybody is undecided."""
+        return None if self.waiting or self.stopped else self._total("affected")
+
+    def _total(self, name: str) -> float:
+        total = fsum(self.volume(box) * getattr(shares, name) for box, shares in self.settled)
+        return max(0.0, min(1.0, total))
+
+    def volume(self, box: Box) -> float:
+        """The share of possible people who lie in a box."""
+        ends = zip(self._mass, box.low, box.high, strict=True)
+        return float(prod(mass[high + 1] - mass[low] for mass, low, high in ends))
+
+    def run(self, limit: Limit, on_progress: OnProgress | None = None) -> None:
+        """Split boxes until everybody is decided, or the limit."""
+        start, alike = limit.clock(), 0.0
+        while self.waiting:
+            spent = limit.clock() - start
+            if spent >= limit.seconds or len(self.waiting) > MOST_OPEN:
+                self.stopped = "budget" if spent >= limit.seconds else "memory"
+                return
+            if on_progress is not None and self.looked_at % 64 == 0:
+                on_progress(alike, spent / limit.seconds)
+            volume, box = self.waiting[0]
+            shares, halves = self.look(box)
+            # From here on nothing can fail, so that an interrupt finds every box once.
+            heappop(self.waiting)
+            if shares is not None:
+                self.settled.append((box, shares))
+                alike -= volume * shares.alike
+            for half in halves:
+                heappush(self.waiting, (-self.volume(half), half))
+            self.looked_at += 1
+
+    def look(self, box: Box) -> tuple[Shares | None, list[Box]]:
+        """What is known of a box; or its halves."""
+        cells = [np.arange(a, b + 1) for a, b in zip(box.low, box.high, strict=True)]
+        reached = self.reached(cells, box)
+        if (known := self.bounded(reached)) is not None:
+            return known, []
+        size = prod(int(each.max()) + 1 for each in reached.groups)
+        if size * len(reached.which) <= GRID or size == 1:
+            return self.counted(cells, reached), []
+        return None, self._halves(box, reached)
+
+    def reached(self, cells: list[Ints], box: Box | None = None) -> Reached:
+        forest = self.forest
+        alive = forest.reach.copy()
+        for a, each in enumerate(forest.inside):
+            if box is not None:
+                alive &= self._sums[a][:, box.high[a] + 1] > self._sums[a][:, box.low[a]]
+            else:
+                alive &= each[:, cells[a]].any(axis=1)
+        which = np.flatnonzero(alive.any(axis=0))
+        groups = [
+            _groups(forest.inside[a][:, some][:, :, which]) if len(some) > 1 else np.zeros(1, int)
+            for a, some in enumerate(cells)
+        ]
+        return Reached(alive[:, which], which, groups)
+
+    def bounded(self, reached: Reached) -> Shares | None:
+        """Whether the sums of the least and the largest leaves decide about everybody."""
+        forest, (alive, which, _) = self.forest, reached
+        values = forest.values[which][None]  # (1, leaves, pairs)
+        begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
+        is_off = ~alive[:, :, None]
+        low = np.minimum.reduceat(np.where(is_off, np.inf, values), begins, axis=1).sum(axis=1)
+        high = np.maximum.reduceat(np.where(is_off, -np.inf, values), begins, axis=1).sum(axis=1)
+        alike, hit = verdicts(forest, (low + forest.base)[None], (high + forest.base)[None])
+        return Shares(float(alike[0]), float(hit[0]), 0.0) if alike[0] or hit[0] else None
+
+    def counted(self, cells: list[Ints], reached: Reached) -> Shares:
+        """Everybody in a box, group by group."""
+        forest, (alive, which, groups) = self.forest, reached
+        weight, said = np.ones(1), []
+        for a, some in enumerate(cells):
+            each = np.bincount(groups[a], forest.weights[a][some])
+            weight = np.outer(weight, each / each.sum()).ravel()
+        for value in range(len(forest.base)):
+            member = alive[value][:, None]
+            for a, some in enumerate(cells):
+                first = np.unique(groups[a], return_index=True)[1]
+                if len(first) > 1:
+                    inside = forest.inside[a]
+                    here = inside[value % len(inside)][some[first]][:, which].T
+                    member = (member[:, :, None] & here[:, None]).reshape(len(which), -1)
+            said.append(member.T.astype(np.float64) @ forest.values[which] + forest.base[value])
+        answers = np.stack(said, axis=1)  # (groups, V, pairs)
+        alike, hit = verdicts(forest, answers, answers)
+        one, two = (
+            1.0 if each.all() else min(1.0, float(weight[each].sum())) for each in (alike, hit)
+        )
+        return Shares(one, two, max(0.0, 1 - one - two))
+
+    def _halves(self, box: Box, reached: Reached) -> list[Box]:
+        """Cut along the attribute that most of the trees' spread hangs on, between two groups."""
+        forest, (_, which, groups) = self.forest, reached
+        values = forest.values[which].max(axis=1)
+        begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
+        spread = np.maximum.reduceat(values, begins) - np.minimum.reduceat(values, begins)
+        blame = spread[np.cumsum(np.diff(forest.tree[which], prepend=-1) != 0) - 1]
+        scores = []
+        for a, group in enumerate(groups):
+            if group.max() == 0:
+                scores.append(-1.0)
+                continue
+            inside = (self._sums[a][:, box.high[a] + 1] - self._sums[a][:, box.low[a]])[:, which]
+            partly = ((inside > 0) & (inside < len(group))).any(axis=0)
+            scores.append(float(blame[partly].sum()))
+        a = int(np.argmax(scores))
+        cuts = np.flatnonzero(np.diff(groups[a])) + 1
+        cut = box.low[a] + int(cuts[len(cuts) // 2])
+        high, low = list(box.high), list(box.low)
+        high[a], low[a] = cut - 1, cut
+        return [Box(box.low, tuple(high)), Box(tuple(low), box.high)]
+
+    def all_alike(self, cells: list[Ints]) -> bool:
+        """Whether everybody with these cells is treated alike; what is too large to count and not
+        bounded is not.
+        """
+        reached = self.reached(cells)
+        if (known := self.bounded(reached)) is not None:
+            return known.alike == 1
+        size = prod(int(each.max()) + 1 for each in reached.groups)
+        return size * len(reached.which) <= GRID and self.counted(cells, reached).alike == 1
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Ints:
+        """(N, parts) cases drawn uniformly from what is undecided."""
+        volumes = np.array([-volume for volume, _ in self.waiting])
+        chosen = rng.choice(len(volumes), count, p=volumes / volumes.sum())
+        cases = np.empty((count, len(self.forest.parts)), dtype=np.int64)
+        for row, place in enumerate(chosen):
+            box = self.waiting[place][1]
+            for a, mass in enumerate(self._mass):
+                at = mass[box.low[a]] + rng.random() * (mass[box.high[a] + 1] - mass[box.low[a]])
+                cell = int(np.searchsorted(mass, at, side="right")) - 1
+                cases[row, a] = min(max(cell, box.low[a]), box.high[a])
+        return cases
+
+    def arrays(self) -> dict[str, Any]:
+        """What a checker needs: the leaves, and every box that is decided."""
+        forest = self.forest
+        boxes = [box for box, _ in self.settled]
+        kind = np.min_scalar_type(max(part.count for part in forest.parts))
+        found: dict[str, Any] = {
+            "reach": forest.reach,
+            "tree": forest.tree,
+            "values": forest.values,
+            "base": forest.base,
+            "low": np.array([box.low for box in boxes], dtype=kind).reshape(len(boxes), -1),
+            "high": np.array([box.high for box in boxes], dtype=kind).reshape(len(boxes), -1),
+            "alike": np.array([shares.alike for _, shares in self.settled]),
+        }
+        for a, part in enumerate(forest.parts):
+            found |= {f"inside{a}": forest.inside[a], f"weight{a}": part.weight}
+        return found
+
+
+def _groups(inside: Mask) -> Ints:
+    """(cells,) the group of each cell: those from which the same leaves are reached."""
+    rows = np.packbits(inside.transpose(1, 0, 2).reshape(inside.shape[1], -1), axis=1)
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[group.reshape(-1)])

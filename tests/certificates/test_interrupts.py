@@ -1,0 +1,146 @@
+"""An interrupt at any moment: what was proved until then is true, and the file is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairprobe as fp
+from fairprobe.certificates import checker, proof
+from fairprobe.certificates.branch import Limit, Search
+from fairprobe.certificates.exact import enumerated
+from fairprobe.certificates.fold import chain_of
+from fairprobe.certificates.proof import prove, save
+from fairprobe.documents import read_table_run
+from tests.certificates.small import network, numbers
+
+LONG = Limit(600.0)
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """A real SIGINT to this process after some time; nothing happens if the work ends earlier."""
+    inside = True
+
+    def handle(*_: Any) -> None:
+        if inside:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle)
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        inside = False
+        timer.cancel()
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_bounds_that_are_interrupted_cover_everybody_once_and_claim_what_is_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = numbers(sizes=(40, 30, 40))
+    chain = chain_of(network(domain, seed=4), domain)
+    *_, counts = enumerated(chain)
+    truth, rng = counts.alike / counts.cases, np.random.default_rng(0)
+    monkeypatch.setattr(proof, "rate", lambda _: 0.0)  # bounds, though everybody could be asked
+    stopped = set()
+    for trial in range(12):
+        with interrupted_after(0.02 + 0.25 * rng.random()):
+            done = prove(chain, LONG)
+        assert isinstance(done.search, Search)
+        stopped.add(done.stopped)
+        boxes = done.search.boxes
+        low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+        assert chain.volume(low, high).sum() == pytest.approx(1)
+        assert checker.disjoint(low, high, chain.whole)
+        assert done.alike <= truth + 1e-12
+        if trial % 6 == 0:
+            save(done, tmp_path / "c.npz")
+            assert checker.check(str(tmp_path / "c.npz"))["checked"] <= truth + 1e-12
+    assert "interrupted" in stopped
+
+
+def test_an_interrupt_while_boxes_are_put_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = numbers(sizes=(20, 20, 20))
+    search = Search(chain_of(network(domain, seed=4), domain))
+    search._split(search._worst())
+    whole, calls = type(search.boxes).put, 0
+
+    def put(self: Any, places: Any, **columns: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # half of the columns are written
+            whole(self, places, low=columns["low"], high=columns["high"])
+            raise KeyboardInterrupt
+        whole(self, places, **columns)
+
+    monkeypatch.setattr(type(search.boxes), "put", put)
+    search.run(LONG)
+    boxes, chain = search.boxes, search.chain
+    low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+    assert search.stopped == "interrupted"
+    assert chain.volume(low, high).sum() == pytest.approx(1)
+    again = Search(chain)
+    again._bound(low, high, np.arange(len(low)))
+    assert again.proved == pytest.approx(search.proved)
+
+
+def test_an_enumeration_that_is_interrupted_claims_those_who_were_asked(tmp_path: Path) -> None:
+    domain = numbers(sizes=(60, 90, 90))
+    chain = chain_of(network(domain, seed=4), domain)
+    done = None
+
+    def stop(stage: str, spent: float, proved: float) -> None:
+        if spent > 0.3:
+            raise KeyboardInterrupt
+
+    done = prove(chain, LONG, on_progress=stop)
+    assert (done.way, done.stopped, done.affected) == ("enumerated", "interrupted", None)
+    *_, counts = enumerated(chain)
+    assert 0 < done.alike < counts.alike / counts.cases
+    save(done, tmp_path / "c.npz")
+    assert checker.check(str(tmp_path / "c.npz"))["checked"] == pytest.approx(done.alike)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_command_with_what_was_proved(tmp_path: Path) -> None:
+    data = fp.datasets.german()
+    model = fp.networks.train(
+        fp.networks.lfcn(data.domain), data, training=fp.networks.Training(epochs=2, patience=None)
+    )
+    audit = fp.audit(data, model, "gender", budget=fp.Budget(seeds=5, local_iterations=2))
+    run = tmp_path / "run"
+    fp.save(audit, run)
+    command = [sys.executable, "-m", "fairprobe", "certify", str(run), "--seconds", "600"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    _until(lambda: "Proving" in process.stderr.readline())  # type: ignore[union-attr]
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "what was proved until then is true" in said
+    certificate = read_table_run(run).certificate
+    assert certificate is not None
+    assert certificate.stopped == "interrupted"
+    assert checker.check(str(run / "certificate.npz"))["checked"] >= 0
+
+
+def _until(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not happens():
+        assert time.monotonic() < end
