@@ -109,6 +109,7 @@ def ruled() -> Domain:
 
     def holds(codes: Mapping[str, np.ndarray]) -> np.ndarray:
         child = (codes["role"] == 3) & (codes["job"] > 0)
-        return ~child & ~((codes["sex"] == 1) & (codes["role"] == 0) & (codes["age"] > 6))
+        old = (codes["sex"] == 1) & (codes["role"] == 0) & (codes["age"] > 6)
+        return np.asarray(~child & ~old)
 
     return replace(words("sex", "race"), constraints=(Constraint("toy", holds),))

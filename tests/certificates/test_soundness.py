@@ -76,15 +76,15 @@ def test_bounds_and_planes_hold_for_everybody_in_random_boxes(
 def test_people_in_proved_regions_are_never_judged_discriminatory(
     name: str, domain: Domain, model: TorchModel, tmp_path: Path
 ) -> None:
-    proof = searched(chain_of(model, domain), 3)
-    rng = np.random.default_rng(1)
-    last = np.tile(proof.chain.last, (400, 1))
-    cases = drawn(proof.chain, np.zeros_like(last), last, rng)
-    if proof.chain.allowed is not None:
-        cases = cases[proof.chain.allowed.of(cases).sum(axis=1) >= 2]
+    chain = chain_of(model, domain)
+    proof, rng = searched(chain, 3), np.random.default_rng(1)
+    last = np.tile(chain.last, (400, 1))
+    cases = drawn(chain, np.zeros_like(last), last, rng)
+    if chain.allowed is not None:
+        cases = cases[chain.allowed.of(cases).sum(axis=1) >= 2]
     proved = proof.is_proved(cases)
     affected = np.zeros(len(cases), dtype=bool)
-    for row in domain.counterparts(proof.chain.rows(cases, domain)).swapaxes(0, 1):
+    for row in domain.counterparts(chain.rows(cases, domain)).swapaxes(0, 1):
         affected |= judge(domain, model, np.ascontiguousarray(row)).is_discriminatory
     assert not affected[proved].any()
     assert abs(proved.mean() - proof.alike) < 0.12

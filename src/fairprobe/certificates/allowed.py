@@ -74,7 +74,8 @@ class Allowed:
 
     def of(self, cases: Floats) -> Mask:
         """(N, V) under which sensitive values each case is allowed."""
-        return np.asarray(self.table[tuple(cases[:, self.parts].astype(np.int64).T)])
+        found = self.table[tuple(cases[:, self.parts].astype(np.int64).T)]
+        return np.broadcast_to(found, (len(cases), self.table.shape[-1]))
 
 
 class _Noted(Mapping[str, Rows]):

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fairprobe.arrays import Floats, Mask
+from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.certificates.bounds import bounds
 from fairprobe.certificates.branch import Boxes, Limit, Search
 from fairprobe.certificates.chain import Chain
@@ -71,15 +71,15 @@ class Proof:
         exact = self.affected
         return 1 - self.alike if exact is None else exact
 
-    def is_proved(self, cases: Floats) -> Mask:
+    def is_proved(self, cases: Floats | Ints) -> Mask:
         """Which cases lie in what is proved (by boxes or half-spaces)."""
         if isinstance(self.chain, Forest):
             said = self.chain.differences(cases.astype(np.int64))
             return tree_verdicts(self.chain, said, said)[0]
+        cases = cases.astype(np.float64)
         if not isinstance(self.search, Search):
-            return verdicts(self.chain, self.chain.differences(cases), _allowed(self.chain, cases))[
-                0
-            ]
+            said, allowed = self.chain.differences(cases), _allowed(self.chain, cases)
+            return verdicts(self.chain, said, allowed)[0]
         proved = np.zeros(len(cases), dtype=bool)
         boxes = self.search.boxes
         low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]

@@ -19,6 +19,7 @@ from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
 
 POINT_SAMPLES = 10_000  # possible people
+PROVED_ENOUGH = 0.97  # of possible people, by a short proof
 HALF = 0.5  # of the way from no repair to the fairest setting
 Choose: TypeAlias = Literal["accuracy", "fairness"] | int  # or the number of a point, from 1 on
 
@@ -111,10 +112,10 @@ def _point(trainer: Trainer, setting: float, network: TorchModel, proved: float 
 def best_setting(
     points: Sequence[Point], least_accuracy: float, *, own: float, choose: Choose = "fairness"
 ) -> float:
-    """Of the settings that are accurate enough, 0 (no repair) left out, that with the largest
-    proved share where that was measured, else with the highest IFR_p; or for "accuracy" the most
-    accurate one that goes at least `HALF` of the way there from no repair. The repair's own if
-    there is none.
+    """Of the settings that are accurate enough, 0 (no repair) left out, that with the highest
+    IFR_p; or for "accuracy" the most accurate one that goes at least `HALF` of the way there from
+    no repair. The repair's own if there is none. Where the proved share was measured, the most
+    accurate setting that is proved for `PROVED_ENOUGH`, or the one with the largest share.
     """
     least = least_accuracy - ROUNDING
     able = [
@@ -124,9 +125,12 @@ def best_setting(
     ]
     if not able:
         return own
-    fairest = max(
-        able, key=lambda point: (point.proved or 0.0, _alike(point), -point.dm_rs.estimate)
-    )
+    if any(point.proved is not None for point in able):
+        proved = [point for point in able if (point.proved or 0.0) >= PROVED_ENOUGH]
+        if proved:
+            return max(proved, key=lambda point: point.accuracy.estimate).setting
+        return max(able, key=lambda point: point.proved or 0.0).setting
+    fairest = max(able, key=lambda point: (_alike(point), -point.dm_rs.estimate))
     if choose == "fairness":
         return fairest.setting
     start = min((_alike(point) for point in points if point.setting == 0), default=0.0)
