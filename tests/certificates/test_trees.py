@@ -106,7 +106,9 @@ def test_what_is_not_finished_is_true_of_what_was_done_and_forged_boxes_are_reje
     whole = search.look(search.waiting[0][1])
     assert whole[0] is not None  # a toy is counted at once, so split it by hand
     box = search.waiting.pop()[1]
-    halves = search._halves(box, search.reached([np.arange(b + 1) for b in box.high], box))
+    cells = [np.arange(b + 1) for b in box.high]
+    reached = search.reached(cells, box)
+    halves = search._halves(box, reached, search.groups(cells, reached))
     shares, _ = search.look(halves[0])
     assert shares is not None
     search.settled.append((halves[0], shares))

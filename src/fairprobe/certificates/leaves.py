@@ -34,11 +34,10 @@ class Shares(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The leaves that a box reaches (V, leaves), by number; and the groups of its cells."""
+    """The leaves that a box reaches (V, leaves), and their numbers."""
 
     alive: Mask
     which: Ints
-    groups: list[Ints]
 
 
 class Box(NamedTuple):
@@ -128,10 +127,11 @@ class Leaves:
         reached = self.reached(cells, box)
         if (known := self.bounded(reached)) is not None:
             return known, []
-        size = prod(int(each.max()) + 1 for each in reached.groups)
+        groups = self.groups(cells, reached)
+        size = prod(int(each.max()) + 1 for each in groups)
         if size * len(reached.which) <= GRID or size == 1:
-            return self.counted(cells, reached), []
-        return None, self._halves(box, reached)
+            return self.counted(cells, reached, groups), []
+        return None, self._halves(box, reached, groups)
 
     def reached(self, cells: list[Ints], box: Box | None = None) -> Reached:
         forest = self.forest
@@ -142,15 +142,22 @@ class Leaves:
             else:
                 alive &= each[:, cells[a]].any(axis=1)
         which = np.flatnonzero(alive.any(axis=0))
-        groups = [
-            _groups(forest.inside[a][:, some][:, :, which]) if len(some) > 1 else np.zeros(1, int)
+        return Reached(alive[:, which], which)
+
+    def groups(self, cells: list[Ints], reached: Reached) -> list[Ints]:
+        """For each attribute, the group of each cell: cells from which the same leaves of the box
+        are reached.
+        """
+        return [
+            _groups(self.forest.inside[a][:, some][:, :, reached.which])
+            if len(some) > 1
+            else np.zeros(1, dtype=np.int64)
             for a, some in enumerate(cells)
         ]
-        return Reached(alive[:, which], which, groups)
 
     def bounded(self, reached: Reached) -> Shares | None:
         """Whether the sums of the least and the largest leaves decide about everybody."""
-        forest, (alive, which, _) = self.forest, reached
+        forest, (alive, which) = self.forest, reached
         values = forest.values[which][None]  # (1, leaves, pairs)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
         is_off = ~alive[:, :, None]
@@ -159,9 +166,9 @@ class Leaves:
         alike, hit = verdicts(forest, (low + forest.base)[None], (high + forest.base)[None])
         return Shares(float(alike[0]), float(hit[0]), 0.0) if alike[0] or hit[0] else None
 
-    def counted(self, cells: list[Ints], reached: Reached) -> Shares:
+    def counted(self, cells: list[Ints], reached: Reached, groups: list[Ints]) -> Shares:
         """Everybody in a box, group by group."""
-        forest, (alive, which, groups) = self.forest, reached
+        forest, (alive, which) = self.forest, reached
         weight, said = np.ones(1), []
         for a, some in enumerate(cells):
             each = np.bincount(groups[a], forest.weights[a][some])
@@ -182,9 +189,9 @@ class Leaves:
         )
         return Shares(one, two, max(0.0, 1 - one - two))
 
-    def _halves(self, box: Box, reached: Reached) -> list[Box]:
+    def _halves(self, box: Box, reached: Reached, groups: list[Ints]) -> list[Box]:
         """Cut along the attribute that most of the trees' spread hangs on, between two groups."""
-        forest, (_, which, groups) = self.forest, reached
+        forest, which = self.forest, reached.which
         values = forest.values[which].max(axis=1)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
         spread = np.maximum.reduceat(values, begins) - np.minimum.reduceat(values, begins)
@@ -211,8 +218,9 @@ class Leaves:
         reached = self.reached(cells)
         if (known := self.bounded(reached)) is not None:
             return known.alike == 1
-        size = prod(int(each.max()) + 1 for each in reached.groups)
-        return size * len(reached.which) <= GRID and self.counted(cells, reached).alike == 1
+        groups = self.groups(cells, reached)
+        size = prod(int(each.max()) + 1 for each in groups)
+        return size * len(reached.which) <= GRID and self.counted(cells, reached, groups).alike == 1
 
     def drawn(self, count: int, rng: np.random.Generator) -> Ints:
         """(N, parts) cases drawn uniformly from what is undecided."""

@@ -33,7 +33,7 @@ MOST_ASKED = 2048  # answers for one person's neighborhood; a larger one is boun
 MOST_FREE = 65_536  # the same, where attributes are free
 ANSWERS_AT_ONCE = 12_000
 ANSWERS = {1: 20e6, 2: 6e6}  # about, for all people, by the number of free attributes
-MOST_BY_TREES = {0: 5000, 1: 2000, 2: 200}  # people, by the number of free attributes
+MOST_BY_TREES = {0: 2000, 1: 200, 2: 20}  # people, by the number of free attributes
 OnProgress: TypeAlias = Callable[[int, int], None]
 
 

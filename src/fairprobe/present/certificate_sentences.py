@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fairprobe.documents import CertificateDocument
+from fairprobe.documents import CertificateDocument, ProvedPeople
 from fairprobe.present.formats import count, interval, level, percent, seconds
+from fairprobe.present.table import UNDEFINED, Table
 
 CAVEAT = (
-    "The proof is about the network in real arithmetic, with its weights as they are stored. It is"
+    "The proof is about the model in real arithmetic, with its numbers as they are stored. It is"
     " about all people that the schema allows, however unusual, and about these attributes alone. A"
     " program that rounds differently can answer otherwise for people next to the boundary."
 )
@@ -48,7 +49,7 @@ def rest(found: CertificateDocument) -> str:
 
 def people(found: CertificateDocument) -> str:
     """Who of the people in the data is proved with their neighborhood."""
-    near, drawn = found.within(1), found.within(1, "plausible")
+    near = found.within(1)
     if near is None:
         return ""
     outside = (
@@ -56,26 +57,31 @@ def people(found: CertificateDocument) -> str:
         if found.outside
         else ""
     )
-    plausible = (
-        f" Of {count(drawn.samples)} plausible people, {percent(drawn.estimate)} are."
-        if drawn is not None
-        else ""
-    )
     return (
         f"{percent(near.estimate)} of the {count(near.samples)} people in the data are proved"
         " within ± 1: they, and everybody whose numbers differ from theirs by at most 1, are"
-        f" treated as their counterparts.{_free(found)}{plausible}{outside}"
+        f" treated as their counterparts.{outside}"
     )
 
 
-def _free(found: CertificateDocument) -> str:
-    one, two = found.whatever(1), found.whatever(2)
-    if one is None or two is None:
-        return ""
-    return (
-        f" Whatever value any one attribute takes, {percent(one.estimate)} of {count(one.samples)}"
-        f" are; any two, {percent(two.estimate)} of {count(two.samples)}."
-    )
+def neighborhoods(found: CertificateDocument) -> Table | None:
+    """How far around people everybody is proved to be treated alike."""
+    if found.within(1) is None:
+        return None
+    radii = {"the person alone": 0, "every number ± 1": 1, "every number ± 2": 2}
+    free = {"any value of any one attribute": 1, "any value of any two attributes": 2}
+    who = ("data", "plausible")
+    rows = [
+        (name, *(_proved_of(found.within(r, each)) for each in who)) for name, r in radii.items()
+    ]
+    rows += [
+        (name, *(_proved_of(found.whatever(k, each)) for each in who)) for name, k in free.items()
+    ]
+    return Table(("neighborhood", "people in the data", "plausible people"), rows)
+
+
+def _proved_of(rate: ProvedPeople | None) -> str:
+    return UNDEFINED if rate is None else f"{percent(rate.estimate)} of {count(rate.samples)}"
 
 
 def how(found: CertificateDocument) -> str:

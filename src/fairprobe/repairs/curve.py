@@ -37,9 +37,9 @@ class Point:
     dm_rs: Rate
     dp: Estimate
     is_constant: bool
-    proved: float | None  # the share of possible people, where it decides
     is_best: bool  # no other point is as good in both accuracy and IFR_p and better in one
     is_chosen: bool
+    proved: float | None = None  # the share of possible people, where it decides
 
 
 def check_choice(choose: Choose | bool, repair: Repair) -> None:
