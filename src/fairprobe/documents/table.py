@@ -416,8 +416,7 @@ class Measured(Document, frozen=True, kw_only=True):
     auc_scale_free: Number | None
     others: list[OtherAttribute]
     is_constant: bool
-    # people in the data, by each of several sensitive attributes
-    alone: dict[str, RateDocument] = msgspec.field(default_factory=dict)
+    alone: dict[str, RateDocument] = msgspec.field(default_factory=dict)  # by single attributes
     proved: Share | None = None  # of possible people, where a certificate was made
 
     def __post_init__(self) -> None:
