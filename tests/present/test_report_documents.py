@@ -194,6 +194,7 @@ def point(setting: float, accuracy: float, alike: float | None, **marks: bool) -
         "is_constant": False,
         "is_best": False,
         "is_chosen": False,
+        "proved": None,
     } | marks
 
 
