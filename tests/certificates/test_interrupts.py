@@ -8,8 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +20,36 @@ from fairprobe.certificates import checker, proof
 from fairprobe.certificates.branch import Limit, Search
 from fairprobe.certificates.exact import enumerated
 from fairprobe.certificates.fold import chain_of
-from fairprobe.certificates.proof import prove, save
+from fairprobe.certificates.proof import Proof, prove, save
 from fairprobe.documents import read_table_run
 from tests.certificates.small import network, numbers
 
 LONG = Limit(600.0)
 
 
-@contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
-    """A real SIGINT to this process after some time; nothing happens if the work ends earlier."""
-    inside = True
+def interrupted(seconds: float, work: Callable[[], Proof]) -> Proof | None:
+    """What work returns that gets a real SIGINT after some time; None if it came before anything
+    was proved.
+    """
+    active, done = [True], None
 
     def handle(*_: Any) -> None:
-        if inside:
+        if active:
+            active.clear()
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, handle)
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     try:
-        yield
-    finally:
-        inside = False
-        timer.cancel()
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+        timer.start()
+        done = work()
+        active.clear()
+    except KeyboardInterrupt:
+        pass
+    timer.cancel()
+    timer.join()
+    signal.signal(signal.SIGINT, before)
+    return done
 
 
 def test_bounds_that_are_interrupted_cover_everybody_once_and_claim_what_is_true(
@@ -59,8 +62,9 @@ def test_bounds_that_are_interrupted_cover_everybody_once_and_claim_what_is_true
     monkeypatch.setattr(proof, "rate", lambda _: 0.0)  # bounds, though everybody could be asked
     stopped = set()
     for trial in range(12):
-        with interrupted_after(0.02 + 0.25 * rng.random()):
-            done = prove(chain, LONG)
+        done = interrupted(0.02 + 0.25 * rng.random(), lambda: prove(chain, LONG))
+        if done is None:
+            continue
         assert isinstance(done.search, Search)
         stopped.add(done.stopped)
         boxes = done.search.boxes
@@ -102,7 +106,6 @@ def test_an_interrupt_while_boxes_are_put_loses_none(monkeypatch: pytest.MonkeyP
 def test_an_enumeration_that_is_interrupted_claims_those_who_were_asked(tmp_path: Path) -> None:
     domain = numbers(sizes=(60, 90, 90))
     chain = chain_of(network(domain, seed=4), domain)
-    done = None
 
     def stop(stage: str, spent: float, proved: float) -> None:
         if spent > 0.3:

@@ -113,11 +113,16 @@ def prove(
         return _asked(chain, chain.possible or people, workers, tell)
     search = Search(chain)
     search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
+    rest = None
+    try:
+        rest = _rest(search, np.random.default_rng(seed))
+    except KeyboardInterrupt:  # who is undecided is not known better then
+        search.stopped = "interrupted"
     return Proof(
         chain,
         "bounds",
         search.proved,
-        rest=_rest(search, np.random.default_rng(seed)),
+        rest=rest,
         search=search,
         stopped=search.stopped,
         seconds=time.monotonic() - start,
