@@ -22,6 +22,9 @@ other's counterparts: if labels differ anywhere in it, every one of them has a p
 Why ties: float32 sums depend on a row's place in the batch, so equal rows can differ in the last
 bit. Without `TIE` a network that does not look at the sensitive attribute could be accused by
 rounding. It must ignore everything coupled to the attribute as well to be acquitted of everything.
+
+A language model may answer the same question differently. Before such a difference counts, the
+model is asked again (`Model.settle`), and answers that do not agree are a tie.
 """
 
 from __future__ import annotations
@@ -144,6 +147,10 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
     every, place = _every(domain, x), np.arange(n)
     own = domain.own_value(x) * n + place  # (N,) where each row stands among its counterparts
     answers = _ask(model, every)
+    if model.settle is not None:
+        differ = answers.labels.reshape(v, n).min(axis=0) < answers.labels.reshape(v, n).max(axis=0)
+        model.settle(every[np.tile(differ, v)])
+        answers = _ask(model, every)
     labels, is_sure = answers.labels, answers.is_sure
     label = labels.take(own)
     allowed = domain.satisfies(every) if domain.constraints else None

@@ -23,7 +23,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from fairprobe.cli import app
-from fairprobe.models.formats import endpoint
+from fairprobe.models.formats import http
 from tests.model_files import (
     dense,
     keras_on_torch,
@@ -578,7 +578,7 @@ def test_an_endpoint_that_gives_no_probabilities_is_refused(
     what: str, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        endpoint, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
+        http, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
     )  # the tries follow at once
     assert ANSWERS[what][1] in with_model(
         f"{service}/{what}", "--timeout", "0.1" if what == "hangs" else "20"

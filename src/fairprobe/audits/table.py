@@ -15,6 +15,7 @@ import numpy as np
 from fairprobe import networks
 from fairprobe.arrays import Ints
 from fairprobe.audits.base import AuditResult, OnStage, Write, check_seed
+from fairprobe.audits.chat import SAMPLES, ChatAnswers, affordable, chat_answers
 from fairprobe.audits.confirm import confirmed
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import as_model, check_classes
@@ -103,6 +104,7 @@ class Audit(AuditResult[TableDocument]):
     weighted: tuple[Weighted, ...] = ()
     repair: Proof | None = None
     written: WrittenModel | None = None
+    chat: ChatAnswers | None = None  # of a chat endpoint
 
     @property
     def document(self) -> TableDocument:
@@ -161,7 +163,7 @@ def audit(
     budget: Budget | None = None,
     counterparts: CounterpartKind = "twins",
     outside: Literal["clip", "refuse"] = "clip",
-    samples: int = 50_000,
+    samples: int = SAMPLES,
     seed: int = 0,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
@@ -193,6 +195,9 @@ def audit(
     file. An interrupt during the search keeps what was found. The pairs that a report shows are
     never people in the data, unless `show_records`.
 
+    Of a chat endpoint, where each person is a request, 100 possible people are drawn and 200 rows
+    searched, unless `samples` and `budget` say otherwise.
+
     The search runs in `workers` processes, or on the Ray `cluster` at "host:port", with the same
     findings. In the folder `checkpoint` finished parts of it are kept: after a kill, the same audit
     with the same folder goes on from there.
@@ -201,7 +206,6 @@ def audit(
     check_settings(
         method, variant, outside, samples, seed, counterparts=counterparts, people=people
     )
-    budget = budget or Budget()
     _check_data(data)
     coupled = data.with_sensitive(sensitive)
     data = coupled.with_counterparts(counterparts)
@@ -215,6 +219,7 @@ def audit(
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
     rngs = streams(seed)
+    samples, budget = affordable(model, samples, budget, tell)
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
@@ -303,6 +308,7 @@ def audit(
         fairness=held_out,
         weighted=counted,
         refuted=refuted,
+        chat=chat_answers(data, model, np.random.default_rng(seed)),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairprobe.cli.audit_options import AuditOptions, make_run
+from fairprobe.cli.audit_options import AuditOptions, make_run, print_dry_run
 from fairprobe.cli.common import (
     INTERRUPTED,
     OVER,
@@ -80,11 +80,16 @@ def audit(
       fairprobe audit my.csv --label income --sensitive sex,race
 
       fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
+
+      fairprobe audit cv.csv --label hire --sensitive sex --model chat:https://a.b --prompt p.toml
     """
     with report_errors():
         limit = _limit(fail_over)
         opened = table.of(dataset, sensitive)
         folder = out or Path("runs") / opened.title
+        if named.dry_run:
+            print_dry_run(opened, named, options)
+            return
         document = make_run(
             opened,
             named,

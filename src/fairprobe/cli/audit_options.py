@@ -11,7 +11,7 @@ import typer
 from fairprobe.catalogue import METHODS
 from fairprobe.cli.common import Resume, command_line, progress, tell_unfinished
 from fairprobe.cli.decision import Costs, DecisionThreshold, decision_of
-from fairprobe.cli.inputs import ModelOptions, NamedTable
+from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train
 from fairprobe.cli.options import Samples, Seed
 from fairprobe.errors import SettingError
 
@@ -116,19 +116,7 @@ def make_run(
     from fairprobe.search.elsewhere import check_workers
 
     check_workers(options.workers, options.cluster)
-    budget = _budget(options)
-    method = _method(options.method, options.variant, options.error)
-    settings: dict[str, Any] = {
-        "people": options.people,
-        "method": method,
-        "variant": options.variant if isinstance(method, str) else None,
-        "counterparts": options.counterparts,
-        "outside": options.outside,
-        "samples": options.samples,
-        "seed": options.seed,
-    }
-    audits.check_settings(**settings)
-    data = table.open()
+    settings, data = _settings(options), table.open()
     decision = decision_of(options.decision_threshold, options.costs, data)
     tell_unfinished(folder, resume=options.resume)
     with (
@@ -150,7 +138,6 @@ def make_run(
             given.open(data, train),
             table.names,
             decision=decision,
-            budget=budget,
             progress=on_stage,
             findings_to=staged.findings,
             show_records=options.show_records,
@@ -160,6 +147,34 @@ def make_run(
             **settings,
         )
         return staged.fill(audit, command=command_line())
+
+
+def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:
+    """Say how many requests the audit of a chat endpoint takes, and what they may cost."""
+    from fairprobe import audits
+    from fairprobe.present.chat_sentences import planned
+
+    settings, data = _settings(options), table.open()
+    audit = audits.audit(data, given.open(data, nothing_to_train), table.names, **settings)
+    typer.echo(planned(audit.document))
+
+
+def _settings(options: AuditOptions) -> dict[str, Any]:
+    """The arguments of `audit`, checked before anything is opened."""
+    from fairprobe import audits
+
+    method = _method(options.method, options.variant, options.error)
+    settings: dict[str, Any] = {
+        "people": options.people,
+        "method": method,
+        "variant": options.variant if isinstance(method, str) else None,
+        "counterparts": options.counterparts,
+        "outside": options.outside,
+        "samples": options.samples,
+        "seed": options.seed,
+    }
+    audits.check_settings(**settings)
+    return settings | {"budget": _budget(options)}
 
 
 def _budget(options: AuditOptions) -> Budget:

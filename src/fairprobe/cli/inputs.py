@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 MODELS = (
     "Do not train: audit this model. A run folder, a file of a model, module:function or"
-    " file.py:function of your own code, or https://… of a service. 'fairprobe formats' lists what"
-    " is supported."
+    " file.py:function of your own code, https://… of a service, or chat:https://… of a language"
+    " model. 'fairprobe formats' lists what is supported."
 )
 
 Sensitive = Annotated[
@@ -37,6 +37,10 @@ WEIGHTS = (
     "Own table: the column that says how much each row counts in training. Metrics count everybody"
     " once."
 )
+PROMPT = "Chat endpoint: the prompt, a TOML file."
+CACHE = "Chat endpoint: the SQLite file that keeps its answers, so that none is asked for twice."
+DRY_RUN = "Chat endpoint: send nothing; say how many requests it takes and what they may cost."
+CHAT_ONLY = ("prompt", "cache", "dry_run")
 RunTable = Annotated[
     Path | None,
     typer.Option(
@@ -167,6 +171,8 @@ class ModelOptions:
     per_second: Annotated[
         float | None, _own(MODEL, "Endpoint: at most this many requests per second.")
     ] = None
+    prompt: Annotated[Path | None, _own(MODEL, PROMPT)] = None
+    cache: Annotated[Path | None, _own(MODEL, CACHE)] = None
 
     def opener(self) -> Callable[[Dataset], Model] | None:
         """What opens the model of a run that the user names; None where none is named."""
@@ -174,12 +180,7 @@ class ModelOptions:
 
     def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
         """The model, or a network that is trained where none is given."""
-        given_endpoint: dict[str, Any] = {
-            "form": self.form,
-            "timeout": self.timeout,
-            "per_second": self.per_second,
-        }
-        endpoint = {name: value for name, value in given_endpoint.items() if value is not None}
+        endpoint = self._endpoint()
         if self.model is None or (Path(self.model) / "audit.json").exists():
             given: dict[str, Any] = {
                 "--encoder": self.encoder,
@@ -199,11 +200,7 @@ class ModelOptions:
             from fairprobe.runs import model_of_run
 
             return model_of_run(Path(self.model), data)
-        if endpoint and not self.model.startswith(("http://", "https://")):
-            raise SettingError(
-                f"--{next(iter(endpoint)).replace('_', '-')} is for an endpoint (https://…); the"
-                f" model is {self.model}."
-            )
+        _check_endpoint(self.model, endpoint)
         from fairprobe.models import load_model
 
         return load_model(
@@ -218,12 +215,34 @@ class ModelOptions:
             endpoint=endpoint or None,
         )
 
+    def _endpoint(self) -> dict[str, Any]:
+        """The settings of an endpoint that were given."""
+        names = ("form", "timeout", "per_second", "prompt", "cache")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedModel(ModelOptions):
     """The options of `audit`, which trains a network where no model is named."""
 
     model: Annotated[str | None, typer.Option(help=MODELS)] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN, rich_help_panel=MODEL)] = False
+
+    def _endpoint(self) -> dict[str, Any]:
+        return super()._endpoint() | ({"dry_run": True} if self.dry_run else {})
+
+
+def _check_endpoint(model: str, endpoint: dict[str, Any]) -> None:
+    """Refuse settings of an endpoint for another model, or for another kind of endpoint."""
+    is_chat, is_service = model.startswith("chat:"), model.startswith(("http://", "https://"))
+    for name in endpoint:
+        if name in CHAT_ONLY and not is_chat:
+            kind = "a chat endpoint (chat:https://…)"
+        elif not is_service and (name == "form" or not is_chat):
+            kind = "an endpoint (https://…)"
+        else:
+            continue
+        raise SettingError(f"--{name.replace('_', '-')} is for {kind}; the model is {model}.")
 
 
 def nothing_to_train() -> Model:

@@ -20,6 +20,7 @@ from fairprobe.documents.base import (
 from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
+from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import (
     Advantage,
     BothCounterparts,
@@ -50,7 +51,6 @@ from fairprobe.documents.table import (
     Measured,
     MethodDescription,
     ModelDocument,
-    ModelOrigin,
     ModelSummary,
     NamedIfr,
     OtherAttribute,
@@ -66,7 +66,6 @@ from fairprobe.documents.table import (
     SelectionTable,
     TableDocument,
     TableMeasurements,
-    TableOrigin,
     TradeoffPoint,
     WeightedNumber,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -20,26 +20,14 @@ from fairprobe.documents.base import (
     check_interval,
 )
 from fairprobe.documents.certificate import CertificateDocument
+from fairprobe.documents.chat import ChatDocument
 from fairprobe.documents.decision import DecisionDocument
+from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import Counterparts, People, PlausibleDocument
 from fairprobe.documents.verdict import RepairVerdict
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 5  # raised when the meaning of a field changes
-
-
-class TableOrigin(Document, frozen=True, kw_only=True):
-    """Where a user's own table came from. `ids` are the columns that were left out because they
-    look like ids.
-    """
-
-    path: str | None
-    sha256: str | None
-    label: str
-    drop: list[str]
-    ids: list[str] = msgspec.field(default_factory=list)
-    weights: str | None = None  # the column of the sample weights
-    rows: Count
 
 
 class OutsideRows(Document, frozen=True, kw_only=True):
@@ -88,27 +76,6 @@ class ModelSummary(Document, frozen=True, kw_only=True):
     network: str
     blind_to: list[str]
     decision: DecisionDocument | None = None  # null: people get the most probable class
-
-
-class ModelOrigin(Document, frozen=True, kw_only=True):
-    """How the user's own model was loaded: the arguments of `load_model`, and its files by their
-    SHA-256.
-    """
-
-    source: str
-    encoder: str | None
-    inputs: Literal["auto", "numbers", "one-hot"]
-    outputs: Literal["auto", "logits", "probabilities"]
-    weights: str | None
-    blind_to: list[str]
-    endpoint: Settings | None
-    classes: list[str] | None
-    files: dict[str, str]
-
-    def arguments(self) -> dict[str, Any]:
-        """What `load_model` is given besides the source and the data."""
-        given = msgspec.structs.asdict(self)
-        return {name: given[name] for name in given if name not in ("source", "files")}
 
 
 class ModelDocument(ModelSummary, frozen=True, kw_only=True):
@@ -531,6 +498,7 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     weighted: list[WeightedNumber] = msgspec.field(default_factory=list)
     pairs: list[PairDocument]
     repair: RepairDocument | None
+    chat: ChatDocument | None = None  # of a chat endpoint
     verdict: str
     notes: list[str]
 

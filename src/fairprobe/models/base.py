@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from torch import Tensor, nn
 
-from fairprobe.arrays import Ints, Rows
+from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.chain import Passed
 from fairprobe.models.decision import Decision, DecisionRule
@@ -65,6 +65,11 @@ class Model:
         self.own: Own | None = None  # of a user's network that can be written again
         self.joint: Joint | None = None  # of a user's own program: how it was joined with the data
         self.decision: DecisionRule | None = None  # None: a person gets the most probable class
+        # Of a model whose answers vary: ask again about rows, so that `probabilities` is a tie
+        # wherever the answers differ.
+        self.settle: Callable[[Rows], None] | None = None
+        # Of the same: (N, C + 1) how often each class was answered, and last how often none was.
+        self.answer_shares: Callable[[Rows], Floats] | None = None
 
     def probabilities(self, x: Rows) -> Rows:
         """(N, C) class probabilities, computed in batches to bound memory."""

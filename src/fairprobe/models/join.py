@@ -22,7 +22,7 @@ from fairprobe.models.base import About, Model
 from fairprobe.models.columns import Numbers, learn_columns
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.feed import Feed
-from fairprobe.models.formats.base import Opened
+from fairprobe.models.formats.base import Opened, Varying
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits
 
 SAME = 1e-3  # the greatest difference in probability between a white box and the user's program
@@ -144,6 +144,10 @@ def _black_box(
     model = Model(predict)
     model.about = about
     order = class_order(opened.classes, opened.name, data)
+    if isinstance(opened.predict, Varying):
+        varying, places = opened.predict, [*(order or range(len(data.classes))), -1]
+        model.settle = lambda x: varying.settle(given(x))
+        model.answer_shares = lambda x: varying.shares(given(x))[:, places]
     numbers = None if opened.takes == "words" else to_numbers
     model.joint = Joint(opened, numbers, order, scores, to_numbers)
     return model

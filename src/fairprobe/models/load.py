@@ -37,6 +37,7 @@ GivenEncoder: TypeAlias = "str | Path | Callable[[pd.DataFrame], Any] | object"
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p", ".dill", ".cloudpickle")
 ADDRESS = ("http://", "https://")
+CHAT = "chat:"
 
 
 def load_model(
@@ -61,7 +62,8 @@ def load_model(
     - `weights` (safetensors) belong to a module:function.
     - `blind_to` names the attributes that the model is not given.
     - `classes` are the data's classes in the order of the model's scores, if that order differs.
-    - `endpoint` are the settings of an HTTP endpoint.
+    - `endpoint` are the settings of an HTTP endpoint, or of a chat endpoint: its `prompt`, a file,
+      and `cache`.
     """
     blind = (blind_to,) if isinstance(blind_to, str) else tuple(blind_to)
     encode = _encoder(encoder)
@@ -162,8 +164,8 @@ def open_model(
             )
         return open_callable(source, trial)
     text = str(source)
-    is_address = text.startswith(ADDRESS)
-    is_code = ":" in text and not Path(text).exists() and not is_address
+    is_address, is_chat = text.startswith(ADDRESS), text.startswith(CHAT)
+    is_code = ":" in text and not Path(text).exists() and not is_address and not is_chat
     if weights is not None and not is_code:
         raise SettingError(
             "Weights belong to own code that builds a network (--model my_code.py:function); the"
@@ -173,6 +175,10 @@ def open_model(
         from fairprobe.models.formats.endpoint import open_endpoint
 
         return open_endpoint(text, **(endpoint or {}))
+    if is_chat:
+        from fairprobe.models.formats.chat_models import open_chat_rows
+
+        return open_chat_rows(text, **(endpoint or {}))
     if "://" in text:
         raise SettingError(
             "The address of a model starts with https:// or http://; got"
@@ -246,12 +252,20 @@ def _origin(source: Source, settings: dict[str, Any]) -> dict[str, Any] | None:
     plain = (str, Path, type(None))
     if not isinstance(source, str | Path) or not isinstance(settings["encoder"], plain):
         return None
+    endpoint = settings["endpoint"]
+    if endpoint and "prompt" in endpoint:
+        if not isinstance(endpoint["prompt"], plain):
+            return None
+        settings["endpoint"] = endpoint = {
+            name: value for name, value in endpoint.items() if name not in ("cache", "dry_run")
+        } | {"prompt": _absolute(endpoint["prompt"])}
     named = {
         "source": _absolute(source),
         "encoder": _absolute(settings["encoder"]),
         "weights": _absolute(settings["weights"]),
     }
     parts = {part for name in named.values() if name for part in (name, name.rpartition(":")[0])}
+    parts |= {endpoint["prompt"]} if endpoint and endpoint.get("prompt") else set()
     files = [file for file in sorted(parts) if Path(file).is_file()]
     digests = {printable(file): sha256(Path(file).read_bytes()).hexdigest() for file in files}
     shown = {option: name and printable(name) for option, name in named.items()}

@@ -116,7 +116,7 @@ Open: TypeAlias = Callable[..., TextModel]  # of the address after the scheme, a
 
 # What stands before the first colon of `--model`, and what opens the rest. An opener takes the
 # whole source as a string and the keyword options of `load_text_model`.
-SCHEMES: dict[str, Callable[[], Open]] = {}
+SCHEMES: dict[str, Callable[[], Open]] = {"chat": lambda: _open_chat}
 
 
 def load_text_model(
@@ -141,3 +141,9 @@ def load_text_model(
     if isinstance(source, str | Path):
         return open_code(str(source), classes=classes)
     return open_object(source, classes=classes)
+
+
+def _open_chat(source: str, **options: Any) -> TextModel:
+    from fairprobe.models.formats.chat_models import open_chat_text
+
+    return open_chat_text(source, **options)

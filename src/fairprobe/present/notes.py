@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents import TableDocument
-from fairprobe.present import decision_sentences
+from fairprobe.present import chat_sentences, decision_sentences
 from fairprobe.present.formats import count, listed, percent, plain, quoted
 from fairprobe.present.sentences import BLACK_BOX, measured, noun, scores
 
@@ -26,6 +26,7 @@ def notes(document: TableDocument) -> list[str]:
         ),
         *decision_sentences.notes(document.model.decision, document.sensitive),
         *_about_the_model(document),
+        *chat_sentences.notes(document),
         *_about_the_data(document),
         *_about_groups(document),
         *_about_rules(document),

@@ -11,7 +11,7 @@ from typing import Literal
 
 from fairprobe.documents import PairDocument, ResemblanceDocument, Search, TableDocument
 from fairprobe.measure import FRAGILE
-from fairprobe.present import counterparts
+from fairprobe.present import chat_sentences, counterparts
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -96,7 +96,8 @@ def headline(document: TableDocument) -> str:
     if is_no_better(document):
         return f"The {noun(document)} is no better than the commonest answer"
     if is_fragile(document):
-        return f"Decisions of the {noun(document)} hang on rounding"
+        on = "rounding" if document.chat is None else "answers that vary"
+        return f"Decisions of the {noun(document)} hang on {on}"
     if status(document) == "none" and is_blind(document):
         return f"The {noun(document)} is not given {name}"
     return {
@@ -108,7 +109,8 @@ def headline(document: TableDocument) -> str:
 
 def verdict(document: TableDocument) -> str:
     """The result in a sentence or two, with its interval, after what to know before it is read."""
-    return " ".join([*_warnings(document), _verdict(document)])
+    parts = [*_warnings(document), _verdict(document), chat_sentences.verdict(document)]
+    return " ".join(filter(None, parts))
 
 
 def _warnings(document: TableDocument) -> list[str]:
@@ -119,12 +121,14 @@ def _warnings(document: TableDocument) -> list[str]:
             f" better than always giving the commonest answer ({percent(model.majority)}). Whether"
             " such answers are given fairly means little."
         )
+    why = "the leading answers are equal up to rounding"
+    if document.chat is not None:
+        why = "the model's answers to the same question differ, or it gives none"
     if is_fragile(document) and ties is not None:
         written.append(
             f"Read this first: for {percent(ties.estimate)} of the people in the data the answer"
-            f" changes with {sensitive(document)}, but the leading answers are equal up to"
-            " rounding. Such ties are never counted as discrimination, so what was not found here"
-            " is no evidence of fairness."
+            f" changes with {sensitive(document)}, but {why}. Such ties are never counted as"
+            " discrimination, so what was not found here is no evidence of fairness."
         )
     return written
 

@@ -15,6 +15,7 @@ from fairprobe.documents import (
 )
 from fairprobe.present import (
     certificate_sentences,
+    chat_sentences,
     counterparts,
     decision_sentences,
     pair_sentences,
@@ -96,6 +97,7 @@ def numbers(document: TableDocument) -> Table:
             f"{count(found.idis)} different{phases}; success rate {percent(found.gsr)}, which is"
             " no population rate"
         ),
+        **chat_sentences.rows(document),
         **_certificate(document),
         **_severity(document),
         **_weighted(document),

@@ -20,8 +20,9 @@ import pandas as pd
 import pytest
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.models.formats import endpoint as endpoint_module
-from fairprobe.models.formats.endpoint import TOKEN, Endpoint, open_endpoint, retry_after
+from fairprobe.models.formats import http
+from fairprobe.models.formats.endpoint import Endpoint, open_endpoint
+from fairprobe.models.formats.http import TOKEN, retry_after
 from tests.services import Handler, Request, Server, running
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "sex": ["f", "m", None], "gain": [1.5, np.nan, 0.0]})
@@ -258,7 +259,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that an endpoint makes, which take no time."""
     pauses: list[float] = []
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append)
-    monkeypatch.setattr(endpoint_module, "time", clock)
+    monkeypatch.setattr(http, "time", clock)
     return pauses
 
 
@@ -434,10 +435,10 @@ def test_a_token_never_goes_over_plain_http_to_another_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(TOKEN, SECRET)
-    assert Endpoint("http://example.com/x")._token() == {}
-    assert "not sent over plain http" in Endpoint("http://example.com/x")._about_token()
-    assert Endpoint("https://example.com/x")._token() == {"Authorization": f"Bearer {SECRET}"}
-    assert Endpoint("http://localhost:8000/x")._token() == {"Authorization": f"Bearer {SECRET}"}
+    assert http.Service("http://example.com/x")._token() == {}
+    assert "not sent over plain http" in http.Service("http://example.com/x")._about_token()
+    assert http.Service("https://example.com/x")._token() == {"Authorization": f"Bearer {SECRET}"}
+    assert http.Service("http://localhost:8000/x")._token() == {"Authorization": f"Bearer {SECRET}"}
 
 
 BAD_SETTINGS: list[tuple[str, dict[str, Any], str]] = [

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pandas as pd
 from torch import nn
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.trees import Ensemble
 from fairprobe.models.torch_model import Outputs
@@ -65,6 +65,15 @@ def random_rows(width: int, *, whole: bool = False) -> Rows:
         [rng.normal(scale=scale, size=(TRIED, width)) for scale in SCALES]
     ).astype(np.float32)
     return np.rint(rows) if whole else rows
+
+
+@runtime_checkable
+class Varying(Protocol):
+    """A program that may answer the same rows differently (`Model.settle`, `answer_shares`)."""
+
+    def settle(self, frame: pd.DataFrame) -> None: ...
+
+    def shares(self, frame: pd.DataFrame) -> Floats: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from fairprobe.models.formats.base import Format
 from fairprobe.models.formats.boosters import LIGHTGBM, XGBOOST
 from fairprobe.models.formats.catboost_file import CATBOOST
+from fairprobe.models.formats.chat_models import CHAT
 from fairprobe.models.formats.endpoint import ENDPOINT
 from fairprobe.models.formats.keras_file import KERAS
 from fairprobe.models.formats.onnx_file import ONNX
@@ -25,6 +26,7 @@ FORMATS: tuple[Format, ...] = (
     CATBOOST,
     OWN_CODE,
     ENDPOINT,
+    CHAT,
 )
 
 

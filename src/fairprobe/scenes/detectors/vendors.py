@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from PIL import Image
 
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models.formats.endpoint import LOCAL, retry_after
 from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.http import LOCAL, retry_after
 from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError, check_share
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.scene import Picture

@@ -1,0 +1,342 @@
+"""A language model behind a chat endpoint that decides about people: `chat:https://host/v1` with a
+prompt file (`chat_prompt.py`).
+
+    POST {"model": …, "messages": [{"role": "user", "content": …}], "temperature": 0, …}
+    ->   {"choices": [{"message": {"content": "approve"}}], "usage": {…}}
+
+Answers may vary. So the noise is measured first: `PROBED` questions are asked `VARYING` times each.
+Where an answer varies, every question is asked `asks` times, and
+
+- a *share* (`shares`) is the mean over the asks: an unbiased estimate, which the signed test over
+  people uses, and the excess over the control of a text audit;
+- a *label* (`labels`) is evidence for the judge only where all asks agree; otherwise it is a tie. A
+  pair whose labels differ is asked `settle` times each side before it counts (`settle`): unanimity
+  of three would accuse a coin of 3 % of all pairs, unanimity of ten of two in a million.
+
+A refusal and an answer that names no class are outcomes of their own: counted, no class.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fairprobe.arrays import Floats
+from fairprobe.datasets.cache import cache_folder
+from fairprobe.errors import ModelError, SettingError
+from fairprobe.models.formats.chat_answers import (
+    LEAST_MASS,
+    REFUSED,
+    UNREADABLE,
+    Reader,
+    Reply,
+    reply_of,
+)
+from fairprobe.models.formats.chat_cache import Cache, digest
+from fairprobe.models.formats.chat_prompt import Prompt, checked, read_prompt
+from fairprobe.models.formats.http import Service, beginning, decoded
+
+SCHEME = "chat:"
+COMPLETIONS = "/chat/completions"
+CACHE = "chat-answers.sqlite"  # in the cache folder, unless another file is named
+PROBED, VARYING = 20, 3  # questions that measure the noise, and how often each is asked
+STEADY = 0.01  # how far log-probabilities may vary and still count as the same answer
+MOST_UNREADABLE = 0.5  # of the first answers
+EXAMPLE = '{"choices": [{"message": {"content": "yes"}}]}'
+
+Values: TypeAlias = Mapping[str, Any]
+Watch: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass
+class Usage:
+    """What was used, and what was answered: counted once for each question and ask."""
+
+    requests: int = 0
+    stored: int = 0  # answers that were in the cache
+    sent: int = 0  # tokens
+    received: int = 0
+    cost: float = 0.0
+    answers: int = 0
+    refused: int = 0
+    unreadable: int = 0
+    probed: int = 0  # questions that were asked several times to measure the noise
+    varied: int = 0  # those of them with different answers
+    served: set[str] = field(default_factory=set)  # versions of the model, as the server says
+
+
+@dataclass(frozen=True)
+class _Job:
+    question: bytes
+    ask: int
+    messages: list[dict[str, str]]
+
+
+class Chat:
+    """A chat endpoint with a prompt.
+
+    `cache` is the SQLite file of the answers; `dry_run` sends nothing, counts what would be sent,
+    and makes answers up. The token is the one of `Service`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        prompt: Prompt,
+        *,
+        cache: Path | str | None = None,
+        dry_run: bool = False,
+        timeout: float = 60.0,
+        **service: Any,
+    ) -> None:
+        url = address.removeprefix(SCHEME)
+        if not url.split("?")[0].rstrip("/").endswith(COMPLETIONS):
+            base, mark, query = url.partition("?")
+            url = base.rstrip("/") + COMPLETIONS + mark + query
+        self.prompt, self.dry_run = checked(prompt), dry_run
+        self._service = Service(url, timeout=timeout, header=prompt.header, **service)
+        self.shown = self._service.shown
+        self.name = f"{prompt.model} at {self.shown}"
+        self.cache = Cache(Path(cache) if cache is not None else cache_folder() / CACHE)
+        self.reader, self.usage = Reader(prompt.words), Usage()
+        self.watch: Watch | None = None
+        self._lock = threading.Lock()
+        self._seen: dict[bytes, dict[int, Reply]] = {}  # by question and number of the ask
+        self._settled: dict[bytes, int] = {}  # how often a question was asked, if more than usual
+        self._asks: int | None = None
+        self._varies = False
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.prompt.classes
+
+    @property
+    def asks(self) -> int:
+        """How often each question is asked; known after the first answers."""
+        return self._asks or 1
+
+    @property
+    def most_asks(self) -> int:
+        """How often each side of a pair is asked before a difference counts."""
+        return max(self.asks, self.prompt.answers.settle if self._varies else VARYING)
+
+    def shares(self, people: Sequence[Values]) -> Floats:
+        """(n, C + 1) how often each class was answered, and last how often none was."""
+        p = np.stack([self._p(each)[: self.asks].mean(axis=0) for each in self._ask(people)])
+        return np.column_stack([p, np.maximum(1 - p.sum(axis=1), 0)])
+
+    def labels(self, people: Sequence[Values]) -> Floats:
+        """(n, C) the probability of each class where all asks agree on the most probable one;
+        where they do not, or where there is no answer, the same for all classes: a tie.
+        """
+        tie = np.full(len(self.classes), 1 / len(self.classes))
+        rows = []
+        for question in self._ask(people):
+            mean = self._p(question).mean(axis=0)
+            rows.append(mean / mean.sum() if self._is_sure(question) else tie)
+        return np.stack(rows)
+
+    def settle(self, people: Sequence[Values]) -> None:
+        """Ask about these people until their labels can be believed. Once the answers to a
+        question differ, nothing more is asked: it is a tie.
+        """
+        asked = dict(zip(self._ask(people), people, strict=True))
+        asks = self.asks
+        while asks < self.most_asks:
+            asks += 1
+            still = [
+                question
+                for question in asked
+                if self._settled.get(question, self.asks) < asks and self._is_sure(question)
+            ]
+            self._fetch([asked[question] for question in still], asks)
+            self._settled |= dict.fromkeys(still, asks)
+            self._varies = self._varies or not all(map(self._is_sure, still))
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def _ask(self, people: Sequence[Values]) -> list[bytes]:
+        """Have the answers about these people; returns their questions."""
+        if self._asks is None:
+            self._measure_noise(people)
+        return self._fetch(people, self.asks)
+
+    def _p(self, question: bytes) -> Floats:
+        """(asks, C) the probabilities in the answers to a question."""
+        seen, asks = self._seen[question], self._settled.get(question, self.asks)
+        return np.stack([self.reader.probabilities(seen[ask]) for ask in range(asks)])
+
+    def _is_sure(self, question: bytes) -> bool:
+        """Whether all answers to a question name the same class."""
+        p = self._p(question)
+        return len(set(p.argmax(axis=1))) == 1 and bool((p.sum(axis=1) >= LEAST_MASS).all())
+
+    def _measure_noise(self, people: Sequence[Values]) -> None:
+        """Ask some questions several times, and decide how often every one is asked."""
+        probed = list(dict.fromkeys(self._fetch(people[:PROBED], VARYING)))
+        replies = [[self._seen[question][ask] for ask in range(VARYING)] for question in probed]
+        outcomes = [[self.reader.outcome(one) for one in each] for each in replies]
+        if self.prompt.answers.read == "logprobs":
+            self._check_probabilities(replies)
+            p = [np.stack([self.reader.probabilities(one) for one in each]) for each in replies]
+            self.usage.varied = sum(bool(np.ptp(each, axis=0).max() > STEADY) for each in p)
+        else:
+            self.usage.varied = sum(len(set(each)) > 1 for each in outcomes)
+            self._check_readable(replies, [one for each in outcomes for one in each])
+        self.usage.probed = len(probed)
+        self._varies = self.usage.varied > 0
+        varying = VARYING if self.usage.varied else 1
+        self._asks = self.prompt.answers.asks or varying
+
+    def _check_readable(self, replies: list[list[Reply]], outcomes: list[int]) -> None:
+        unread = [number for number, outcome in enumerate(outcomes) if outcome == UNREADABLE]
+        if len(unread) > MOST_UNREADABLE * len(outcomes):
+            example = replies[unread[0] // VARYING][unread[0] % VARYING].text
+            raise ModelError(
+                f"{len(unread)} of the first {len(outcomes)} answers of {self.name} name none of"
+                f" {', '.join(self.classes)}, such as '{beginning(example.encode())}'. Say in the"
+                " prompt which words to answer with, and show it with a few [[examples]]."
+            )
+
+    def _check_probabilities(self, replies: list[list[Reply]]) -> None:
+        if any(one.top is None and not one.is_refusal for each in replies for one in each):
+            raise ModelError(
+                f"{self.name} returns no log-probabilities. Read its answers instead:"
+                ' read = "text" in [answers] of the prompt file.'
+            )
+
+    def _fetch(self, people: Sequence[Values], asks: int) -> list[bytes]:
+        """Have the first `asks` answers to the questions about these people; returns the
+        questions.
+        """
+        questions, jobs = [], dict[tuple[bytes, int], _Job]()
+        for values in people:
+            messages = self.prompt.messages(values)
+            question = digest(self.shown, self.prompt.request, messages)
+            questions.append(question)
+            seen = self._seen.setdefault(question, {})
+            for ask in range(asks):
+                if ask in seen or (question, ask) in jobs:
+                    continue
+                reply = self.cache.get(question, ask)
+                if reply is None:
+                    jobs[question, ask] = _Job(question, ask, messages)
+                else:
+                    seen[ask] = reply
+                    self._count(reply, stored=True)
+        if jobs and self.dry_run:
+            for job in jobs.values():
+                self._pretend(job)
+        elif jobs:
+            self._check_limits(list(jobs.values()))
+            self._send_all(list(jobs.values()))
+        return questions
+
+    def _check_limits(self, jobs: list[_Job]) -> None:
+        """Refuse a batch that would exceed a limit, before any of it is sent."""
+        limits, prices, used = self.prompt.limits, self.prompt.prices, self.usage
+        estimates = [self.prompt.estimate(job.messages) for job in jobs]
+        sent, received = (sum(each) for each in zip(*estimates, strict=True))
+        planned = {
+            "requests": (used.requests + len(jobs), limits.requests),
+            "tokens": (used.sent + used.received + sent + received, limits.tokens),
+            "cost": (used.cost + prices.of(sent, received), limits.cost),
+        }
+        for name, (needed, most) in planned.items():
+            if most is not None and needed > most:
+                raise ModelError(
+                    f"This run needs up to {needed:,.6g} of `{name}`, and [limits] of the prompt"
+                    f" file allows {most:,.6g}. {used.requests:,} requests were sent, and their"
+                    f" answers are kept in {self.cache.path}. Raise the limit or take fewer people;"
+                    " the same command goes on from here. --dry-run counts without sending."
+                )
+
+    def _send_all(self, jobs: list[_Job]) -> None:
+        """Send the jobs, several at once. What was answered is stored even if another one fails."""
+        waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        stop, before = threading.Event(), self.usage.requests
+        threads = min(self.prompt.limits.parallel, len(jobs))
+        with ThreadPoolExecutor(threads) as pool:
+            workers: set[Future[None]] = {
+                pool.submit(self._work, waiting, stop) for _ in range(threads)
+            }
+            try:
+                running = workers
+                while running:
+                    done, running = wait(running, timeout=0.25, return_when=FIRST_EXCEPTION)
+                    if self.watch is not None:
+                        self.watch(self.usage.requests - before, len(jobs))
+                    for worker in done:
+                        worker.result()
+            except BaseException as error:
+                stop.set()
+                wait(workers)
+                if isinstance(error, ModelError):
+                    raise ModelError(
+                        f"{error} {self.usage.requests:,} answers of this run are kept in"
+                        f" {self.cache.path}; the same command goes on from there."
+                    ) from error
+                raise
+
+    def _work(self, waiting: queue.SimpleQueue[_Job], stop: threading.Event) -> None:
+        with self._service.session() as send:
+            while not stop.is_set():
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                body = json.dumps({**self.prompt.request, "messages": job.messages}).encode()
+                content = send(body, self.shown)
+                reply = reply_of(decoded(content, self.shown, EXAMPLE), self.shown)
+                self.cache.put(job.question, job.ask, reply)
+                self._take(job, reply)
+
+    def _pretend(self, job: _Job) -> None:
+        """An answer that depends on nothing but the question."""
+        words = [self.prompt.words[label][0] for label in self.classes]
+        word = words[job.question[0] % len(words)]
+        self._take(job, Reply(word, top=[(word, 0.0)]))
+
+    def _take(self, job: _Job, reply: Reply) -> None:
+        sent, received = self.prompt.estimate(job.messages)
+        sent = reply.sent if reply.sent is not None else sent
+        received = reply.received if reply.received is not None else received
+        with self._lock:
+            self._seen[job.question][job.ask] = reply
+            self.usage.requests += 1
+            self.usage.sent += sent
+            self.usage.received += received
+            self.usage.cost += self.prompt.prices.of(sent, received)
+            self._count(reply, stored=False)
+
+    def _count(self, reply: Reply, *, stored: bool) -> None:
+        outcome = self.reader.outcome(reply)
+        self.usage.answers += 1
+        self.usage.stored += stored
+        self.usage.refused += outcome == REFUSED
+        self.usage.unreadable += outcome == UNREADABLE
+        if reply.served:
+            self.usage.served.add(reply.served)
+
+
+def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **settings: Any) -> Chat:
+    """The chat endpoint at an address, with the prompt of a file."""
+    if prompt is None:
+        raise SettingError(
+            f"A chat endpoint ({SCHEME}https://…) needs a prompt file: --prompt prompt.toml."
+        )
+    asked = prompt if isinstance(prompt, Prompt) else read_prompt(prompt)
+    try:
+        return Chat(address, asked, **settings)
+    except TypeError as error:
+        raise SettingError(f"Invalid settings for a chat endpoint: {error}.") from error

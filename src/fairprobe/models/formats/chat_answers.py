@@ -1,0 +1,142 @@
+"""What a chat endpoint answered, and which class that is.
+
+An answer is one of three outcomes: a class, a refusal, or a text from which no class can be read.
+A class is read from a text that begins with one of its words, or in which the words of one class
+only occur and nothing is negated; or from the probabilities of the first token.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fairprobe.arrays import Floats
+from fairprobe.errors import ModelError
+from fairprobe.models.formats.http import beginning
+
+REFUSED, UNREADABLE = -1, -2  # outcomes that are no class
+LEAST_MASS = 0.5  # of the first token's probability, on words of the labels
+LONGEST = 2000  # characters of an answer that are kept
+REFUSAL = re.compile(
+    r"\b(i'?m sorry|i am sorry|i apologi[sz]e|as an ai|as a language model|i must decline"
+    r"|i (won't|will not)"
+    r"|(i|we) ?('m| am| are|'re)? ?(can't|cannot|can not|not able to|unable to) (help|assist|comply"
+    r"|provide|make|answer|decide|give|determine|judge|evaluate|do|rate|assess|respond|fulfill)"
+    r"|(not|in)appropriate (for me )?to)\b"
+)
+NEGATION = re.compile(r"\b(not|never|neither|cannot|can't|won't|don't|doesn't|shouldn't|isn't)\b")
+QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What is kept of one answer: its text, whether it is marked as a refusal, the probabilities of
+    its first token, the tokens it took, and which version of the model the server says it is.
+    """
+
+    text: str
+    is_refusal: bool = False
+    top: list[tuple[str, float]] | None = None
+    sent: int | None = None
+    received: int | None = None
+    served: str = ""
+
+
+def reply_of(answer: Any, what: str) -> Reply:
+    """The reply in the JSON of a chat completion."""
+    try:
+        choice = answer["choices"][0]
+        message = choice["message"]
+        content, refusal = message.get("content"), message.get("refusal")
+        is_refusal = bool(refusal) or choice.get("finish_reason") == "content_filter"
+        text = str.encode(refusal or "" if content is None else content, errors="replace").decode()
+        used = answer.get("usage") or {}
+        served = f"{answer.get('model') or ''} {answer.get('system_fingerprint') or ''}".strip()
+        return Reply(
+            text[:LONGEST],
+            is_refusal,
+            _top(choice.get("logprobs")),
+            _count(used.get("prompt_tokens")),
+            _count(used.get("completion_tokens")),
+            served[:200],
+        )
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        said = answer.get("error") if isinstance(answer, dict) else None
+        said = said.get("message", said) if isinstance(said, dict) else said
+        shown = beginning(json.dumps(said if said is not None else answer).encode())
+        raise ModelError(
+            f"{what} answered {shown}; expected a chat completion with choices[0].message.content."
+        ) from error
+
+
+def _top(given: Any) -> list[tuple[str, float]] | None:
+    """The tokens that could have come first, and their log-probabilities."""
+    if not given or not given.get("content"):
+        return None
+    pairs = [
+        (str(each["token"])[:100], float(each["logprob"]))
+        for each in given["content"][0]["top_logprobs"]
+    ]
+    if any(math.isnan(logprob) or logprob > 1e-3 for _, logprob in pairs):
+        raise ValueError
+    return pairs
+
+
+def _count(given: Any) -> int | None:
+    return given if isinstance(given, int) and 0 <= given < 2**40 else None
+
+
+class Reader:
+    """Reads classes from replies."""
+
+    def __init__(self, words: Mapping[str, Sequence[str]]) -> None:
+        self.classes = tuple(words)
+        self._number = {
+            word.casefold().strip(): number
+            for number, label in enumerate(words)
+            for word in words[label]
+        }
+        longest_first = sorted(self._number, key=len, reverse=True)
+        either = "|".join(map(re.escape, longest_first))
+        self._word = re.compile(rf"(?<!\w)({either})(?!\w)")
+
+    def outcome(self, reply: Reply) -> int:
+        """The number of the class, or `REFUSED` or `UNREADABLE`."""
+        if reply.is_refusal:
+            return REFUSED
+        text = reply.text.translate(QUOTES).casefold()
+        start = re.match(r"[\W_]*", text)
+        first = self._word.match(text, start.end() if start else 0)
+        if first:
+            return self._number[first[1]]
+        found = {self._number[word] for word in self._word.findall(text)}
+        if len(found) == 1 and not NEGATION.search(text) and not REFUSAL.search(text):
+            return found.pop()
+        return REFUSED if REFUSAL.search(text) else UNREADABLE
+
+    def probabilities(self, reply: Reply) -> Floats:
+        """(C,) the probability of each class. From log-probabilities where the reply has them: the
+        mass of the tokens that can only begin a word of that class. What is missing to 1 is on no
+        class. Otherwise 1 for the class that was answered, or 0 for all.
+        """
+        p = np.zeros(len(self.classes))
+        if reply.top is None or reply.is_refusal:
+            if (number := self.outcome(reply)) >= 0:
+                p[number] = 1.0
+            return p
+        for token, logprob in reply.top:
+            begun = token.translate(QUOTES).casefold().strip(" \t\n\"'*_▁Ġ")
+            classes = {
+                number
+                for word, number in self._number.items()
+                if begun and (word.startswith(begun) or begun == word)
+            }
+            if len(classes) == 1:
+                p[classes.pop()] += math.exp(min(logprob, 0.0))
+        p /= max(p.sum(), 1.0)
+        return p

@@ -1,0 +1,267 @@
+"""What a chat endpoint is asked, read from a TOML file:
+
+    model = "small-instruct"                # the name that the server knows
+    system = "You decide on loans. Answer with one word: approve or reject."
+    user = "Age: {age}. Purpose: {purpose}. Sex: {sex}. Decision?"
+
+    [labels]                                # each class, and the words that stand for it
+    good = ["approve", "approved"]
+    bad = "reject"
+
+    [[examples]]                            # turns of the conversation before the question
+    values = { age = 50, purpose = "car", sex = "male" }
+    answer = "approve"
+
+    [parameters]                            # sent as they are; temperature is 0 by default
+    max_tokens = 4
+
+    [answers]                               # how they are read: "text" or "logprobs"
+    read = "text"
+    asks = 3                                # of each person; by default 1 where nothing varies
+
+    [limits]                                # requests, tokens, cost; of one run
+    requests = 5000
+
+    [prices]                                # for a million tokens
+    input = 0.15
+    output = 0.60
+
+A word in braces is replaced by the person's value, {text} by the text of a text audit and {row} by
+all attributes, one a line; {{ and }} are braces. What is filled in is not looked at again, so a
+value with braces cannot reach another one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from fairprobe.documents.files import read_toml
+from fairprobe.errors import SettingError, StorageError, suggest
+
+TEXT, ROW = "text", "row"  # slots with a meaning of their own
+SLOT = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+UNKNOWN = "unknown"  # stands for a missing value
+# What other settings say, or what would make answers of another form.
+OURS = ("model", "messages", "logprobs", "top_logprobs", "stream", "n")
+CHARACTERS = 3  # of a token, in estimates: rather too few than too many
+
+Words = str | list[str]
+
+
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A turn before the question: what was asked, or the values that the template asks with, and
+    the answer.
+    """
+
+    answer: str
+    user: str = ""
+    values: dict[str, str | int | float | bool] = {}
+
+
+class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How answers are read.
+
+    - `asks`: requests for each person. None: `VARYING` where answers vary, otherwise 1.
+    - `settle`: requests for each side of a pair whose answers differ, before it is a finding.
+    - `top`: the tokens whose probabilities are requested.
+    """
+
+    read: Literal["text", "logprobs"] = "text"
+    asks: int | None = None
+    settle: int = 10
+    top: int = 20
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run may use at most, and how many requests may be under way at once."""
+
+    requests: int | None = 10_000
+    tokens: int | None = None
+    cost: float | None = None
+    parallel: int = 4
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of a million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    currency: str = "USD"
+
+    def of(self, sent: int, received: int) -> float:
+        """What this many tokens cost."""
+        return (sent * self.input + received * self.output) / 1e6
+
+
+class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked, how the answers are read, and what that may cost."""
+
+    model: str
+    user: str
+    labels: dict[str, Words] | list[str]
+    system: str = ""
+    examples: list[Example] = []
+    parameters: dict[str, Any] = {}
+    answers: Answers = Answers()
+    limits: Limits = Limits()
+    prices: Prices = Prices()
+    header: str | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, in the order of the file."""
+        return tuple(self.labels)
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The words that stand for each class."""
+        if isinstance(self.labels, list):
+            return {label: (label,) for label in self.labels}
+        return {
+            label: (words,) if isinstance(words, str) else tuple(words)
+            for label, words in self.labels.items()
+        }
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names in braces of the question."""
+        return tuple(dict.fromkeys(found[1] for found in SLOT.finditer(self.user) if found[1]))
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The parameters of a request, without the messages."""
+        request: dict[str, Any] = {"model": self.model, "temperature": 0}
+        if self.answers.read == "logprobs":
+            request |= {"logprobs": True, "top_logprobs": self.answers.top, "max_tokens": 1}
+        return request | self.parameters
+
+    def messages(self, values: Mapping[str, Any]) -> list[dict[str, str]]:
+        """The conversation about one person or text."""
+        turns = [{"role": "system", "content": self.system}] if self.system else []
+        for each in self.examples:
+            asked = each.user or filled(self.user, each.values)
+            turns += [{"role": "user", "content": asked}]
+            turns += [{"role": "assistant", "content": each.answer}]
+        return [*turns, {"role": "user", "content": filled(self.user, values)}]
+
+    def estimate(self, messages: list[dict[str, str]]) -> tuple[int, int]:
+        """About how many tokens a request sends, and how many it may receive at most."""
+        sent = sum(math.ceil(len(turn["content"]) / CHARACTERS) + 4 for turn in messages)
+        parameters = self.request
+        most = parameters.get("max_tokens", parameters.get("max_completion_tokens", 256))
+        return sent, int(most)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str:
+    """The template with its slots filled, in one pass."""
+
+    def fill(found: re.Match[str]) -> str:
+        if found[0] in ("{{", "}}"):
+            return found[0][0]
+        name = found[1]
+        if name == ROW and ROW not in values:
+            return "\n".join(f"{key}: {_shown(value)}" for key, value in values.items())
+        return _shown(values[name])
+
+    return SLOT.sub(fill, template)
+
+
+def _shown(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return UNKNOWN
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return str(int(value)) if whole else str(value)
+
+
+def read_prompt(path: Path | str) -> Prompt:
+    """Read and validate a prompt file."""
+    place = Path(path)
+    try:
+        body = read_toml(place)
+    except FileNotFoundError as error:
+        raise SettingError(
+            f"There is no prompt file {place}. It is a TOML file with model, user and [labels]."
+        ) from error
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise SettingError(f"The prompt file {place} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        why = str(error).partition("\n")[0]
+        raise SettingError(f"The prompt file {place} is not valid TOML: {why}.") from error
+    for key in body:
+        if key not in Prompt.__struct_fields__:
+            known = Prompt.__struct_fields__
+            raise SettingError(f"{place}: there is no setting '{key}'.{suggest(key, known)}")
+    try:
+        prompt = msgspec.convert(body, Prompt)
+    except msgspec.ValidationError as error:
+        raise SettingError(f"{place}: {error}. See 'fairprobe formats'.") from None
+    return checked(prompt, str(place))
+
+
+def checked(prompt: Prompt, place: str = "The prompt") -> Prompt:
+    """The prompt, if it can be used."""
+    for problem in _problems(prompt):
+        raise SettingError(f"{place}: {problem}")
+    return prompt
+
+
+def _problems(prompt: Prompt) -> list[str]:
+    found: list[str] = []
+    words = [
+        (word.casefold().strip(), label) for label, all_ in prompt.words.items() for word in all_
+    ]
+    if len(prompt.classes) < 2 or len(set(prompt.classes)) < len(prompt.classes):
+        found.append("[labels] needs at least two different classes.")
+    if not all(word for word, _ in words) or any(not all_ for all_ in prompt.words.values()):
+        found.append("every class of [labels] needs at least one word.")
+    if len({word for word, _ in words}) < len(words):
+        found.append("a word of [labels] stands for two classes; each must stand for one.")
+    if not prompt.slots:
+        found.append("`user` has no slot such as {age}, {text} or {row}, so it asks about nobody.")
+    if stray := [each[0] for each in SLOT.finditer(prompt.user) if each[0] in ("{", "}", "{}")]:
+        found.append(f"`user` has a stray '{stray[0]}'; write {{{{ and }}}} for braces.")
+    for each in prompt.examples:
+        missing = [name for name in prompt.slots if name not in each.values and name != ROW]
+        if not each.user and missing:
+            found.append(
+                f"an example has no value for {{{missing[0]}}}; give `values` for all slots, or"
+                " the whole text as `user`."
+            )
+    return found + _setting_problems(prompt)
+
+
+def _setting_problems(prompt: Prompt) -> list[str]:
+    answers, limits, prices = prompt.answers, prompt.limits, prompt.prices
+    least = {
+        "answers.asks": (answers.asks, 1),
+        "answers.settle": (answers.settle, 1),
+        "answers.top": (answers.top, 1),
+        "limits.requests": (limits.requests, 1),
+        "limits.tokens": (limits.tokens, 1),
+        "limits.parallel": (limits.parallel, 1),
+        "limits.cost": (limits.cost, 0),
+        "prices.input": (prices.input, 0),
+        "prices.output": (prices.output, 0),
+    }
+    found = [
+        f"{name} must be at least {low}; it is {value}."
+        for name, (value, low) in least.items()
+        if value is not None and not value >= low
+    ]
+    if ours := [name for name in prompt.parameters if name in OURS]:
+        found.append(f"{ours[0]} cannot be set in [parameters].")
+    if secret := [name for name in prompt.parameters if "key" in name.lower()]:
+        found.append(f"'{secret[0]}' looks like a key. Keys come from the environment only.")
+    if limits.parallel > 64:
+        found.append(f"limits.parallel must be at most 64; it is {limits.parallel}.")
+    if limits.cost is not None and not (prices.input or prices.output):
+        found.append("[limits] cost needs the [prices] of the tokens.")
+    return found
