@@ -45,6 +45,7 @@ ROOMS = [
     "certificates",
     "images",
     "scenes",
+    "text",
     "runs",
     "present",
     "gate",
@@ -132,10 +133,12 @@ def test_public_names_are_these() -> None:
         " Model NeuronBias NeuronFair Policy TorchModel Verdict"
     )
     functions = (
-        "audit audit_images audit_scenes certify check judge load_model neuron_bias repair save"
+        "audit audit_images audit_scenes audit_text certify check judge load_model neuron_bias"
+        " repair save"
     )
     rooms = (
         "certificates datasets errors gate images interpret metrics networks repairs scenes search"
+        " text"
     )
     assert set(fairprobe.__all__) == {
         *things.split(),

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
         repairs,
         scenes,
         search,
+        text,
     )
     from fairprobe.audits import Audit, audit, repair, save
     from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
     from fairprobe.audits.scenes import audit_scenes
+    from fairprobe.audits.text import audit_text
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -61,6 +63,7 @@ _ROOMS = (
     "repairs",
     "scenes",
     "search",
+    "text",
 )
 _HOMES = {
     "Attribute": "schema",
@@ -82,6 +85,7 @@ _HOMES = {
     "audit": "audits",
     "audit_images": "audits.images",
     "audit_scenes": "audits.scenes",
+    "audit_text": "audits.text",
     "certify": "audits.certify",
     "check": "gate",
     "judge": "judgement",
@@ -111,6 +115,7 @@ __all__ = [
     "audit",
     "audit_images",
     "audit_scenes",
+    "audit_text",
     "certificates",
     "certify",
     "check",
@@ -129,6 +134,7 @@ __all__ = [
     "save",
     "scenes",
     "search",
+    "text",
 ]
 
 

@@ -176,5 +176,7 @@ MEASURES: Catalogue[Any] = Catalogue(
         "proved_share": "fairprobe.certificates.measures:PROVED_SHARE",
         "proved_people": "fairprobe.certificates.measures:PROVED_PEOPLE",
         "upper_bound": "fairprobe.certificates.measures:UPPER_BOUND",
+        "text_flips": "fairprobe.text.measures:TEXT_FLIPS",
+        "text_gaps": "fairprobe.text.measures:TEXT_GAPS",
     },
 )

@@ -14,10 +14,12 @@ from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import SelectionTable, TableMeasurements
+from fairprobe.documents import SelectionTable, TableMeasurements, TextDocument
 from fairprobe.errors import StorageError
 from fairprobe.statistics.resampling import Estimate
 
+Measurements: TypeAlias = TableMeasurements | TextDocument
+Kind: TypeAlias = Literal["table", "text"]
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
 Unit: TypeAlias = Literal["share", "number", "count"]
@@ -81,7 +83,8 @@ class Measure:
 
     It reads a number that the document already has (`read`), or it adds one: `score` computes it
     from the answers of the people held out, and the document keeps it under `fairness.quality`.
-    `favors_constant`: a model that gives everybody the same answer reaches the best value.
+    `favors_constant`: a model that gives everybody the same answer reaches the best value. `of` is
+    the kind of run that has it.
     """
 
     name: str
@@ -89,13 +92,17 @@ class Measure:
     about: str
     unit: Unit
     direction: Direction
-    read: Callable[[TableMeasurements], Iterable[Reading]] | None = None
+    read: Callable[[Any], Iterable[Reading]] | None = None
     score: Callable[[Answers], Estimate] | None = None
     largest: float = 1.0
     favors_constant: bool = True
+    of: Kind = "table"
 
-    def readings(self, document: TableMeasurements) -> list[Reading]:
+    def readings(self, document: Measurements) -> list[Reading]:
         """What a document says: one number, or one for each table, class or group."""
+        if document.kind != self.of:
+            missing = f"the run is an audit of {document.kind}. Take {self.name} out of the policy"
+            return [Reading(what=self.title, missing=missing)]
         try:
             found = [_finite(each) for each in (self.read or self._read_score)(document)]
         except (AttributeError, TypeError, LookupError, ValueError, ArithmeticError) as error:
@@ -108,7 +115,7 @@ class Measure:
             return [replace(each, note=CONSTANT) for each in found]
         return found
 
-    def _read_score(self, document: TableMeasurements) -> list[Reading]:
+    def _read_score(self, document: Any) -> list[Reading]:
         what = f"{self.title} on the people measured"
         entry = required(document.fairness).quality.scores.get(self.name)
         if entry is None:
@@ -117,7 +124,7 @@ class Measure:
         return [reading_of(what, entry, missing="it is not defined for these answers. Add rows")]
 
 
-def added_readings(measure: Measure, document: TableMeasurements) -> list[Reading]:
+def added_readings(measure: Measure, document: Measurements) -> list[Reading]:
     """What a measure of another package says; if it fails, a number that is missing with the
     reason.
     """
@@ -136,6 +143,8 @@ def check_description(measure: object) -> None:
             raise TypeError(f"it has no {name}")
     if (measure.read is None) == (measure.score is None):
         raise TypeError("it must have either `read` or `score`")
+    if measure.of not in ("table", "text"):
+        raise TypeError(f"it must be of table or text, not {measure.of!r}")
     if measure.unit not in ("share", "number", "count"):
         raise TypeError(f"its unit must be share, number or count, not {measure.unit!r}")
     if measure.direction not in ("at most", "at least"):

@@ -30,6 +30,12 @@ def test_names_in_the_answer_are_the_classes() -> None:
     np.testing.assert_allclose(model.probabilities(["x"]), [[0.25, 0.75]])
 
 
+def test_one_name_is_one_class_of_two() -> None:
+    model = load_text_model(lambda texts: [{"loud": 0.25} for _ in texts])
+    assert model.classes == ("not loud", "loud")
+    np.testing.assert_allclose(model.probabilities(["x"]), [[0.75, 0.25]])
+
+
 def test_a_function_is_named_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def load():\n    return lambda texts: [[0.5, 0.5]] * len(texts)\n"

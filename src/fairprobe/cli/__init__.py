@@ -18,6 +18,7 @@ from fairprobe.catalogue import PluginWarning
 from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
     audit_images,
+    audit_text,
     card,
     certify,
     check,

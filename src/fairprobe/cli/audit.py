@@ -117,14 +117,14 @@ def show(
         Path,
         typer.Argument(
             help=(
-                "A run folder, as written by 'fairprobe audit', 'repair', 'audit-images' or"
-                " 'scenes'."
+                "A run folder, as written by 'fairprobe audit', 'repair', 'audit-images',"
+                " 'audit-text' or 'scenes'."
             )
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show the summary of an earlier run again: of an audit, a repair, an audit of images or of
+    """Show the summary of an earlier run again: of an audit, a repair, an audit of images, texts or
     scenes.
     """
     with report_errors():

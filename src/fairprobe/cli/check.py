@@ -211,14 +211,16 @@ def _evaluate(
     show: bool,
 ) -> GateResult:
     from fairprobe import gate
-    from fairprobe.documents import read_table_run
+    from fairprobe.documents import TextDocument, read_measured_run
 
     if not run.is_dir():
         raise SettingError(
             f"{run} is not a run folder. To check a model, say what to audit it on: --data TABLE"
             " --label NAME --sensitive NAME."
         )
-    document = read_table_run(run)
+    document = read_measured_run(run)
+    if isinstance(document, TextDocument):
+        return gate.check(run, rules, baseline=baseline)
     with progress(show=show) as on_stage:
         more = gate.sampler_of(
             run,

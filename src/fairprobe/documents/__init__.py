@@ -34,7 +34,14 @@ from fairprobe.documents.people import (
     RuleRate,
     SeverityDocument,
 )
-from fairprobe.documents.runs import AUDIT, KINDS, RunDocument, read_run, read_table_run
+from fairprobe.documents.runs import (
+    AUDIT,
+    KINDS,
+    RunDocument,
+    read_measured_run,
+    read_run,
+    read_table_run,
+)
 from fairprobe.documents.table import (
     AblationDocument,
     Data,
@@ -69,6 +76,7 @@ from fairprobe.documents.table import (
     TradeoffPoint,
     WeightedNumber,
 )
+from fairprobe.documents.text import TextDocument
 from fairprobe.documents.verdict import (
     RepairVerdict,
     Seed,
@@ -144,6 +152,7 @@ __all__ = [
     "TableDocument",
     "TableMeasurements",
     "TableOrigin",
+    "TextDocument",
     "TradeoffPoint",
     "WeightedNumber",
     "check_interval",
@@ -153,6 +162,7 @@ __all__ = [
     "from_dict",
     "header_of",
     "read_bytes",
+    "read_measured_run",
     "read_run",
     "read_table_run",
     "read_toml",

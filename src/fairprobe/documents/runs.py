@@ -9,22 +9,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from fairprobe.documents import images, scenes, table
+from fairprobe.documents import images, scenes, table, text
 from fairprobe.documents.base import decode, header_of
 from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.table import TableDocument
+from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError, suggest
 from fairprobe.storage import restore
 
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 
-RunDocument: TypeAlias = TableDocument | ImagesDocument | ScenesDocument
+RunDocument: TypeAlias = TableDocument | ImagesDocument | ScenesDocument | TextDocument
 KINDS: dict[str, tuple[int, type[RunDocument]]] = {
     "table": (table.FORMAT, TableDocument),
     "images": (images.FORMAT, ImagesDocument),
     "scenes": (scenes.FORMAT, ScenesDocument),
+    "text": (text.FORMAT, TextDocument),
 }
 
 
@@ -37,7 +39,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"
-            " `audit-images` and `scenes` write run folders."
+            " `audit-images`, `audit-text` and `scenes` write run folders."
         ) from error
     except OSError as error:
         if isinstance(error, StorageError):
@@ -56,6 +58,17 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
             f" format {header.format}, this version reads {wanted}). Run the audit again."
         )
     return decode(data, kind, name=str(path))
+
+
+def read_measured_run(folder: Path | str, *, what: str = "run") -> TableDocument | TextDocument:
+    """Read the document of a run that the gate can judge: an audit of a table or of texts."""
+    document = read_run(folder, what=what)
+    if not isinstance(document, TableDocument | TextDocument):
+        raise StorageError(
+            f"The {what} {folder} is an audit of {document.kind}. Name one of a table or of texts,"
+            " as `fairprobe audit` and `fairprobe audit-text` write it."
+        )
+    return document
 
 
 def read_table_run(folder: Path | str, *, what: str = "run") -> TableDocument:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fairprobe.documents import Search, TableDocument, TableMeasurements
+from fairprobe.documents import Search, TableDocument, TableMeasurements, TextDocument
 from fairprobe.errors import SettingError
-from fairprobe.measure import Reading
+from fairprobe.measure import Measurements, Reading
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import newcombe
 
 DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
 
 
-def changes(name: str, document: TableMeasurements, baseline: TableMeasurements) -> list[Reading]:
+def changes(name: str, document: Measurements, baseline: Measurements) -> list[Reading]:
     """By how much each number of a measure is higher than it was in the baseline."""
     measure = MEASURES[name]
     now = [each for each in measure.readings(document) if not each.is_small]
     before = {each.what: each for each in measure.readings(baseline)}
-    if name == "idis" and _budget(document.generation) != _budget(baseline.generation):
+    if name == "idis" and _budget(_generation(document)) != _budget(_generation(baseline)):
         unlike = (
             "the two searches had different settings or budgets, or did not end alike. Audit both"
             " alike"
@@ -51,8 +51,8 @@ def _change(now: Reading, before: Reading | None) -> Reading:
 
 
 def require_comparable(
-    document: TableMeasurements,
-    baseline: TableMeasurements,
+    document: Measurements,
+    baseline: Measurements,
     place: str,
     measures: Collection[str],
 ) -> None:
@@ -60,16 +60,18 @@ def require_comparable(
     another method, if these measures count findings.
     """
     mine, its = _about(document), _about(baseline)
-    if document.counterparts.couplings or baseline.counterparts.couplings:
-        for about, each in ((mine, document), (its, baseline)):
-            about["kind of counterparts"] = each.counterparts.kind
+    if isinstance(document, TableMeasurements) and isinstance(baseline, TableMeasurements):
+        both = (document.counterparts, baseline.counterparts)
+        if any(each.couplings for each in both):
+            for about, each in zip((mine, its), both, strict=True):
+                about["kind of counterparts"] = each.kind
     for what, ours in mine.items():
         if ours != its[what] and None not in (ours, its[what]):
             raise SettingError(
                 f"The baseline{place} cannot be compared: its {what} is '{its[what]}', that of the"
                 f" run '{ours}'. Name another."
             )
-    searches = document.generation, baseline.generation
+    searches = _generation(document), _generation(baseline)
     if "idis" in measures and None not in searches:
         now, before = (_search(each) for each in searches if each is not None)
         if now != before:
@@ -84,11 +86,16 @@ def _search(search: Search) -> str:
     return f"the search '{search.method}' among {search.people} people"
 
 
-def _about(document: TableMeasurements) -> dict[str, str | None]:
+def _generation(document: Measurements) -> Search | None:
+    return None if isinstance(document, TextDocument) else document.generation
+
+
+def _about(document: Measurements) -> dict[str, str | None]:
     """What two runs must have in common; None where a run does not have it, so that there is
     nothing to mistake.
     """
     about: dict[str, str | None] = {
+        "kind": document.kind,
         "data set": document.dataset,
         "list of sensitive attributes": ", ".join(document.sensitive),
         "list of classes": None,
@@ -98,6 +105,8 @@ def _about(document: TableMeasurements) -> dict[str, str | None]:
         classes, chosen = document.data.classes, document.fairness.positive
         about["list of classes"] = ", ".join(classes)
         about["favourable answer"] = None if chosen is None else classes[chosen]
+    if isinstance(document, TextDocument):
+        about["list of classes"] = ", ".join(document.model.classes)
     return about
 
 

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 from fairprobe.documents import (
     TableDocument,
     TableMeasurements,
+    TextDocument,
     from_dict,
-    read_table_run,
+    read_measured_run,
 )
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
@@ -18,18 +19,23 @@ from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.gate.more import Audited, AuditedTable, More, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
-from fairprobe.measure import Reading, required
+from fairprobe.measure import Measurements, Reading, required
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import Rate
 
-Run: TypeAlias = Audited | Path | str | TableMeasurements | dict[str, Any]
+Run: TypeAlias = Audited | Path | str | Measurements | dict[str, Any]
 
 PEOPLE_NEEDED = "More people are needed to tell, not more samples."
+TEXTS_NEEDED = "More texts are needed to tell."
 REMEDIES = {
     "dm_rs": (
         "Draw more possible people (--samples), or let the gate draw them: uncertain = 'more'."
     ),
     f"{CHANGE}dm_rs": "Draw more possible people (--samples) in both runs.",
+    **dict.fromkeys(
+        (f"{change}{name}" for change in ("", CHANGE) for name in ("text_flips", "text_gaps")),
+        TEXTS_NEEDED,
+    ),
 }
 
 
@@ -70,29 +76,29 @@ def check(
         model=document.model.network,
         sensitive=tuple(document.sensitive),
         policy=None if rules.path is None else str(rules.path),
-        pairs=tuple(document.pairs),
+        pairs=() if isinstance(document, TextDocument) else tuple(document.pairs),
     )
 
 
-def _measurements(run: Run, what: str = "run") -> TableMeasurements:
+def _measurements(run: Run, what: str = "run") -> Measurements:
     """The measurements of whatever stands for a run, validated."""
     if isinstance(run, Path | str):
-        found: Any = read_table_run(run, what=what)
+        found: Any = read_measured_run(run, what=what)
     elif isinstance(run, dict):
-        found = from_dict(run, TableDocument)
+        found = from_dict(run, TextDocument if run.get("kind") == "text" else TableDocument)
     elif isinstance(run, Audited):
         found = run.document
     else:
         found = run
-    if not isinstance(found, TableMeasurements):
+    if not isinstance(found, Measurements):
         raise SettingError(
-            f"A {what} is an audit of a table, the folder of one, or its document"
+            f"A {what} is an audit of a table or of texts, the folder of one, or its document"
             f" (`audit.document`, `audit.to_dict()`); got {type(found).__name__}."
         )
     return found
 
 
-def baseline_of(policy: Policy, given: Run | None = None) -> TableMeasurements | None:
+def baseline_of(policy: Policy, given: Run | None = None) -> Measurements | None:
     """The document to compare with, if the policy compares; `given` takes the place of the policy's
     own.
     """
@@ -112,24 +118,29 @@ def baseline_of(policy: Policy, given: Run | None = None) -> TableMeasurements |
     return _measurements(place, "baseline")
 
 
-def _opener(run: Run, document: TableMeasurements) -> More | None:
+def _opener(run: Run, document: Measurements) -> More | None:
     """What draws more people for a run that can be opened; a mere document has no model."""
-    if not isinstance(run, AuditedTable | Path | str):
+    if not isinstance(run, AuditedTable | Path | str) or isinstance(document, TextDocument):
         return None
     return sampler_of(Path(run) if isinstance(run, str) else run, document.sensitive, document.seed)
 
 
 def _limited(
-    name: str, limit: float, document: TableMeasurements, policy: Policy, more: More | None
+    name: str, limit: float, document: Measurements, policy: Policy, more: More | None
 ) -> list[Ruling]:
     found = [each for each in MEASURES[name].readings(document) if not each.is_small]
-    if name == "dm_rs" and policy.uncertain == "more" and found[0].estimate is not None:
+    if (
+        name == "dm_rs"
+        and policy.uncertain == "more"
+        and found[0].estimate is not None
+        and isinstance(document, TableMeasurements)
+    ):
         return [_sampled(found[0], limit, document, policy, more)]
     return [_ruling(name, each, limit, policy) for each in found]
 
 
 def _changed(
-    name: str, margin: float, document: TableMeasurements, before: TableMeasurements, policy: Policy
+    name: str, margin: float, document: Measurements, before: Measurements, policy: Policy
 ) -> list[Ruling]:
     """At most this much more; where more is better, at least not this much less."""
     limit = margin if MEASURES[name].direction == "at most" else -margin

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
-from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
+from fairprobe.errors import FairprobeError, ModelError, SettingError
 from fairprobe.models.base import check_probabilities
 
 TextSource: TypeAlias = "str | Path | TextModel | Callable[..., Any] | object"
@@ -54,11 +55,13 @@ class TextModel:
         batch: int = BATCH,
         network: TextNetwork | None = None,
         origin: str | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self._predict = predict
         self._classes = None if classes is None else tuple(map(str, classes))
         self._batch = batch
         self.name, self.kind, self.network, self.origin = name, kind, network, origin
+        self.notes = tuple(notes)  # what a reader of the report must know about it
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -98,6 +101,10 @@ class TextModel:
         return p
 
     def _by_name(self, answer: Sequence[Mapping[str, float]]) -> list[list[float]]:
+        if len(answer[0]) == 1:  # the probability of one class, named
+            (name,) = map(str, answer[0])
+            self._classes = self._classes or (f"not {name}", name)
+            answer = [{self._classes[0]: 1 - row.get(name, 0), **row} for row in answer]
         if self._classes is None:
             self._classes = tuple(map(str, answer[0]))
         for row in answer:
@@ -111,39 +118,68 @@ class TextModel:
         return [[float(row[name]) for name in self._classes] for row in named]
 
 
-Open: TypeAlias = Callable[..., TextModel]  # of the address after the scheme, and options
+Open: TypeAlias = Callable[..., TextModel]  # of the whole source, and options
 
 
-# What stands before the first colon of `--model`, and what opens the rest. An opener takes the
-# whole source as a string and the keyword options of `load_text_model`.
-SCHEMES: dict[str, Callable[[], Open]] = {"chat": lambda: _open_chat}
+def _endpoint() -> Open:
+    from fairprobe.models.formats.text_endpoint import open_text_endpoint
+
+    return open_text_endpoint
+
+
+def _chat() -> Open:
+    from fairprobe.models.formats.chat_models import open_chat_text
+
+    return open_chat_text
+
+
+# What stands before the first colon of `--model`, and how to get what opens it: a function that
+# takes the whole source as a string and the keyword options of `load_text_model`.
+SCHEMES: dict[str, Callable[[], Open]] = {
+    "http": _endpoint,
+    "https": _endpoint,
+    "chat": _chat,
+}
 
 
 def load_text_model(
     source: TextSource, *, classes: Sequence[str] | None = None, **options: Any
 ) -> TextModel:
     """A user's own classifier of texts: a `TextModel`, a Python function of a list of texts, its
-    name (module:function, file.py:function), or an address with one of the `SCHEMES`.
+    name (module:function, file.py:function), file.onnx, a folder with a transformers classifier, or
+    an address with one of the `SCHEMES`.
     """
     if isinstance(source, TextModel):
         return source
-    if isinstance(source, str):
-        scheme = source.partition(":")[0]
-        if scheme in SCHEMES:
-            return SCHEMES[scheme]()(source, classes=classes, **options)
-    if options:
-        raise SettingError(
-            f"This model takes no option '{next(iter(options))}'."
-            f"{suggest(next(iter(options)), ['classes'])}"
+    if isinstance(source, str) and (scheme := source.partition(":")[0]) in SCHEMES:
+        return SCHEMES[scheme]()(source, classes=classes, **_given(options))
+    opener = _opener(source)
+    known = [name for name in signature(opener).parameters if name not in ("source", "classes")]
+    for name in _given(options):
+        if name not in known:
+            raise SettingError(f"This kind of model takes no option '{name}'.")
+    return opener(source, classes=classes, **_given(options))
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _opener(source: object) -> Open:
+    """What opens a file, a folder, a name in the user's code, or an object."""
+    from fairprobe.models.formats import text_code, text_network, text_onnx
+    from fairprobe.models.load import PICKLES
+
+    if not isinstance(source, str | Path):
+        return text_code.open_object
+    path = Path(source)
+    if path.suffix.lower() in PICKLES:
+        raise ModelError(
+            f"{path} is a pickle, and opening a pickle runs whatever program is in it. Give a"
+            " function that uses it: --model my_code.py:classify."
         )
-    from fairprobe.models.formats.text_code import open_code, open_object
-
-    if isinstance(source, str | Path):
-        return open_code(str(source), classes=classes)
-    return open_object(source, classes=classes)
-
-
-def _open_chat(source: str, **options: Any) -> TextModel:
-    from fairprobe.models.formats.chat_models import open_chat_text
-
-    return open_chat_text(source, **options)
+    if path.suffix.lower() == ".onnx":
+        return text_onnx.open_onnx_text
+    if path.is_dir():
+        return text_network.open_transformers
+    return text_code.open_code

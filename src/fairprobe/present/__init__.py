@@ -31,12 +31,15 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
     from fairprobe.documents.experiment import ExperimentDocument
     from fairprobe.documents.images import ImagesDocument
     from fairprobe.documents.scenes import ScenesDocument
-    from fairprobe.present import experiment, images_page, page, scenes_page
+    from fairprobe.documents.text import TextDocument
+    from fairprobe.present import experiment, images_page, page, scenes_page, text_page
 
     if isinstance(document, ImagesDocument):
         return "images.html.j2", images_page.page(document)
     if isinstance(document, ScenesDocument):
         return "scenes.html.j2", scenes_page.page(document)
+    if isinstance(document, TextDocument):
+        return "text.html.j2", text_page.page(document)
     if isinstance(document, ExperimentDocument):
         return "experiment.html.j2", experiment.page(document)
     return "report.html.j2", page.page(document)

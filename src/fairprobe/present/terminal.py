@@ -14,9 +14,11 @@ from rich.text import Text
 from fairprobe.documents import RunDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.documents.text import TextDocument
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.table_summary import table_summary
+from fairprobe.present.text_page import summary_tables
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
@@ -30,7 +32,18 @@ def summary(document: RunDocument) -> RenderableType:
         return scenes_summary(document)
     if isinstance(document, ImagesDocument):
         return _of_images(document)
+    if isinstance(document, TextDocument):
+        return _of_texts(document)
     return table_summary(document)
+
+
+def _of_texts(document: TextDocument) -> RenderableType:
+    sentences = [
+        Text(sentence, no_wrap=True, overflow="ignore")
+        for sentence in (document.verdict, *document.sentences)
+    ]
+    tables = [each.terminal() for each in summary_tables(document)]
+    return Group(*sentences, *(part for table in tables for part in (Text(), table)))
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

@@ -19,8 +19,9 @@ from fairprobe.documents import (
 from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError
-from fairprobe.present import image_sentences, repair_sentences, sentences
+from fairprobe.present import image_sentences, repair_sentences, sentences, text_sentences
 from fairprobe.present.formats import count, interval, percent, plain
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.serve.places import Place, runs_below
@@ -28,13 +29,14 @@ from fairprobe.serve.settings import ServeSettings
 
 AnyDocument: TypeAlias = RunDocument | ExperimentDocument
 Kind: TypeAlias = Literal[
-    "table", "repair", "images", "scenes", "experiment", "other", "unreadable"
+    "table", "repair", "images", "scenes", "text", "experiment", "other", "unreadable"
 ]
 KINDS: dict[Kind, str] = {
     "table": "Table",
     "repair": "Repair",
     "images": "Images",
     "scenes": "Scenes",
+    "text": "Text",
     "experiment": "Experiment",
     "other": "Other",
     "unreadable": "Unreadable",
@@ -139,6 +141,20 @@ def _(document: ScenesDocument, place: Place) -> Line:
         document.created,
         document.verdict,
         "found" if unfair else "none",
+    )
+
+
+@_line.register
+def _(document: TextDocument, place: Place) -> Line:
+    flips = document.flips
+    return Line(
+        place,
+        "text",
+        f"{document.dataset}, by {document.lexicon.title}",
+        document.created,
+        text_sentences.headline(document),
+        text_sentences.status(document),
+        (Cell(percent(flips.estimate), f"excess, {interval(flips)}"), flips.estimate),
     )
 
 

@@ -55,9 +55,9 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     refused.
     """
     check_exists(path, KIND)
-    model = _read(path)
-    session = _session(path, model)
-    inputs = _inputs(model, path.name)
+    model = read_graph(path)
+    session = session_of(path, model)
+    inputs = inputs_of(model, path.name)
     if any(part.number == "object" for part in inputs):
         return _open_on_words(path.name, session, inputs)
     trial, program = trial or Trial(), _Program(path.name, session, inputs)
@@ -94,8 +94,8 @@ def write_onnx(source: Path, network: nn.Module, target: Path, *, output: str, w
     """
     from onnx import numpy_helper
 
-    model = _read(source)
-    program = _Program(source.name, _session(source, model), _inputs(model, source.name))
+    model = read_graph(source)
+    program = _Program(source.name, session_of(source, model), inputs_of(model, source.name))
     program.with_width(width)
     places = {str(number): tensor for number, tensor in enumerate(_tensors(model))}
     held = {
@@ -140,7 +140,8 @@ ONNX = Format(
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> Any:
+def read_graph(path: Path) -> Any:
+    """The graph of a file with its weights, if it is one."""
     onnx, _ = (import_library(name, path.name, ONNX.install) for name in ("onnx", "onnxruntime"))
     try:
         model = onnx.load(path, format="protobuf", load_external_data=False)
@@ -186,7 +187,8 @@ def _tensors(message: Any) -> Iterator[Any]:
                 yield from _tensors(part)
 
 
-def _session(path: Path, model: Any) -> Any:
+def session_of(path: Path, model: Any, *, content: bytes | None = None) -> Any:
+    """The file as onnxruntime runs it, or what takes its place: the `content` of a changed one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -194,7 +196,10 @@ def _session(path: Path, model: Any) -> Any:
     options.log_severity_level = 4  # errors are reported below
     try:
         return onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+            str(path) if content is None else content,
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,
         )
     except Exception as error:  # the errors of onnxruntime have no common class
         own = DOMAINS | {function.domain for function in model.functions}
@@ -235,7 +240,8 @@ class Part:
         return Input(self.name, self.width or 0, "int" in self.number)
 
 
-def _inputs(model: Any, name: str) -> list[Part]:
+def inputs_of(model: Any, name: str) -> list[Part]:
+    """The inputs of a graph, without those that have a value of their own."""
     constants = {entry.name for entry in model.graph.initializer}
     parts = [_part(entry, name) for entry in model.graph.input if entry.name not in constants]
     if not parts:
@@ -304,7 +310,7 @@ class _Program:
         return np.concatenate(parts)[: len(rows)]
 
     def _run(self, rows: Rows, output: str) -> tuple[Any, tuple[str, ...] | None]:
-        return _plain(self._session.run([output], self._feeds(rows))[0])
+        return plain(self._session.run([output], self._feeds(rows))[0])
 
     def try_rows(self, rows: Rows) -> None:
         """Fails if the graph cannot take such rows."""
@@ -384,7 +390,7 @@ def choose_output(
     )
 
 
-def _plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
+def plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
     """An output as an array; scikit-learn's converters return a dictionary for each row, by
     class.
     """
@@ -425,7 +431,7 @@ def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
             raise ModelError(
                 f"onnxruntime cannot run {name} on {len(table)} rows: {_said(error)}."
             ) from error
-        return scores(_plain(answer)[0], len(table), name)
+        return scores(plain(answer)[0], len(table), name)
 
     return Opened(
         kind=KIND,

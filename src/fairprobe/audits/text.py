@@ -1,0 +1,181 @@
+"""`audit_text`: how a classifier of texts answers when the words of one group are exchanged for
+those of another, beside the same exchange within a group.
+
+    what                                    here (in `fairprobe.text`)
+    words of the groups and the control     `lexicon`
+    counterparts of a text                  `places`, `exchange`
+    the excess and its interval             `excess`, `statistics/clusters.py`
+    activation differences by layer         `inside`
+    the search among context words          `search`
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairprobe.audits.base import AuditResult, OnStage, OnStep, Stages, Write, check_seed
+from fairprobe.audits.text_document import text_document
+from fairprobe.documents import TextDocument
+from fairprobe.errors import DataError, SettingError
+from fairprobe.escapes import spreadsheet_cell
+from fairprobe.models.text import TextModel, TextSource, load_text_model
+from fairprobe.storage import write_text
+from fairprobe.text.excess import Answers, Observations, sides
+from fairprobe.text.exchange import PER_GROUP, Plan, plan
+from fairprobe.text.lexicon import Lexicon, open_lexicon
+from fairprobe.text.texts import Slots, TextsSource, expand, open_texts, read_slots
+
+TEXTS = 2000  # texts that are asked about, unless the caller wants more
+ASKING = "Exchanging words"
+
+
+@dataclass(repr=False)
+class TextAudit(AuditResult[TextDocument]):
+    """What was found: the `plan` of exchanges, the `answers`, and what follows from them."""
+
+    lexicon: Lexicon
+    model: TextModel
+    plan: Plan
+    answers: Answers
+    observations: Observations
+    content: TextDocument
+
+    @property
+    def document(self) -> TextDocument:
+        """All of it as a typed document."""
+        return self.content
+
+    @property
+    def stopped(self) -> str | None:
+        return self.content.stopped
+
+    def files(self) -> dict[str, Write]:
+        """All exchanges one by one."""
+        return {"exchanges.csv": lambda path: write_text(path, _table(self))}
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How texts are audited; see `audit_text`."""
+
+    limit: int | None
+    per_group: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.limit is not None and self.limit < 2:
+            raise SettingError(f"The number of texts must be at least 2; got {self.limit}.")
+        if self.per_group < 1:
+            raise SettingError(f"A group gives at least 1 word to a text; got {self.per_group}.")
+
+
+def audit_text(
+    texts: TextsSource,
+    model: TextSource,
+    sensitive: Lexicon | Path | str,
+    *,
+    column: str | None = None,
+    cluster: str | None = None,
+    label: str | None = None,
+    slots: Slots | Path | str | None = None,
+    classes: Sequence[str] | None = None,
+    limit: int | None = TEXTS,
+    per_group: int = PER_GROUP,
+    seed: int = 0,
+    name: str = "",
+    progress: OnStage | None = None,
+    **options: Any,
+) -> TextAudit:
+    """Audit a classifier of texts.
+
+    - `texts`: a .csv or .jsonl file and its `column`, a file of plain lines, or a list; also
+      templates with `slots`. `cluster` names a column of what belongs together.
+    - `model`: a function from a list of texts to probabilities, or what `load_text_model` takes,
+      with its `options`.
+    - `sensitive`: race, gender, religion, orientation, names, or a lexicon of your own (TOML).
+    - `limit`: at most this many texts, drawn at random; `per_group`: how many words of each other
+      group a text is given.
+
+    Interrupted, it reports what the texts asked until then say.
+    """
+    settings = TextSettings(limit, per_group, seed)
+    stages = Stages(progress)
+    lexicon = open_lexicon(sensitive)
+    with stages.stage("Reading the texts"):
+        found = open_texts(texts, column=column, cluster=cluster, label=label)
+        words = read_slots(slots) if isinstance(slots, str | Path) else slots or {}
+        rng = np.random.default_rng(seed)
+        exchanges = plan(
+            expand(found, lexicon, words, rng), lexicon, rng=rng, per_group=per_group, limit=limit
+        )
+    _require_exchanges(exchanges, lexicon, len(found))
+    with stages.stage("Opening the model"):
+        opened = load_text_model(model, classes=classes, **options)
+        opened.classes  # noqa: B018  (asks a model that names them only in its answers)
+    answers = Answers(opened)
+    with stages.keep_partial(lambda: len(answers) > 0), stages.stage(ASKING) as step:
+        answers.ask(sides(exchanges), _counted(step))
+    observations = Observations(exchanges, answers, lexicon.words)
+    if stages.stopped and not observations.exchanges:
+        raise KeyboardInterrupt if not stages.failed else DataError(stages.stopped)
+    title = name or (Path(texts).name if isinstance(texts, str | Path) else "texts")
+    content = text_document(
+        name=title,
+        texts=len(found),
+        lexicon=lexicon,
+        model=opened,
+        plan=exchanges,
+        observations=observations,
+        calls=len(answers),
+        seed=seed,
+        settings={"texts at most": settings.limit, "words of each group": settings.per_group},
+        stopped=stages.stopped,
+        seconds=stages.seconds,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return TextAudit(lexicon, opened, exchanges, answers, observations, content)
+
+
+def _require_exchanges(exchanges: Plan, lexicon: Lexicon, texts: int) -> None:
+    if exchanges.exchanges:
+        return
+    if exchanges.without_control:
+        raise DataError(
+            f"{exchanges.without_control:,} texts hold a word of the lexicon '{lexicon.name}', but"
+            " for none is there a control: give the lexicon neutral words ([control]) or several"
+            " words for each group."
+        )
+    some = [form for _, _, term in lexicon.terms() for form in term.sought][:8]
+    raise DataError(
+        f"None of the {texts:,} texts holds a word of the lexicon '{lexicon.name}' (such as"
+        f" {', '.join(some)}). Give other texts, templates with slots, or a lexicon of your own."
+    )
+
+
+def _counted(step: OnStep) -> Any:
+    return lambda done, total: step(done, total, f"{done:,} of {total:,} texts")
+
+
+def _table(audit: TextAudit) -> str:
+    """Every exchange as a row of CSV."""
+    seen, classes = audit.observations, audit.model.classes
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = ["row", "control", "group", "other_group", "word", "other_word", "answer"]
+    writer.writerow([*head, "other_answer", "gap", "text", "other_text"])
+    for number, each in enumerate(seen.exchanges):
+        first, second = each.first, each.second
+        answers = [classes[int(p.argmax())] for p in (seen.first[number], seen.second[number])]
+        row: list[Any] = [audit.plan.texts[each.unit].row, each.is_control, first.group]
+        row += [second.group, first.word, second.word, *answers, f"{seen.gaps[number]:.6f}"]
+        writer.writerow([spreadsheet_cell(cell) for cell in (*row, first.text, second.text)])
+    return text.getvalue()

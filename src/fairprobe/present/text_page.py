@@ -1,0 +1,203 @@
+"""The report of an audit of texts: the excess beside its control, groups, pairs of texts with the
+exchanged words marked, and what the result rests on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from fairprobe.documents.text import ExcessDocument, SideDocument, TextDocument
+from fairprobe.present.blocks import Card, Figure
+from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
+from fairprobe.present.formats import (
+    count,
+    date,
+    in_words,
+    interval,
+    level,
+    listed,
+    percent,
+    plural,
+    points,
+    seconds,
+)
+from fairprobe.present.legends import bar_legend
+from fairprobe.present.table import Cell, Table
+from fairprobe.present.text_sentences import bare, headline, status
+
+CROSS, CONTROL = "another group", "control"
+SHOWN = 10  # pairs of groups that are drawn
+LONGEST = 1_500  # characters of a text on the page
+AROUND = 300  # characters kept around the exchanged words of a longer one
+
+
+def page(document: TextDocument) -> dict[str, Any]:
+    """The template's variables. What an interrupted audit did not reach is empty."""
+    return {
+        "document": document,
+        "version": document.versions.get("fairprobe", ""),
+        "title": f"{document.dataset}, by {document.lexicon.title}",
+        "status": status(document),
+        "headline": headline(document),
+        "facts": _facts(document),
+        "cards": _cards(document),
+        "pairs_figure": _pairs_figure(document),
+        "pairs_legend": bar_legend(bar_names(_bars(document))),
+        "pair_table": pair_table(document),
+        "group_table": group_table(document),
+        "word_table": word_table(document),
+        "marked": marked,
+        "sentences": [one for one in document.sentences if one != document.stopped],
+        "settings": in_words(document.settings),
+        "times": [
+            *((name, seconds(each)) for name, each in document.seconds.items()),
+            ("All together", seconds(sum(document.seconds.values()))),
+        ],
+    }
+
+
+def _facts(document: TextDocument) -> list[tuple[str, str]]:
+    data, model = document.data, document.model
+    return [
+        ("Date", date(document.created)),
+        ("Texts", f"{data.name}, {plural(data.used, 'text')} used of {count(data.texts)}"),
+        ("Model", f"{model.network} ({model.kind}): {listed(model.classes)}"),
+        ("Lexicon", f"{document.lexicon.name}: {listed(document.lexicon.groups)}"),
+        ("Seed", str(document.seed)),
+    ]
+
+
+def _cards(document: TextDocument) -> list[Card]:
+    flips, gaps, calls = document.flips, document.gaps, document.calls
+    return [
+        Card(
+            "Excess of changed answers",
+            points(flips.estimate).replace("percentage ", ""),
+            [_level(flips), "shown" if flips.is_shown else "no excess is shown"],
+        ),
+        Card(
+            "Answers that change with another group",
+            percent(flips.cross),
+            [f"{plural(flips.texts, 'text')}", f"with the control: {percent(flips.control)}"],
+        ),
+        Card(
+            "Excess change of the probability",
+            points(gaps.estimate).replace("percentage ", ""),
+            [
+                _level(gaps),
+                f"another group {points(gaps.cross)}",
+                f"control {points(gaps.control)}",
+            ],
+        ),
+        Card("Texts the model was asked", count(calls), ["each different text once"]),
+    ]
+
+
+def _level(found: ExcessDocument) -> str:
+    return f"{level(found.confidence)} interval {interval(found, bare)}"
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def _bars(document: TextDocument) -> list[Group]:
+    return [
+        Group(
+            label=" ↔ ".join(each.groups),
+            bars=[
+                Bar(name=CROSS, value=each.flips.cross, text=percent(each.flips.cross)),
+                Bar(name=CONTROL, value=each.flips.control, text=percent(each.flips.control)),
+            ],
+        )
+        for each in document.by_pair[:SHOWN]
+    ]
+
+
+def _pairs_figure(document: TextDocument) -> Figure | None:
+    if not document.by_pair:
+        return None
+    title = "Answers that change, by the two groups that were exchanged"
+    drawing = bar_figure(
+        _bars(document), value_title="Share of exchanges", title=title, percent=True, name="pairs"
+    )
+    hidden = len(document.by_pair) - SHOWN
+    more = f" The other {plural(hidden, 'pair')} are in the table." if hidden > 0 else ""
+    caption = (
+        "How often the answer changes when the words of one group are exchanged for those of the"
+        " other, and in the control of the same texts. Only the difference is about the groups."
+        f"{more}"
+    )
+    return Figure(title, drawing, caption, None)
+
+
+def pair_table(document: TextDocument) -> Table:
+    """The excess of every two groups."""
+    rows = [
+        (
+            " ↔ ".join(each.groups),
+            count(each.flips.texts),
+            percent(each.flips.cross),
+            percent(each.flips.control),
+            excess_cell(each.flips),
+        )
+        for each in document.by_pair
+    ]
+    return Table(("groups", "texts", "changed", "control", "excess (points)"), rows)
+
+
+def excess_cell(found: ExcessDocument) -> Cell:
+    """An excess with its interval in small print."""
+    remark = "" if found.is_shown else "not shown"
+    return Cell(bare(found.estimate), interval(found, bare), remark)
+
+
+def group_table(document: TextDocument) -> Table:
+    """What the texts are answered with the words of each group."""
+    rows = [
+        (each.name, count(each.texts), *(percent(share) for share in each.answers))
+        for each in document.groups
+    ]
+    return Table(("words of", "texts", *document.model.classes), rows)
+
+
+def word_table(document: TextDocument) -> Table:
+    """What remains without each word."""
+    rows = [
+        (
+            each.word,
+            Cell(each.group, kind="words"),
+            count(each.texts),
+            Cell(bare(each.estimate), interval(each, bare)),
+        )
+        for each in document.words
+    ]
+    head = ("without the word", "of", "texts it is in", "excess that remains (points)")
+    return Table(head, rows, words=(0, 1))
+
+
+# -- pairs of texts --------------------------------------------------------------------------------
+
+
+def marked(side: SideDocument) -> Markup:
+    """A text with its exchanged words marked; a long one is cut around them."""
+    first, last = 0, len(side.text)
+    if last > LONGEST and side.spans:
+        first = max(side.spans[0][0] - AROUND, 0)
+        last = min(max(side.spans[-1][1] + AROUND, first + AROUND), first + LONGEST)
+    parts, at = [], first
+    for start, end in side.spans:
+        if start < at or end > last:
+            continue
+        parts += [escape(side.text[at:start]), Markup("<mark>")]
+        parts += [escape(side.text[start:end]), Markup("</mark>")]
+        at = end
+    parts.append(escape(side.text[at:last]))
+    before, after = ("… " if first else ""), (" …" if last < len(side.text) else "")
+    return Markup("").join([escape(before), *parts, escape(after)])
+
+
+def summary_tables(document: TextDocument) -> list[Table]:
+    """What the terminal shows below the verdict."""
+    return [each for each in (pair_table(document), group_table(document)) if each.rows]

@@ -1,0 +1,33 @@
+"""Texts: counterparts of sentences, what they change beside same-group exchanges, the search for
+more of them, and the repair of text networks.
+
+>>> import fairprobe as fp
+>>> audit = fp.text.audit("comments.csv", classify, "orientation", column="comment")
+"""
+
+from importlib import import_module
+from typing import Any
+
+from fairprobe.models.text import TextModel, TextNetwork, load_text_model
+from fairprobe.text.lexicon import LEXICONS, Lexicon, open_lexicon
+from fairprobe.text.texts import Text, open_texts
+
+__all__ = [
+    "LEXICONS",
+    "Lexicon",
+    "Text",
+    "TextModel",
+    "TextNetwork",
+    "audit",
+    "load_text_model",
+    "open_lexicon",
+    "open_texts",
+    "repair",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`audit` and `repair` are orchestrations, which stand to the right of this room."""
+    if name in ("audit", "repair"):
+        return getattr(import_module("fairprobe.audits.text"), f"{name}_text")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,161 @@
+"""`audit_text` and `fairprobe audit-text`: what they find, write, refuse and keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import fairprobe as fp
+from fairprobe.audits.text import TextAudit, audit_text
+from fairprobe.documents import TextDocument, read_run
+from fairprobe.errors import FairprobeError, StorageError
+from fairprobe.present import render
+from tests.cli.test_cli import ask
+from tests.helpers import leave_figures_empty
+
+JOBS = ("nurse", "clerk", "pilot", "baker", "guard", "coach", "tailor", "<b>cook</b>")
+TEXTS = [f"A gay {job} came {when}." for job in JOBS for when in ("today", "late", "again")]
+CODE = """
+def harsh(texts):
+    return [0.9 if "lesbian" in text else 0.2 for text in texts]
+
+def blind(texts):
+    return [0.2] * len(texts)
+
+def broken(texts):
+    raise RuntimeError("no luck")
+"""
+
+
+def harsh(texts: Sequence[str]) -> list[float]:
+    return [0.9 if "lesbian" in text else 0.2 for text in texts]
+
+
+@pytest.fixture(autouse=True)
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_figures_empty(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def audit() -> TextAudit:
+    return audit_text(TEXTS, harsh, "orientation", classes=["fine", "toxic"])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(CODE)
+    Path("texts.txt").write_text("\n".join(TEXTS))
+    Path("policy.toml").write_text("[limits]\ntext_flips = 0.05\n")
+    return tmp_path
+
+
+def test_the_verdict_names_rate_control_and_word(audit: TextAudit) -> None:
+    document = audit.document
+    assert document.flips.cross == pytest.approx(1 / 3)
+    assert document.verdict.startswith(
+        "Exchanging words of sexual orientation changes the answer in 33.3 % of cases; exchanging"
+        " neutral words in the same places does in 0 %. The excess is 33.3 percentage points"
+    )
+    assert document.rests_on == ["lesbian"]
+    assert any("It rests on “lesbian”" in each for each in document.sentences)
+    assert [pair.second.group for pair in document.pairs[:2]] == ["lesbian", "lesbian"]
+    assert document.calls == len({text for each in audit.plan.exchanges for text in
+                                  (each.first.text, each.second.text)})  # fmt: skip
+
+
+def test_no_excess_is_said_plainly() -> None:
+    document = audit_text(TEXTS, lambda texts: [0.2] * len(texts), "orientation").document
+    assert "No excess is shown: 0 percentage points" in document.verdict
+    assert document.pairs == []
+
+
+def test_the_report_marks_the_words_and_escapes_the_texts(audit: TextAudit) -> None:
+    page = render(audit.document)
+    assert "<mark>gay</mark>" in page
+    assert "<b>cook" not in page
+    assert "&lt;b&gt;cook" in page
+
+
+def test_a_run_is_read_again_and_judged(audit: TextAudit, tmp_path: Path) -> None:
+    folder = audit.save(tmp_path / "run")
+    assert read_run(folder) == audit.document
+    assert len((folder / "exchanges.csv").read_text().splitlines()) > len(TEXTS)
+    result = fp.check(folder, fp.Policy({"text_flips": 0.05, "text_gaps": 0.9}))
+    assert [ruling.outcome for ruling in result.rulings] == ["fail", "pass"]
+    assert (
+        audit.check(fp.Policy({"people": 0.1}))
+        .rulings[0]
+        .why.endswith("It is missing: the run is an audit of text. Take people out of the policy.")
+    )
+    assert fp.check(folder, fp.Policy(baseline={"text_flips": 0.2}), baseline=audit).passed
+
+
+def test_a_forged_document_is_refused(audit: TextAudit, tmp_path: Path) -> None:
+    folder = audit.save(tmp_path / "run")
+    body = json.loads((folder / "audit.json").read_text())
+    body["flips"]["low"] = 0.9
+    (folder / "audit.json").write_text(json.dumps(body))
+    with pytest.raises(StorageError, match="does not hold the estimate"):
+        read_run(folder)
+
+
+def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
+    asked: list[int] = []
+
+    def slow(texts: Sequence[str]) -> list[float]:
+        asked.append(len(texts))
+        if sum(asked) > 120:
+            raise KeyboardInterrupt
+        return harsh(texts)
+
+    model = fp.text.TextModel(slow, batch=16)
+    from fairprobe.text import excess
+
+    before, excess.AT_ONCE = excess.AT_ONCE, 32
+    try:
+        document = audit_text(TEXTS, model, "orientation").document
+    finally:
+        excess.AT_ONCE = before
+    assert document.partial
+    assert 0 < document.data.used < len(TEXTS)
+    assert "Interrupted while exchanging words" in (document.stopped or "")
+
+
+@pytest.mark.parametrize(
+    ("texts", "lexicon", "message"),
+    [
+        (["Nobody here."], "orientation", "None of the 1 texts holds a word"),
+        ([], "orientation", "holds no text"),
+        (TEXTS, "orientatoin", "Did you mean 'orientation'"),
+    ],
+)
+def test_mistakes_are_one_sentence(texts: list[str], lexicon: str, message: str) -> None:
+    with pytest.raises(FairprobeError, match=message):
+        audit_text(texts, harsh, lexicon)
+
+
+def test_the_command_writes_a_run_and_exits_by_its_result(here: Path) -> None:
+    options = ["audit-text", "texts.txt", "--sensitive", "orientation", "--out", "run"]
+    found = ask(*options, "--model", "mine.py:harsh", "--fail-over", "5%")
+    assert found.code == 1, found.err
+    assert "Exchanging words of sexual orientation" in found.out
+    assert {path.name for path in Path("run").iterdir()} == {
+        "audit.json",
+        "exchanges.csv",
+        "report.html",
+    }
+    assert isinstance(read_run("run"), TextDocument)
+    assert ask("check", "run", "--policy", "policy.toml").code == 1
+    assert "33.3 %" in ask("show", "run").out
+    again = ask(*options, "--model", "mine.py:blind", "--overwrite", "--json")
+    assert again.code == 0
+    assert json.loads(again.out)["flips"]["estimate"] == 0
+    assert ask("check", "run", "--policy", "policy.toml").code in (0, 1)
+    broken = ask(*options, "--model", "mine.py:broken", "--overwrite")
+    assert broken.code == 2
+    assert "no luck" in broken.err
+    assert "Traceback" not in broken.err
