@@ -36,6 +36,8 @@ mcc = 0.5
 proved_share = 0.9
 proved_people = 0.9
 upper_bound = 0.1
+text_flips = 0.05
+text_gaps = 0.05
 
 [baseline]
 run = "runs/main"
