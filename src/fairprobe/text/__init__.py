@@ -22,12 +22,11 @@ __all__ = [
     "load_text_model",
     "open_lexicon",
     "open_texts",
-    "repair",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`audit` and `repair` are orchestrations, which stand to the right of this room."""
-    if name in ("audit", "repair"):
-        return getattr(import_module("fairprobe.audits.text"), f"{name}_text")
+    """`audit` is an orchestration, which stands to the right of this room."""
+    if name == "audit":
+        return import_module("fairprobe.audits.text").audit_text
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
