@@ -11,7 +11,7 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats import onnx_file
-from fairprobe.models.formats.file_checks import check_exists, first_line, kind_of_scores
+from fairprobe.models.formats.file_checks import are_probabilities, check_exists, first_line
 from fairprobe.models.text import PROBE, TextModel
 
 LOCALE = (
@@ -50,7 +50,7 @@ def open_onnx_text(source: str | Path, *, classes: Sequence[str] | None = None) 
     names = [entry.name for entry in session.get_outputs()]
     some = dict(zip(names, map(onnx_file.plain, run([PROBE, PROBE], None)), strict=True))
     output, own = onnx_file.choose_output(some, path.name)
-    is_logits = kind_of_scores(some[output][0]) != "probabilities"
+    is_logits = not are_probabilities(np.asarray(some[output][0], dtype=np.float32))
 
     def predict(texts: list[str]) -> Rows:
         values, _ = onnx_file.plain(run(texts, [output])[0])
