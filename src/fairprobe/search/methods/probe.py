@@ -15,7 +15,7 @@ Deliberate choices:
 - A place is worth less where very many were found: in a cell of a coarse grid (quarters of each
   attribute, as in the measure `cells`) that has more than twice as many findings as usual, by the
   factor that it has more. Without this the crowd gathers where findings are densest. A reward for
-  rare cells instead leads to the edges, where half as many are found.
+  rare cells instead leads to the edges, where fewer are found.
 - Of the ways to find somebody (draw anew; change one or two attributes, a little or to any value)
   each is used in proportion to the square of its rate of new findings lately, and never less than
   `LEAST`: a way that finds twice as many is used four times as often. Where
