@@ -147,6 +147,9 @@ class NamedTable:
         ).with_sensitive(self.names)
 
 
+SERVING = ("protocol", "rows_field", "header", "concurrency", "ca", "certificate")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """The options that name a model and say how it is read."""
@@ -170,6 +173,28 @@ class ModelOptions:
     timeout: Annotated[float | None, _own(MODEL, "Endpoint: seconds to wait for an answer.")] = None
     per_second: Annotated[
         float | None, _own(MODEL, "Endpoint: at most this many requests per second.")
+    ] = None
+    protocol: Annotated[
+        str | None,
+        _own(
+            MODEL,
+            "Endpoint: mlflow, kserve-v2, tf-serving, seldon, bentoml, json, or auto (by the"
+            " address and the first answer).",
+        ),
+    ] = None
+    rows_field: Annotated[
+        str | None, _own(MODEL, "Endpoint: the name of the field or input that holds the rows.")
+    ] = None
+    header: Annotated[
+        str | None,
+        _own(MODEL, "Endpoint: the header for the token in FAIRPROBE_ENDPOINT_TOKEN."),
+    ] = None
+    concurrency: Annotated[
+        int | None, _own(MODEL, "Endpoint: at most this many requests at once.")
+    ] = None
+    ca: Annotated[str | None, _own(MODEL, "Endpoint: a PEM file of certificates to trust.")] = None
+    certificate: Annotated[
+        str | None, _own(MODEL, "Endpoint: a PEM file with your certificate and its key.")
     ] = None
     prompt: Annotated[Path | None, _own(MODEL, PROMPT)] = None
     cache: Annotated[Path | None, _own(MODEL, CACHE)] = None
@@ -217,7 +242,7 @@ class ModelOptions:
 
     def _endpoint(self) -> dict[str, Any]:
         """The settings of an endpoint that were given."""
-        names = ("form", "timeout", "per_second", "prompt", "cache")
+        names = ("form", "timeout", "per_second", "prompt", "cache", *SERVING)
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
@@ -238,7 +263,7 @@ def _check_endpoint(model: str, endpoint: dict[str, Any]) -> None:
     for name in endpoint:
         if name in CHAT_ONLY and not is_chat:
             kind = "a chat endpoint (chat:https://…)"
-        elif not is_service and (name == "form" or not is_chat):
+        elif not is_service and (name in ("form", *SERVING) or not is_chat):
             kind = "an endpoint (https://…)"
         else:
             continue

@@ -174,7 +174,7 @@ def open_model(
     if is_address:
         from fairprobe.models.formats.endpoint import open_endpoint
 
-        return open_endpoint(text, **(endpoint or {}))
+        return open_endpoint(text, trial, **(endpoint or {}))
     if is_chat:
         from fairprobe.models.formats.chat_models import open_chat_rows
 

@@ -41,6 +41,7 @@ ENDPOINT_BOUNDS = {  # of the settings with which a run may ask a server
     "pause": (0, 10.0),
     "per_second": (0.1, 1e6),
     "batch": (1, 100_000),
+    "concurrency": (1, 8),
 }
 ENDINGS = {
     ".safetensors",
@@ -173,6 +174,11 @@ class OpenRun:
                     f"The run asks its server with {name} = {value}; here it must be a number from"
                     f" {least:g} to {most:g}. Run the audit again."
                 )
+        if files := [name for name in ("ca", "certificate") if (origin.endpoint or {}).get(name)]:
+            raise ModelError(
+                f"The run asks its server with a file of its own ({files[0]}), and no file is read"
+                " because a run says so. Ask it from the command line."
+            )
         return address
 
     def _own_file(self, name: str, origin: ModelOrigin) -> Path:

@@ -43,6 +43,7 @@ class Trial:
     """
 
     knows_people = False
+    classes: tuple[str, ...] | None = None  # of the data
 
     def rows(self, inputs: Sequence[Input], name: str) -> Rows:
         """(N, columns) rows for the inputs of the model `name`, side by side."""

@@ -6,7 +6,8 @@
          {"predictions": [[0.8, 0.2], …]}                     of every class,
          {"predictions": [{"no": 0.8, "yes": 0.2}, …]}        or of every class by name
 
-A bare list and {"probabilities": …} are accepted as well. Failed connections, time-outs, 429 and
+A bare list and {"probabilities": …} are accepted as well, labels too, and what other serving
+protocols send (`protocols.py`). Failed connections, time-outs, 429 and
 5xx are retried with growing pauses.
 """
 
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import datetime
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,16 +25,28 @@ import pandas as pd
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models.formats.base import Format, Opened
-from fairprobe.models.formats.http import SHOWN, Send, Service, beginning, decoded
+from fairprobe.models.formats.base import Format, Opened, Trial
+from fairprobe.models.formats.http import SHOWN, RefusedError, Send, Service, beginning, decoded
+from fairprobe.models.formats.protocols import (
+    JSON,
+    as_labels,
+    hinted,
+    plain_rows,
+    predictions,
+    protocol_of,
+)
 
+MOST_AT_ONCE = 32  # requests
 Form = Literal["records", "rows"]
 
 
 class Endpoint:
     """A callable from a DataFrame (form "records") or an array (form "rows") to probabilities.
 
-    `service` are the settings of `Service`: `timeout`, `retries`, `per_second`, `header`, `pause`.
+    `concurrency` is how many requests are under way at once; a server that asks for a pause gets
+    one from all of them. `labels` are the classes of the data, for servers that answer with labels.
+    `service` are the settings of `Service`: `timeout`, `retries`, `per_second`, `header`, `pause`,
+    `ca`, `certificate`.
     """
 
     def __init__(
@@ -40,15 +55,25 @@ class Endpoint:
         *,
         form: Form = "records",
         batch: int = 512,
-        rows_field: str = "instances",
+        rows_field: str | None = None,
         answer_field: str | None = None,
+        protocol: str = "auto",
+        concurrency: int = 1,
+        labels: tuple[str, ...] | None = None,
         **service: Any,
     ) -> None:
         if form not in ("records", "rows"):
             raise SettingError(f"An endpoint is sent 'records' or 'rows'; got '{form}'.")
         if batch < 1:
             raise SettingError(f"An endpoint's batch must be at least 1; got batch={batch}.")
-        self._service = Service(url, **service)
+        if not 1 <= concurrency <= MOST_AT_ONCE:
+            raise SettingError(
+                f"An endpoint's concurrency is from 1 to {MOST_AT_ONCE}; got {concurrency}."
+            )
+        self._service = Service(url, pauses_all=concurrency > 1, **service)
+        self._protocol = protocol_of(protocol, self._service.url.path)
+        self._is_sure = protocol != "auto" or self._protocol is not JSON
+        self._concurrency, self._labels = concurrency, labels
         self.shown = self._service.shown
         self.form, self.batch = form, batch
         self.classes: tuple[str, ...] | None = None
@@ -58,28 +83,57 @@ class Endpoint:
     def __call__(self, x: pd.DataFrame | Rows) -> Rows:
         if not len(x):
             return np.empty((0, len(self.classes or "01")), dtype=np.float32)
-        with self._service.session() as send:
-            parts = [
-                self._predict(send, x[first : first + self.batch], first)
-                for first in range(0, len(x), self.batch)
-            ]
+        starts = list(range(0, len(x), self.batch))
+        # The first alone: its answer shows the protocol and names the classes.
+        parts = self._batches(x, starts[:1])
+        shares = [starts[1 + turn :: self._concurrency] for turn in range(self._concurrency)]
+        shares = [share for share in shares if share]
+        if len(shares) > 1:
+            with ThreadPoolExecutor(len(shares)) as pool:
+                found = list(pool.map(partial(self._batches, x), shares))
+            by_start = {
+                start: part
+                for share, some in zip(shares, found, strict=True)
+                for start, part in zip(share, some, strict=True)
+            }
+            parts += [by_start[start] for start in starts[1:]]
+        elif shares:
+            parts += self._batches(x, shares[0])
         if len({part.shape[1:] for part in parts}) > 1:
             raise ModelError(
                 f"{self.shown} answered with different numbers of classes in different batches."
             )
         return np.concatenate(parts)
 
+    def _batches(self, x: pd.DataFrame | Rows, starts: list[int]) -> list[Rows]:
+        """The probabilities of the batches that start at these rows, by one connection."""
+        with self._service.session() as send:
+            return [self._predict(send, x[at : at + self.batch], at) for at in starts]
+
     def _predict(self, send: Send, x: pd.DataFrame | Rows, first: int) -> Rows:
         """The probabilities of one batch, whose first row is row number `first`."""
         which = f"rows {first} to {first + len(x) - 1}"
         what = f"{self.shown} ({which})"
-        rows = _records(x) if isinstance(x, pd.DataFrame) else _lists(x)
+        rows: Any = _records(x) if isinstance(x, pd.DataFrame) else _lists(x)
+
+        def body() -> bytes:
+            given = self._protocol.body(rows, self._rows_field)
+            try:
+                return json.dumps(given, default=_plain, allow_nan=False).encode()
+            except (TypeError, ValueError) as error:
+                raise ModelError(f"Cannot write {which} as JSON: {error}.") from error
+
         try:
-            body = json.dumps({self._rows_field: rows}, default=_plain, allow_nan=False).encode()
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"Cannot write {which} as JSON: {error}.") from error
-        content = decoded(send(body, what), what, '{"predictions": [0.2, 0.7]}')
-        answer = self._predictions(content, what)
+            content = send(body(), what)
+        except RefusedError as refusal:
+            other = None if self._is_sure else hinted(refusal.said)
+            if other is None:
+                raise
+            self._protocol = other
+            content = send(body(), what)
+        self._is_sure = True
+        answer = self._predictions(decoded(content, what, '{"predictions": [0.2, 0.7]}'), what)
+        answer = plain_rows(answer)
         if len(answer) != len(x):
             raise ModelError(
                 f"{what} answered with {len(answer)} predictions to {len(x)} rows; expected one for"
@@ -90,15 +144,7 @@ class Endpoint:
     # -- reading the answer ------------------------------------------------------------------------
 
     def _predictions(self, answer: Any, what: str) -> list[Any]:
-        if isinstance(answer, dict):
-            field = next((name for name in self._answer_fields if name in answer), None)
-            if field is None:
-                expected = " or ".join(f"'{name}'" for name in self._answer_fields)
-                raise ModelError(
-                    f"{what} answered without {expected}; it has"
-                    f" {', '.join(map(repr, list(answer)[:8])) or 'no fields'}."
-                )
-            answer = answer[field]
+        answer = predictions(answer, self._answer_fields, what)
         if not isinstance(answer, list):
             raise ModelError(
                 f"{what} answered with {beginning(json.dumps(answer).encode())}; expected a list"
@@ -109,6 +155,8 @@ class Endpoint:
     def _table(self, answer: list[Any], first: int, what: str) -> Rows:
         if isinstance(answer[0], dict):
             answer = self._by_name(answer, first, what)
+        elif (labeled := as_labels(answer, self._labels, what)) is not None:
+            answer, self.classes = labeled, self._labels
         for row, one in enumerate(answer, start=first):
             numbers = one if isinstance(one, list) else [one]
             if not numbers or not all(
@@ -142,10 +190,11 @@ class Endpoint:
         return [[one[name] for name in names] for one in answer]
 
 
-def open_endpoint(url: str, **settings: Any) -> Opened:
+def open_endpoint(url: str, trial: Trial | None = None, **settings: Any) -> Opened:
     """A model behind an address, as a black box; the settings are those of `Endpoint`."""
     try:
-        endpoint = Endpoint(url, **settings)
+        labels = None if trial is None else trial.classes
+        endpoint = Endpoint(url, labels=labels, **settings)
     except TypeError as error:
         raise SettingError(f"Invalid settings for an endpoint: {error}.") from error
     return Opened(

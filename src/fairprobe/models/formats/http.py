@@ -49,6 +49,14 @@ class _Retry(Exception):  # noqa: N818  (a signal, not a failure)
         self.after = after
 
 
+class RefusedError(ModelError):
+    """A request that the server does not take; `said` is what it answered."""
+
+    def __init__(self, message: str, said: bytes) -> None:
+        super().__init__(message)
+        self.said = said.decode("utf-8", errors="replace")
+
+
 class _Connection:
     """The connection of a client, and a deadline for each request. httpx limits every single wait,
     so a server that sends a byte now and then, of its headers or its answer, could take forever;
@@ -94,7 +102,9 @@ class Service:
 
     The token in FAIRPROBE_ENDPOINT_TOKEN is sent as `Authorization: Bearer …`, or unchanged in the
     header that `header` names. `per_second` limits the rate of requests; `pause` is the wait before
-    the first retry.
+    the first retry, and `pauses_all` says whether other threads wait as well when the server asks
+    for a pause. `ca` is a file of certificates to trust, `certificate` one of the client's own with
+    its key.
     """
 
     def __init__(
@@ -106,6 +116,9 @@ class Service:
         per_second: float | None = None,
         header: str | None = None,
         pause: float = 0.5,
+        ca: str | None = None,
+        certificate: str | None = None,
+        pauses_all: bool = False,
     ) -> None:
         self.url = _checked(url)
         self.shown = _public(self.url)
@@ -120,7 +133,7 @@ class Service:
         self._interval = 0.0 if per_second is None else 1 / per_second
         self._next_turn, self._lock = 0.0, threading.Lock()
         self._backoff = tenacity.wait_exponential(pause) + tenacity.wait_random(0, pause)
-        self._certificates = ssl.create_default_context()
+        self._certificates, self._pauses_all = _certificates(ca, certificate), pauses_all
 
     @contextmanager
     def session(self) -> Iterator[Send]:
@@ -158,6 +171,10 @@ class Service:
     def _pause(self, state: tenacity.RetryCallState) -> float:
         failure = state.outcome and state.outcome.exception()
         requested = failure.after if isinstance(failure, _Retry) else 0.0
+        if requested and self._pauses_all:
+            with self._lock:
+                until = time.monotonic() + min(requested, LONGEST_PAUSE)
+                self._next_turn = max(self._next_turn, until)
         return min(max(self._backoff(state), requested), LONGEST_PAUSE)
 
     def _wait_for_turn(self) -> None:
@@ -223,11 +240,12 @@ class Service:
         if response.status_code == 429 or response.status_code >= 500:
             raise _Retry(message, retry_after(response.headers.get("Retry-After")))
         try:
-            said = beginning(self._struck_out(next(response.iter_bytes(4096), b"")))
+            whole = self._struck_out(next(response.iter_bytes(4096), b""))
         except httpx.RequestError:
-            said = ""
+            whole = b""
+        said = beginning(whole)
         hint = f" {self._about_token()}" if response.status_code in (401, 403) else ""
-        raise ModelError(f"{what} {message}{f': {said}' if said else ''}.{hint}")
+        raise RefusedError(f"{what} {message}{f': {said}' if said else ''}.{hint}", whole)
 
     def _token(self) -> dict[str, str]:
         token = os.environ.get(TOKEN, "").strip()
@@ -248,6 +266,23 @@ class Service:
         if self._may_send_token():
             return f"The token in {TOKEN} was sent."
         return "A token is not sent over plain http; use https."
+
+
+def _certificates(ca: str | None, certificate: str | None) -> ssl.SSLContext:
+    """What is trusted, and what this side shows of itself."""
+    trusted = ssl.create_default_context()
+    for option, file in (("ca", ca), ("certificate", certificate)):
+        try:
+            if file and option == "ca":
+                trusted.load_verify_locations(cafile=file)
+            elif file:
+                trusted.load_cert_chain(file)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingError(
+                f"Cannot read the endpoint's '{option}' from {file}: {error.strerror or error}."
+                " Expected a PEM file, for `certificate` with its key."
+            ) from error
+    return trusted
 
 
 # -- addresses -------------------------------------------------------------------------------------
