@@ -186,6 +186,8 @@ def test_requests_run_at_once_up_to_the_limit_and_keep_their_order(at_once: int)
 
 def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
-    for option in ("ca", "certificate"):
-        with pytest.raises(SettingError, match=f"Cannot read the endpoint's '{option}'"):
-            Endpoint("https://host/predict", **{option: str(tmp_path / "ca.pem")})
+    file = str(tmp_path / "ca.pem")
+    with pytest.raises(SettingError, match="Cannot read the endpoint's 'ca'"):
+        Endpoint("https://host/predict", ca=file)
+    with pytest.raises(SettingError, match="Cannot read the endpoint's 'certificate'"):
+        Endpoint("https://host/predict", certificate=file)
