@@ -85,7 +85,8 @@ class Imitation(Handler):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running(Imitation) as one:
+    one = Server(Imitation)
+    with running(one):
         yield one
 
 
@@ -175,7 +176,8 @@ class Slow(Handler):
 def test_requests_run_at_once_up_to_the_limit_and_keep_their_order(at_once: int) -> None:
     Slow.most = 0
     frame = pd.DataFrame({"age": np.arange(100)})
-    with running(Slow) as server:
+    server = Server(Slow)
+    with running(server):
         found = Endpoint(server.address, batch=5, concurrency=at_once)(frame)
     np.testing.assert_allclose(np.ravel(found), np.arange(100) / 100, atol=1e-6)
     assert Slow.most <= at_once
