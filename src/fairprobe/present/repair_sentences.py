@@ -161,14 +161,14 @@ def how(repair: RepairDocument) -> str:
     if repair.is_post_hoc:
         return _how_post_hoc(repair)
     start = (
-        "trained from scratch"
+        "trained a network of the same shape from scratch"
         if repair.start == "scratch"
-        else "trained on from the network as it was"
+        else "went on training the network from its weights"
     )
     dial, limits = repair.dial, repair.limits
     strength = f", with {dial.name} {dial.value:g} ({dial.means})" if dial.value is not None else ""
     return (
-        f"The repair “{repair.name}”, {start}{strength}. It was trained with"
+        f"The repair “{repair.name}” {start}{strength}. It did so with"
         f" {plural(len(repair.verdict.seeds), 'seed')}, each beside a control: the same network"
         " trained again without a repair, from the same initial weights. It is accepted if at least"
         f" {percent(repair.verdict.min_help)} fewer people are discriminated against than with the"
