@@ -26,7 +26,7 @@ from typing import Any
 
 from campaign.loaders import KINDS, Refused
 from campaign.mutations import damaged
-from campaign.processes import PATIENCE, Tree, trouble
+from campaign.processes import PATIENCE, Tree, cpu_seconds, trouble
 from campaign.warm import WarmStarts
 
 MEMORY = 2 * 2**30  # bytes that reading one file may take
@@ -142,7 +142,10 @@ def _watched(child: subprocess.Popen[bytes], reading: int) -> Iterator[str]:
         except BlockingIOError:
             now = time.monotonic()
             patience = WALL if is_ready else 2 * WALL
-            if _cpu(child.pid) - cpu > (SECONDS if is_ready else WALL) or now - started > patience:
+            if (
+                cpu_seconds(child.pid) - cpu > (SECONDS if is_ready else WALL)
+                or now - started > patience
+            ):
                 child.send_signal(signal.SIGKILL)
                 yield f"hangs for more than {SECONDS:.0f} s"
                 return
@@ -154,7 +157,7 @@ def _watched(child: subprocess.Popen[bytes], reading: int) -> Iterator[str]:
                 name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 yield f"the process died: {name}"
             return
-        started, cpu = time.monotonic(), _cpu(child.pid)
+        started, cpu = time.monotonic(), cpu_seconds(child.pid)
         lines += chunk
         *whole, lines = lines.split(b"\n")
         for line in whole:
@@ -162,15 +165,6 @@ def _watched(child: subprocess.Popen[bytes], reading: int) -> Iterator[str]:
                 is_ready = True
             else:
                 yield line.decode("utf-8", errors="replace")
-
-
-def _cpu(process: int) -> float:
-    """Seconds of CPU time that a process has used."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def with_command(

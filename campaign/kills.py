@@ -25,9 +25,9 @@ import numpy as np
 
 from campaign import served
 from campaign.originals import TABLE
-from campaign.processes import Answer, Tree, trouble
+from campaign.processes import Answer, Tree, of_session, trouble
 from campaign.run_folders import differing, done_again, finished_work, leftovers, run_harms
-from campaign.warm import WarmStarts
+from campaign.warm import IDLE, WarmStarts
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 PATIENCE = 300.0  # for one command
@@ -202,6 +202,7 @@ def try_kills(
                 except RuntimeError as error:  # said once; the others are killed all the same
                     references[scenario.name] = None
                     result.failures.append(str(error))
+                    report(str(error))
             reference = references[scenario.name]
             if reference is None:
                 continue
@@ -235,7 +236,7 @@ def _reference(tree: Tree, starts: WarmStarts, originals: Path, scenario: Scenar
     if scenario.serves:  # its job starts as a user's command does
         answer = scenario.run(starts, words, changes={})
     else:
-        answer = tree.run(*words, patience=PATIENCE)
+        answer = tree.run(*words, patience=IDLE * PATIENCE)
     if answer.code not in CODES or not out.exists():
         raise RuntimeError(f"{scenario.name} ended with {answer.code}: {answer.text[-500:]}")
     words = _known(tree, scenario.words(originals, other))
@@ -357,20 +358,15 @@ def _code_harms(code: int | None, sent: signal.Signals, err: bytes) -> list[str]
 def _orphans(session: int) -> list[str]:
     """Commands of a session that still run after a while."""
     end = time.monotonic() + GRACE
-    while found := _alive(session):
+    while found := of_session(session):
         if time.monotonic() > end:
-            return found
+            return [_command(process) for process in found]
         time.sleep(0.1)
     return []
 
 
-def _alive(session: int) -> list[str]:
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:100])
-        except (OSError, IndexError, ValueError):
-            continue
-    return found
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:100]
+    except OSError:
+        return str(process)

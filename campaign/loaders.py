@@ -147,6 +147,45 @@ def _shown(folder: Path) -> None:
     commands(["show", run], ["show", run, "--json"])
 
 
+def _verify(folder: Path) -> list[str]:
+    return ["certify", "--check", str(folder / "run" / "certificate.npz")]
+
+
+def _browse(folder: Path) -> None:
+    """What the dashboard shows of a run: its pages answer, or refuse in a sentence."""
+    client = _dashboard(folder)
+    pages = ("run", "findings", "histograms", "csv", "what-if", "pictures")
+    codes = [client.get(f"/{page}/run").status_code for page in pages]
+    if 500 in codes:
+        raise RuntimeError(f"the pages answer {codes}")
+    if set(codes) != {200}:
+        raise Refused
+
+
+def _dashboard(folder: Path) -> Any:
+    """Somebody with the token, who is answered as a browser would be."""
+    from starlette.testclient import TestClient
+
+    settings = import_module("fairprobe.serve.settings").ServeSettings(
+        runs=folder, state=folder.parent.parent / "state", token="campaign"
+    )
+    client = TestClient(
+        import_module("fairprobe.serve.app").application(settings),
+        base_url="http://127.0.0.1:8742",
+        raise_server_exceptions=False,
+    )
+    client.get("/?token=campaign")
+    return client
+
+
+def _card_of_run(folder: Path) -> list[str]:
+    return ["card", str(folder / "run")]
+
+
+def _show_run(folder: Path) -> list[str]:
+    return ["show", str(folder / "run")]
+
+
 # -- pictures and scenes ---------------------------------------------------------------------------
 
 
@@ -224,6 +263,12 @@ KINDS: dict[str, Kind] = {
             lambda folder: _audit(folder, "--costs", str(folder / "costs.csv")),
         ),
         Kind("table-run", RUN, _run, lambda folder: ["card", str(folder / "run")], share=10),
+        Kind(
+            "certificate", "run/certificate.npz", lambda f: commands(_verify(f)), _verify, share=4
+        ),
+        Kind("certified-run", RUN, _run, lambda folder: ["card", str(folder / "run")], share=4),
+        Kind("findings", "run/findings.parquet", _browse, _card_of_run, share=3),
+        Kind("image-findings", "run/findings.npz", _browse, _show_run),
         Kind("run-network", "run/model/model.json", _reopen, _check),
         Kind("run-weights", "run/model/model.safetensors", _reopen, _check),
         Kind("run-domain", "run/domain.toml", _reopen, _check),

@@ -55,7 +55,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/budget.py": SEARCH,
     "search/ledger.py": SEARCH,
     "search/loop.py": SEARCH,
-    "search/walk.py": SEARCH,
+    "search/walk.py": ("tests/search/test_walk.py", *SEARCH),
     "search/newcomers.py": ("tests/people/test_newcomers.py",),
     "search/moves.py": ("tests/search/test_moves.py", *SEARCH),
     "storage.py": ("tests/test_storage.py",),

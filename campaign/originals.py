@@ -277,6 +277,10 @@ def write_runs(folder: Path) -> None:
     _call("audit", place / "people.csv", *SMALL, "--out", place / "run")
     for kind in ("policy", "run-network", "run-weights", "run-domain"):
         shutil.copytree(place, folder / kind)
+    for kind in ("certificate", "certified-run"):
+        shutil.copytree(place, folder / kind)
+        run, table = folder / kind / "run", folder / kind / "people.csv"
+        _command("certify", run, "--table", table, "--quiet")
     place = _place(folder, "own-run")
     _call(
         *("audit", place / "people.csv", *SMALL, "--model", folder / "onnx" / "model.onnx"),
@@ -289,6 +293,8 @@ def write_runs(folder: Path) -> None:
         *("--iterations", "2", "--methods", "adf", "--no-repair", "--quiet"),
         *("--out", folder / "images-run" / "run"),
     )
+    shutil.copytree(folder / "images-run", folder / "image-findings")
+    shutil.copytree(folder / "table-run", folder / "findings")
     (folder / "masks" / "toys.py").write_text(TOYS)
     _command(
         *("scenes", folder / "masks" / "pictures", "--annotations", folder / "masks" / "masks"),

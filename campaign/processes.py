@@ -96,6 +96,31 @@ class Tree:
             return Answer(process.returncode, out, err)
 
 
+def cpu_seconds(*processes: int) -> float:
+    """Seconds of CPU time that processes have used; one that has ended counts nothing."""
+    total = 0.0
+    for process in processes:
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def of_session(session: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(place.name))
+    return found
+
+
 def trouble(answer: Answer, allowed: tuple[int, ...]) -> str:
     """What is wrong with how a command ended; empty if nothing is."""
     if answer.code is None:

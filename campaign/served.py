@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from campaign.processes import Answer
-from campaign.warm import WarmStarts
+from campaign.warm import IDLE, WarmStarts
 
 JOB = "20260101-000000-0000000000"
 PAUSE = 0.1
@@ -50,7 +50,7 @@ def run(
 ) -> Answer:
     """Serve until the job is over, then interrupt the server."""
     process, folder = starts.start(*words, changes=changes), Path(words[1]).parent
-    end = time.monotonic() + patience
+    end = time.monotonic() + IDLE * patience
     while process.is_running(PAUSE) and not (process.has_said(b"Open ") and is_over(folder)):
         if time.monotonic() > end:
             return process.end(0)
