@@ -28,7 +28,9 @@ class Watching:
     def local_step(self, world: Any, walkers: Walkers, rng: np.random.Generator) -> Rows:
         del world, rng
         self.steps.append(walkers.step)
-        return walkers.x + np.eye(walkers.x.shape[1], dtype=np.float32)[0]
+        moved = walkers.x.copy()
+        moved[:, 0] += 1
+        return moved
 
 
 @pytest.mark.parametrize("on_miss", ["go on", "back to start"])
