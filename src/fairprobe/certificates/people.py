@@ -32,7 +32,7 @@ NOT_ALIKE, OUTSIDE, NOT_ASKED = -1, -2, -3
 MOST_ASKED = 2048  # answers for one person's neighborhood; a larger one is bounded
 MOST_FREE = 65_536  # the same, where attributes are free
 ANSWERS_AT_ONCE = 12_000
-ANSWERS = {1: 20e6, 2: 6e6}  # about, for all people, by the number of free attributes
+ANSWERS = {1: 6e6, 2: 4e6}  # about, for all people, by the number of free attributes
 MOST_BY_TREES = {0: 2000, 1: 200, 2: 20}  # people, by the number of free attributes
 OnProgress: TypeAlias = Callable[[int, int], None]
 
