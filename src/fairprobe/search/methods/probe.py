@@ -109,7 +109,8 @@ class Probe(Explorer):
         crowd, ways = _Crowd(world, size), _Ways(len(world.moves.columns))
         judged = due = 0  # due: people to be drawn
         while judged < total:
-            draws = ways.draws(size) if len(crowd) and people.may_change(ways) else size
+            most = people.most_changes(ways) if len(crowd) else 0
+            draws = max(ways.draws(size), size - most) if most > 0 else size
             due += draws
             if due >= size // DRAWN_AT_ONCE:
                 x, origin = people.draw(due, rng)
@@ -336,9 +337,10 @@ class _Possible:
     def __init__(self, world: World, seeds: Rows) -> None:
         self._world, self._seeds, self._drawn = world, seeds, 0
 
-    def may_change(self, ways: _Ways) -> bool:
+    def most_changes(self, ways: _Ways) -> int:
+        """How many people of a round may be changed ones."""
         del ways
-        return True
+        return LARGEST
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Rows, Ints]:
         x, first = self._seeds[self._drawn : self._drawn + n], self._drawn
@@ -361,8 +363,9 @@ class _Plausible:
     def __init__(self, world: World, people: PlausiblePeople) -> None:
         self._world, self._people = world, people
 
-    def may_change(self, ways: _Ways) -> bool:
-        return ways.by_changes <= CHANGED * ways.by_draws + ALWAYS
+    def most_changes(self, ways: _Ways) -> int:
+        """So many that the limit holds even if all of them are findings."""
+        return int(CHANGED * ways.by_draws) + ALWAYS - ways.by_changes
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Rows, Ints]:
         parent = rng.integers(0, len(self._people.parents), n)
