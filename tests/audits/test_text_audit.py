@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 import fairprobe as fp
 from fairprobe.audits.text import TextAudit, audit_text
@@ -136,6 +138,71 @@ def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
 def test_mistakes_are_one_sentence(texts: list[str], lexicon: str, message: str) -> None:
     with pytest.raises(FairprobeError, match=message):
         audit_text(texts, harsh, lexicon)
+
+
+class Reading(nn.Module):
+    """The mean of word vectors; the word "lesbian" weighs much in its first neuron."""
+
+    classes = ("fine", "toxic")
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(len(WORDS) + 1, 6)
+        self.hidden, self.out = nn.Linear(6, 8), nn.Linear(8, 1)
+        with torch.no_grad():
+            self.embedding.weight[WORDS.index("lesbian") + 1, 0] += 9
+            self.hidden.weight[0] = torch.eye(6)[0] * 4
+            self.out.weight[0, 0] = 1
+            self.out.bias[:] = -1.5
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        z: torch.Tensor = self.out(torch.relu(self.hidden(self.embedding(tokens).mean(dim=1))))
+        return z
+
+
+WORDS = sorted({word.strip(".").lower() for text in TEXTS for word in text.split()} | {"lesbian"})
+
+
+def tokenize(texts: Sequence[str]) -> torch.Tensor:
+    place = {word: number for number, word in enumerate(WORDS, start=1)}
+    rows = [[place.get(word.strip(".").lower(), 0) for word in text.split()] for text in texts]
+    return torch.tensor([(row + [0] * 8)[:8] for row in rows])
+
+
+def test_a_network_is_seen_inside_and_searched() -> None:
+    audit = audit_text(TEXTS, lambda: (Reading(), tokenize), "orientation", search=6, bigrams=False)
+    inside = audit.document.interpretation
+    assert inside is not None
+    assert [layer.name for layer in inside.layers] == ["embedding", "relu"]
+    reaction = inside.layers[1]
+    assert reaction.biased[0] == 0
+    assert reaction.auc > reaction.auc_control
+    assert [each.method for each in audit.document.searches] == ["margin", "neurons", "random"]
+    for result in audit.searches:
+        assert result.refuted == 0
+        assert len({each.texts[0] for each in result.found}) == len(result.found)
+        for each in result.found:
+            labels = audit.model.probabilities(each.texts).argmax(axis=1)
+            assert len(set(labels.tolist())) > 1
+    assert "What the search found" in render(audit.document)
+
+
+def test_a_network_that_ignores_the_groups_has_no_finding() -> None:
+    module = Reading()
+    with torch.no_grad():
+        for _, _, term in fp.text.open_lexicon("orientation").terms():
+            if term.word in WORDS:
+                module.embedding.weight[WORDS.index(term.word) + 1] = module.embedding.weight[0]
+    audit = audit_text(TEXTS, lambda: (module, tokenize), "orientation", search=4, bigrams=False)
+    assert [len(each.found) for each in audit.searches] == [0, 0, 0]
+    assert audit.inside is not None
+    assert audit.inside.cross.auc == 0
+
+
+def test_a_black_box_cannot_be_searched() -> None:
+    with pytest.raises(FairprobeError, match="this model is a black box"):
+        audit_text(TEXTS, harsh, "orientation", search=3)
 
 
 def test_the_command_writes_a_run_and_exits_by_its_result(here: Path) -> None:

@@ -12,7 +12,7 @@ those of another, beside the same exchange within a group.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
@@ -30,11 +30,14 @@ from fairprobe.models.text import TextModel, TextSource, load_text_model
 from fairprobe.storage import write_text
 from fairprobe.text.excess import Answers, Observations, sides
 from fairprobe.text.exchange import PER_GROUP, Plan, plan
+from fairprobe.text.inside import Inside, biased_neurons, look_inside
 from fairprobe.text.lexicon import Lexicon, open_lexicon
-from fairprobe.text.texts import Slots, TextsSource, expand, open_texts, read_slots
+from fairprobe.text.search import Guide, Searcher, SearchResult, Vocabulary
+from fairprobe.text.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
 
 TEXTS = 2000  # texts that are asked about, unless the caller wants more
 ASKING = "Exchanging words"
+GUIDES: tuple[Guide, ...] = ("margin", "neurons", "random")
 
 
 @dataclass(repr=False)
@@ -46,6 +49,8 @@ class TextAudit(AuditResult[TextDocument]):
     plan: Plan
     answers: Answers
     observations: Observations
+    inside: Inside | None
+    searches: list[SearchResult]
     content: TextDocument
 
     @property
@@ -90,6 +95,8 @@ def audit_text(
     classes: Sequence[str] | None = None,
     limit: int | None = TEXTS,
     per_group: int = PER_GROUP,
+    search: int = 0,
+    bigrams: bool = True,
     seed: int = 0,
     name: str = "",
     progress: OnStage | None = None,
@@ -104,6 +111,9 @@ def audit_text(
     - `sensitive`: race, gender, religion, orientation, names, or a lexicon of your own (TOML).
     - `limit`: at most this many texts, drawn at random; `per_group`: how many words of each other
       group a text is given.
+    - `search`: of a network, search from this many texts for more that are answered differently, by
+      exchanging context words; with `bigrams`, only for words that stood beside each other in the
+      texts.
 
     Interrupted, it reports what the texts asked until then say.
     """
@@ -121,10 +131,29 @@ def audit_text(
     with stages.stage("Opening the model"):
         opened = load_text_model(model, classes=classes, **options)
         opened.classes  # noqa: B018  (asks a model that names them only in its answers)
+    if search and opened.network is None:
+        raise SettingError(
+            "The search looks into a network, and this model is a black box. Leave --search out, or"
+            " give a torch module with its tokenizer or a transformers folder."
+        )
     answers = Answers(opened)
     with stages.keep_partial(lambda: len(answers) > 0), stages.stage(ASKING) as step:
         answers.ask(sides(exchanges), _counted(step))
     observations = Observations(exchanges, answers, lexicon.words)
+    inside: Inside | None = None
+    searches: list[SearchResult] = []
+    with stages.keep_partial(lambda: True):
+        if opened.network is not None and not stages.stopped:
+            inside = _look_inside(opened, exchanges, stages)
+            if search:
+                every = [each.text for each in found]
+                seeds = exchanges.texts[:search]
+                for result in _searches(
+                    opened, lexicon, seeds, every, inside, stages, seed, bigrams=bigrams
+                ):
+                    searches.append(result)
+                    if result.stopped != "complete":
+                        raise KeyboardInterrupt
     if stages.stopped and not observations.exchanges:
         raise KeyboardInterrupt if not stages.failed else DataError(stages.stopped)
     title = name or (Path(texts).name if isinstance(texts, str | Path) else "texts")
@@ -135,6 +164,8 @@ def audit_text(
         model=opened,
         plan=exchanges,
         observations=observations,
+        inside=inside,
+        searches=searches,
         calls=len(answers),
         seed=seed,
         settings={"texts at most": settings.limit, "words of each group": settings.per_group},
@@ -142,7 +173,45 @@ def audit_text(
         seconds=stages.seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return TextAudit(lexicon, opened, exchanges, answers, observations, content)
+    return TextAudit(lexicon, opened, exchanges, answers, observations, inside, searches, content)
+
+
+def _look_inside(model: TextModel, exchanges: Plan, stages: Stages) -> Inside:
+    assert model.network is not None
+    pairs: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for each in exchanges.exchanges:
+        pairs[each.is_control].append((each.first.text, each.second.text))
+    with stages.stage("Looking inside") as step:
+        return look_inside(model.network, pairs[False], pairs[True], progress=_counted(step))
+
+
+def _searches(
+    model: TextModel,
+    lexicon: Lexicon,
+    seeds: Sequence[Text],
+    texts: Sequence[str],
+    inside: Inside,
+    stages: Stages,
+    seed: int,
+    *,
+    bigrams: bool,
+) -> Iterator[SearchResult]:
+    """The search and its rivals, from the same seeds, with the same loop and counting."""
+    assert model.network is not None
+    with stages.stage("Reading the vocabulary"):
+        vocabulary = Vocabulary(model.network, texts, lexicon)
+    for guide in GUIDES:
+        with stages.stage(f"Searching ({guide})") as step:
+            searcher = Searcher(
+                model,
+                lexicon,
+                vocabulary,
+                guide=guide,
+                filtered=bigrams,
+                rng=np.random.default_rng(seed),
+                neurons=biased_neurons(inside),
+            )
+            yield searcher.run(seeds, progress=_counted(step))
 
 
 def _require_exchanges(exchanges: Plan, lexicon: Lexicon, texts: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,15 +15,20 @@ from fairprobe.documents.text import (
     SideDocument,
     TextData,
     TextDocument,
+    TextInterpretation,
+    TextLayer,
     TextModelDocument,
     TextPair,
+    TextSearch,
     WordDocument,
 )
 from fairprobe.models.text import TextModel
 from fairprobe.present.text_sentences import sentences, verdict
 from fairprobe.text.excess import Excess, Observations
 from fairprobe.text.exchange import Plan, Side
+from fairprobe.text.inside import Inside
 from fairprobe.text.lexicon import Lexicon
+from fairprobe.text.search import TITLES, SearchResult
 from fairprobe.versions import versions
 
 PAIRS = 12  # pairs that the report shows
@@ -38,6 +43,8 @@ def text_document(
     model: TextModel,
     plan: Plan,
     observations: Observations,
+    inside: Inside | None,
+    searches: Sequence[SearchResult],
     calls: int,
     seed: int,
     settings: Mapping[str, Any],
@@ -110,16 +117,78 @@ def text_document(
             )
             for each in seen.words()[:WORDS]
         ],
-        interpretation=None,
-        searches=[],
+        interpretation=None if inside is None else _inside(inside),
+        searches=[_search(each) for each in searches],
         verdict="",
         sentences=[],
         pairs=[_pair(seen, row, plan, model) for row in seen.striking(PAIRS)],
-        found=[],
+        found=_found(searches, model, plan),
     )
     return msgspec.structs.replace(
         document, verdict=verdict(document), sentences=sentences(document)
     )
+
+
+def _inside(inside: Inside) -> TextInterpretation:
+    layers = [
+        TextLayer(
+            name=mine.name,
+            neurons=mine.neurons,
+            auc=mine.auc,
+            auc_control=its.auc,
+            scale_free=mine.auc_scale_free,
+            scale_free_control=its.auc_scale_free,
+            ratio=inside.ratio(number),
+            top_share=min(inside.top_share(mine), 1.0),
+            biased=[int(each) for each in mine.biased],
+            curve=[float(each) for each in mine.curve],
+            curve_control=[float(each) for each in its.curve],
+        )
+        for number, (mine, its) in enumerate(
+            zip(inside.cross.layers, inside.control.layers, strict=True)
+        )
+    ]
+    return TextInterpretation(
+        pairs=inside.cross.pairs,
+        control_pairs=inside.control.pairs,
+        layers=layers,
+        most_biased=inside.cross.most_biased.name,
+    )
+
+
+def _search(found: SearchResult) -> TextSearch:
+    return TextSearch(
+        method=found.guide,
+        title=TITLES[found.guide],
+        is_control=found.guide == "random",
+        filtered=found.filtered,
+        seeds=found.seeds,
+        seeds_hit=found.seeds_hit,
+        calls=found.calls,
+        findings=len(found.found),
+        refuted=found.refuted,
+        per_1000=found.per_1000,
+        stopped=found.stopped,
+    )
+
+
+def _found(searches: Sequence[SearchResult], model: TextModel, plan: Plan) -> list[TextPair]:
+    """One finding of each seed of the first search, with the widest gap first."""
+    pairs: dict[int, TextPair] = {}
+    for each in searches[0].found if searches else ():
+        if each.seed in pairs or each.at_seed:
+            continue
+        p = model.probabilities(each.texts)
+        label = int(p[0].argmax())
+        other = next(number for number, row in enumerate(p) if int(row.argmax()) != label)
+        sides = [Side(each.texts[n], each.groups[n], "", ()) for n in (0, other)]
+        pairs[each.seed] = TextPair(
+            row=plan.texts[each.seed].row,
+            first=side_document(sides[0], p[0], model.classes),
+            second=side_document(sides[1], p[other], model.classes),
+            gap=min(float(abs(p[0, label] - p[other, label])), 1.0),
+        )
+    return sorted(pairs.values(), key=lambda pair: -pair.gap)[:PAIRS]
 
 
 def excess_document(found: Excess) -> ExcessDocument:

@@ -37,6 +37,10 @@ MODEL = (
 SENSITIVE = "race, gender, religion, orientation, names, or a lexicon of your own (TOML)."
 COLUMN = "The column that holds the texts."
 CLUSTER = "A column that says which texts belong together, such as a template's number."
+SEARCH = (
+    "Of a network: search from this many texts for more that are answered differently, by"
+    " exchanging context words."
+)
 FAIL_OVER = (
     "End with exit code 1 if the lower end of the interval of the excess is above this share."
 )
@@ -73,6 +77,14 @@ def audit_text(
     per_group: Annotated[
         int, typer.Option(help="How many words of each other group a text is given.")
     ] = 2,
+    search: Annotated[int, typer.Option(help=SEARCH)] = 0,
+    bigrams: Annotated[
+        bool,
+        typer.Option(
+            "--bigrams/--no-bigrams",
+            help="The search puts words only beside words that they stood beside in the texts.",
+        ),
+    ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same exchanges.")] = 0,
     fail_over: Annotated[
         str | None, typer.Option(help=FAIL_OVER, metavar="PERCENT", show_default=False)
@@ -114,6 +126,8 @@ def audit_text(
                     classes=None if classes is None else split(classes),
                     limit=limit or None,
                     per_group=per_group,
+                    search=search,
+                    bigrams=bigrams,
                     seed=seed,
                     target=target,
                     progress=on_stage,

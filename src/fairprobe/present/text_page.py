@@ -14,6 +14,7 @@ from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
 from fairprobe.present.formats import (
     count,
     date,
+    decimal,
     in_words,
     interval,
     level,
@@ -21,6 +22,7 @@ from fairprobe.present.formats import (
     percent,
     plural,
     points,
+    ratio,
     seconds,
 )
 from fairprobe.present.legends import bar_legend
@@ -49,6 +51,8 @@ def page(document: TextDocument) -> dict[str, Any]:
         "group_table": group_table(document),
         "word_table": word_table(document),
         "marked": marked,
+        "layer_table": layer_table(document),
+        "search_table": search_table(document),
         "sentences": [one for one in document.sentences if one != document.stopped],
         "settings": in_words(document.settings),
         "times": [
@@ -177,6 +181,49 @@ def word_table(document: TextDocument) -> Table:
     return Table(head, rows, words=(0, 1))
 
 
+# -- inside and search -----------------------------------------------------------------------------
+
+
+def layer_table(document: TextDocument) -> Table | None:
+    """How each layer reacts, beside the control."""
+    inside = document.interpretation
+    if inside is None:
+        return None
+    rows = [
+        (
+            each.name + (" ▲" if each.name == inside.most_biased else ""),
+            count(each.neurons),
+            decimal(each.auc),
+            decimal(each.auc_control),
+            "–" if each.ratio is None else f"× {ratio(each.ratio)}",
+            percent(each.top_share),
+            count(len(each.biased)),
+        )
+        for each in inside.layers
+    ]
+    head = ("layer", "neurons", "AUC", "control", "difference to control", "in a fifth of them")
+    return Table((*head, "biased"), rows)
+
+
+def search_table(document: TextDocument) -> Table | None:
+    """The search beside its rivals."""
+    if not document.searches:
+        return None
+    rows = [
+        (
+            each.title + (" (control)" if each.is_control else ""),
+            count(each.calls),
+            count(each.findings),
+            f"{each.per_1000:.1f}",
+            f"{count(each.seeds_hit)} of {count(each.seeds)}",
+            count(each.refuted),
+        )
+        for each in document.searches
+    ]
+    head = ("search", "calls", "findings", "for 1,000 calls", "seeds hit", "refuted")
+    return Table(head, rows)
+
+
 # -- pairs of texts --------------------------------------------------------------------------------
 
 
@@ -200,4 +247,6 @@ def marked(side: SideDocument) -> Markup:
 
 def summary_tables(document: TextDocument) -> list[Table]:
     """What the terminal shows below the verdict."""
-    return [each for each in (pair_table(document), group_table(document)) if each.rows]
+    every = (pair_table(document), group_table(document))
+    more = (layer_table(document), search_table(document))
+    return [each for each in (*every, *more) if each is not None and each.rows]
