@@ -133,7 +133,8 @@ def test_public_names_are_these() -> None:
         " Model NeuronBias NeuronFair Policy TorchModel Verdict"
     )
     functions = (
-        "audit audit_images audit_scenes audit_text certify check judge load_model neuron_bias"
+        "audit audit_images audit_scenes audit_scores audit_text certify check judge load_model"
+        " neuron_bias"
         " repair save"
     )
     rooms = (

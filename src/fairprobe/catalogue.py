@@ -178,5 +178,11 @@ MEASURES: Catalogue[Any] = Catalogue(
         "upper_bound": "fairprobe.certificates.measures:UPPER_BOUND",
         "text_flips": "fairprobe.text.measures:TEXT_FLIPS",
         "text_gaps": "fairprobe.text.measures:TEXT_GAPS",
+        "change": "fairprobe.metrics.scores:CHANGE",
+        "change_sd": "fairprobe.metrics.scores:CHANGE_SD",
+        "change_p90": "fairprobe.metrics.scores:CHANGE_P90",
+        "scoring_ratio": "fairprobe.metrics.scores:SCORING_RATIO",
+        "mean_difference": "fairprobe.metrics.scores:MEAN_DIFFERENCE",
+        "r2": "fairprobe.metrics.scores:R2",
     },
 )

@@ -28,6 +28,7 @@ __all__ = [
     "DataError",
     "DomainError",
     "FairprobeError",
+    "GuessWarning",
     "InputError",
     "ModelError",
     "SettingError",
@@ -79,6 +80,10 @@ class SettingError(InputError):
 
 class StorageError(FairprobeError, OSError):
     """A file or folder that cannot be read or written."""
+
+
+class GuessWarning(UserWarning):
+    """Something was guessed that an option would settle."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

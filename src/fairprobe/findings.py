@@ -6,7 +6,8 @@ counterpart's values of what can change (the sensitive attributes and those coup
 `label` and `label_other`, the model's `probability` of each, the `gap`, the `phase`, and the
 `origin` (the number of the seed). `plausibility` and `plausibility_other` are the share of people
 who are at least as unusual as each side of the pair; empty where the search had no model of the
-table.
+table. Where the answer is a number, `answer`, `answer_other` and `change` stand for probabilities
+and gap, and `label` is 1 for the higher answer of the two.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ PHASES = ("global", "local")
 PROVENANCE = ("label", "label_other", "probability", "probability_other", "gap", "phase", "origin")
 PLAUSIBILITY = ("plausibility", "plausibility_other")
 BATCH = 262_144
+SCORED = {"probability": "answer", "probability_other": "answer_other", "gap": "change"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
     """How findings were generated. `tried`: different instances; `judged`: with repetitions;
     `stopped`: what ended the search, "complete", "seconds", "cpu_seconds", "rows", "wanted",
-    "interrupted" or "failed"; `scores`: what the method measured itself.
+    "interrupted" or "failed"; `scores`: what the method measured itself; `scored`: the answers are
+    numbers, not classes.
     """
 
     method: str
@@ -55,6 +58,7 @@ class Generation:
     wall_seconds: float
     cpu_seconds: float
     scores: dict[str, float] = field(default_factory=dict)
+    scored: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,10 @@ class Findings:
             if columns
             else np.empty((0, 0), dtype=np.float32)
         )
+
+    def column(self, name: str) -> str:
+        """What a column of `PROVENANCE` is called in these findings."""
+        return SCORED.get(name, name) if self.generation.scored else name
 
     def some(self, n: int) -> Rows:
         """At most `n` instances, evenly spread over all of them."""
@@ -253,9 +261,9 @@ def reading(path: Path | None) -> Iterator[None]:
         ) from error
 
 
-def check_names(domain: Domain) -> None:
+def check_names(domain: Domain, *, scored: bool = False) -> None:
     """Raise DomainError if an attribute has the name of another column of the findings."""
-    columns = _names(domain)
+    columns = _names(domain, scored=scored)
     for name in domain.names:
         if columns.count(name) > 1:
             raise DomainError(
@@ -264,9 +272,10 @@ def check_names(domain: Domain) -> None:
             )
 
 
-def _names(domain: Domain) -> list[str]:
+def _names(domain: Domain, *, scored: bool) -> list[str]:
     others = (f"{name}_other" for name in domain.changing)
-    return [*domain.names, *others, *PROVENANCE, *PLAUSIBILITY]
+    own = [SCORED.get(name, name) if scored else name for name in PROVENANCE]
+    return [*domain.names, *others, *own, *PLAUSIBILITY]
 
 
 def _schema(domain: Domain, generation: Generation) -> pa.Schema:
@@ -283,7 +292,7 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
     rest = [kinds.get(name, pa.float32()) for name in (*PROVENANCE, *PLAUSIBILITY)]
     about = json.dumps({"generation": asdict(generation), "sensitive": domain.sensitive})
     return pa.schema(
-        list(zip(_names(domain), [*codes, *others, *rest], strict=True)),
+        list(zip(_names(domain, scored=generation.scored), [*codes, *others, *rest], strict=True)),
         metadata={"fairprobe": about},
     )
 

@@ -25,6 +25,16 @@ rounding. It must ignore everything coupled to the attribute as well to be acqui
 
 A language model may answer the same question differently. Before such a difference counts, the
 model is asked again (`Model.settle`), and answers that do not agree are a tie.
+
+Where the answer is a number g(x) (`models/scores.py`), a person is discriminated against when some
+counterpart's answer differs by more than the tolerance: c(x) = max |g(x) − g(x')| > τ. Here the
+verdict depends on the person: of three values the middle one may be near enough to both others.
+
+    c(x)            `gap`; a change within rounding is 0
+    g(x), g(x')     `probability`, `probability_other`: the answers, not probabilities
+    label           1 for the higher answer of the two, 0 for the lower; both 0 if they are equal
+    d(x), d(x')     (τ + c) / 2 and (τ − c) / 2: of different signs exactly for findings, and
+                    ρ = τ / c, so that a search towards small ρ is one towards large changes
 """
 
 from __future__ import annotations
@@ -40,6 +50,7 @@ import torch
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.models.base import Model
 from fairprobe.models.chain import Passed
+from fairprobe.models.scores import ScoreModel
 from fairprobe.schema.domain import Domain
 
 TIE = 1e-5
@@ -143,6 +154,8 @@ def without_ties(domain: Domain, model: Model, x: Rows, verdict: Verdict) -> tup
 
 
 def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
+    if isinstance(model, ScoreModel):
+        return _judge_scores(domain, model, x)
     n, v = len(x), domain.value_count
     every, place = _every(domain, x), np.arange(n)
     own = domain.own_value(x) * n + place  # (N,) where each row stands among its counterparts
@@ -202,6 +215,42 @@ def _judge(domain: Domain, model: Model, x: Rows) -> Verdict:
         margin=answers.margin(own, label),
         margin_other=answers.margin(other, label),
         seen=None if passed is None else Seen(passed, own, other),
+    )
+
+
+def _judge_scores(domain: Domain, model: ScoreModel, x: Rows) -> Verdict:
+    """As `_judge`, where the answer is a number."""
+    n, v, place = len(x), domain.value_count, np.arange(len(x))
+    every = _every(domain, x)
+    own = domain.own_value(x) * n + place
+    amounts = model.amounts(every)
+    mine: Any = amounts.take(own)  # in double precision
+    raw = np.abs(amounts.reshape(v, n) - mine)
+    change = np.where(raw > model.rounding(amounts).reshape(v, n), raw, 0.0)
+    has_counterpart = np.full(n, v > 1)
+    if domain.constraints:
+        allowed = domain.satisfies(every)
+        has_counterpart = allowed.take(own) & (allowed.reshape(v, n).sum(axis=0) > 1)
+        change[~allowed.reshape(v, n)] = -1
+    change.ravel()[own] = -2
+    other = change.argmax(axis=0) * n + place
+    gap = np.where(has_counterpart, np.maximum(change.max(axis=0), 0), 0.0)
+    theirs, limit = amounts.take(other), model.limits(mine)
+    found = has_counterpart & (gap > limit)
+    differs = has_counterpart & (np.abs(theirs - mine) > limit)
+    return Verdict(
+        is_discriminatory=found,
+        x_other=every.take(other, axis=0),
+        label=((mine > theirs) & (gap > 0)).astype(np.int64),
+        label_other=((theirs > mine) & (gap > 0)).astype(np.int64),
+        probability=mine,
+        probability_other=theirs,
+        gap=gap,
+        is_tie=np.zeros(n, dtype=bool),
+        has_counterpart=has_counterpart,
+        hangs_on_tie=differs & ~found,
+        margin=((limit + gap) / 2).astype(np.float32),
+        margin_other=((limit - gap) / 2).astype(np.float32),
     )
 
 
@@ -301,14 +350,25 @@ def _ask(model: Model, x: Rows) -> _Odds | _Classes:
 
 def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]]:
     """(N, V) the labels of each row and all its counterparts, and which of them are evidence: no
-    tie, and allowed by the constraints. A part of the rows at a time.
+    tie, and allowed by the constraints. A part of the rows at a time. Where the answer is a number,
+    the label is 1 for the highest answer of the case.
     """
     v = domain.value_count
     for part in _parts(domain, x):
         every = _every(domain, part)
+        if isinstance(model, ScoreModel):
+            yield _highest(model, every, v), domain.satisfies(every).reshape(v, -1).T
+            continue
         given = _ask(model, every)
         evidence = given.is_sure & domain.satisfies(every)
         yield given.labels.reshape(v, -1).T, evidence.reshape(v, -1).T
+
+
+def _highest(model: ScoreModel, every: Rows, v: int) -> Ints:
+    amounts = model.amounts(every)
+    near = model.rounding(amounts).reshape(v, -1)
+    amounts = amounts.reshape(v, -1)
+    return np.asarray((amounts >= amounts.max(axis=0) - near).T, dtype=np.int64)
 
 
 def two_labels(labels: Ints, evidence: Mask) -> Mask:

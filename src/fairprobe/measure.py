@@ -19,7 +19,7 @@ from fairprobe.errors import StorageError
 from fairprobe.statistics.resampling import Estimate
 
 Measurements: TypeAlias = TableMeasurements | TextDocument
-Kind: TypeAlias = Literal["table", "text"]
+Kind: TypeAlias = Literal["table", "scores", "text"]
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
 Unit: TypeAlias = Literal["share", "number", "count"]
@@ -100,7 +100,7 @@ class Measure:
 
     def readings(self, document: Measurements) -> list[Reading]:
         """What a document says: one number, or one for each table, class or group."""
-        if document.kind != self.of:
+        if document.kind != self.of and (document.kind, self.of) != ("scores", "table"):
             missing = f"the run is an audit of {document.kind}. Take {self.name} out of the policy"
             return [Reading(what=self.title, missing=missing)]
         try:

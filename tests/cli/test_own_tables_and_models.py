@@ -651,7 +651,6 @@ CSV: dict[str, tuple[Callable[[], str | bytes], str]] = {
         ),
         "has 10,000 different values; at most 100 classes are possible",
     ),
-    "a label of fractions": (lambda: changed(granted=np.linspace(0, 1, 120)), "holds fractions"),
     "no rows": (lambda: "age,sex,job,hours,granted\n", "has column names and no rows"),
     "nothing": (lambda: "", "is empty"),
     "Latin-1": (lambda: changed(job="épicier").encode("latin-1"), "is not UTF-8"),

@@ -135,7 +135,7 @@ def test_dropped_columns_are_named_in_the_card(path: Path) -> None:
 def test_classes_are_sorted_as_numbers_or_words(
     labels: Any, classes: tuple[str, ...], y: list[int]
 ) -> None:
-    data = open_table(frame(y=labels), label="y")
+    data = open_table(frame(y=labels), label="y", target="classes")
     assert data.classes == classes
     assert data.y.tolist() == y
 
@@ -307,13 +307,13 @@ REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], type[FairprobeError], str
     "no label at all": (frame(y=[None, "?", None, ""]), {}, DataError, "No row has a label"),
     "fractions as label": (
         frame(y=[0, 0.5, 1, 0]),
-        {},
+        {"target": "classes"},
         DataError,
         "holds fractions \\(row 1 has 0.5\\)",
     ),
     "many classes": (
         MANY,
-        {"label": "x", "drop": "id"},
+        {"label": "x", "drop": "id", "target": "classes"},
         DataError,
         "'x' has 1,001 different values; at most 100",
     ),

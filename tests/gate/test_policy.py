@@ -38,6 +38,12 @@ proved_people = 0.9
 upper_bound = 0.1
 text_flips = 0.05
 text_gaps = 0.05
+change = 500
+change_sd = 0.1
+change_p90 = 1000
+scoring_ratio = 0.7
+mean_difference = 0.2
+r2 = 0.5
 
 [baseline]
 run = "runs/main"

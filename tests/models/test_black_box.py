@@ -271,7 +271,7 @@ BAD: dict[str, tuple[Any, str]] = {
         lambda x: np.full((len(x), 3), 1 / 3),
         "The model knows 3 classes; 'german' has 2",
     ),
-    "a regressor": (LinearRegression().fit(DATA.x, DATA.y), "predict_proba"),
+    "a regressor": (LinearRegression().fit(DATA.x, DATA.y), "answers with amounts"),
     "a number": (3, "got int"),
 }
 

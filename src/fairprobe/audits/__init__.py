@@ -1,8 +1,9 @@
 """Audits: from data and a model to evidence, and the run folder that keeps it."""
 
 from fairprobe.audits.base import AuditResult, OnStage, RunFolder, Stages
-from fairprobe.audits.models import NETWORKS, train
+from fairprobe.audits.models import NETWORKS, train, train_amounts
 from fairprobe.audits.repaired import repair, repair_run
+from fairprobe.audits.scores import ScoreAudit, audit_scores
 from fairprobe.audits.table import Audit, audit, check_settings, save
 
 __all__ = [
@@ -11,11 +12,14 @@ __all__ = [
     "AuditResult",
     "OnStage",
     "RunFolder",
+    "ScoreAudit",
     "Stages",
     "audit",
+    "audit_scores",
     "check_settings",
     "repair",
     "repair_run",
     "save",
     "train",
+    "train_amounts",
 ]

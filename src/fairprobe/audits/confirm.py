@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,18 @@ from fairprobe.errors import FairprobeError
 from fairprobe.findings import Findings
 from fairprobe.models import Model, one_thread
 
+Confirms: TypeAlias = Callable[[Findings, pa.RecordBatch, Model], Mask]
+
 
 def confirmed(
-    findings: Findings, original: Model | None, progress: Callable[[int, int], None]
+    findings: Findings,
+    original: Model | None,
+    progress: Callable[[int, int], None],
+    confirms: Confirms | None = None,
 ) -> tuple[Findings, int | None]:
     """Drop the findings that the program does not confirm, and count them; None if the search used
-    the program itself.
+    the program itself. `confirms` says which pairs of a batch it confirms: by default, those whose
+    two labels it gives as well.
 
     An interrupt keeps those that were confirmed until then.
     """
@@ -34,7 +41,7 @@ def confirmed(
             if not is_interrupted:
                 try:
                     progress(judged, max(total, 1))
-                    mask = _is_confirmed(findings, batch, original)
+                    mask = (confirms or _is_confirmed)(findings, batch, original)
                     judged, hits = judged + len(mask), hits + int(mask.sum())
                 except KeyboardInterrupt:
                     is_interrupted = True

@@ -10,13 +10,22 @@ from fairprobe import networks
 from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, suggest
-from fairprobe.models import Encoder, Model, TorchModel, load_model
+from fairprobe.models import Encoder, Model, ScoreModel, TorchModel, load_model
 
 NETWORKS = ("auto", "lfcn", "hfcn")
 WIDE = 100  # columns; from here on the paper uses its heavier network
+AMOUNTS = (64, 32, 16)
 UNKNOWN = "black box"  # the name of a model that does not tell its own
 DECIDED = 1_000  # rows in which a decision rule needs a probability other than 0 and 1
 PROBED, STEADY = 64, 1e-3  # rows that are answered twice; how far the probabilities may differ
+
+
+def hidden_layers(data: Dataset, kind: str) -> tuple[int, ...]:
+    """The hidden layers of the network of this name, for these data."""
+    if kind not in NETWORKS:
+        raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
+    wide = Encoder(data.domain).width > WIDE
+    return networks.HFCN if kind == "hfcn" or (kind == "auto" and wide) else networks.LFCN
 
 
 def train(
@@ -26,18 +35,35 @@ def train(
     used for data of this width.
     """
     check_seed(seed)
-    if kind not in NETWORKS:
-        raise SettingError(f"There is no network '{kind}'.{suggest(kind, NETWORKS)}")
-    wide = Encoder(data.domain).width > WIDE
-    build = networks.hfcn if kind == "hfcn" or (kind == "auto" and wide) else networks.lfcn
+    hidden = hidden_layers(data, kind)
     tell = progress or (lambda *_: None)
-    fresh = build(data.domain, classes=len(data.classes), seed=seed)
+    fresh = networks.dense(data.domain, hidden, classes=len(data.classes), seed=seed)
     return networks.train(
         fresh,
         data,
         seed=seed,
         progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"),
     )
+
+
+def train_amounts(
+    data: Dataset, *, kind: str = "auto", seed: int = 0, progress: OnStage | None = None
+) -> ScoreModel:
+    """A network with one output, trained on the amounts of the data: "lfcn", "hfcn", or "auto" for
+    one without the papers' last, narrow layers, which often die on small tables.
+    """
+    assert data.amounts is not None
+    tell = progress or (lambda *_: None)
+    hidden = AMOUNTS if kind == "auto" else hidden_layers(data, kind)
+    fresh = networks.amount_network(data.domain, hidden, seed=seed)
+    trained = networks.train(
+        fresh,
+        data,
+        seed=seed,
+        progress=lambda done, total: tell("Training the network", done, total, f"epoch {done}"),
+    )
+    networks.answer_in_units(fresh, data.amounts, data.split(seed).train)
+    return ScoreModel.of_network(trained)
 
 
 def as_model(model: object, data: Dataset) -> Model:

@@ -20,7 +20,7 @@ import torch
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import StorageError
-from fairprobe.models import Model, TorchModel
+from fairprobe.models import Model, ScoreModel, TorchModel
 from fairprobe.search.chunks import Checkpoint, check_fingerprint
 from fairprobe.versions import versions
 
@@ -30,15 +30,18 @@ def fingerprint(data: Dataset, *settings: object, model: Model | None = None) ->
     and the model: its weights, or what it answers everybody in the data.
     """
     digest = sha256(repr((versions("torch", "numpy"), data.domain, data.classes)).encode())
-    for part in (data.x, data.y):
+    for part in (data.x, data.y if data.amounts is None else data.amounts):
         digest.update(np.ascontiguousarray(part).data)
     for setting in settings:
         digest.update(_identity(setting))
-    if isinstance(model, TorchModel):
-        for name, value in model.module.state_dict().items():
+    network = model.network if isinstance(model, ScoreModel) else model
+    if isinstance(network, TorchModel):
+        for name, value in network.module.state_dict().items():
             raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
             digest.update(name.encode() + raw.numpy().tobytes())
-    if model is not None:
+    if isinstance(model, ScoreModel):
+        digest.update(repr(model.tolerance).encode() + model.amounts(data.x).tobytes())
+    elif model is not None:
         digest.update(model.labels(data.x).astype(np.int64).tobytes())
     return digest.hexdigest()
 

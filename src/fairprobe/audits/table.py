@@ -28,7 +28,7 @@ from fairprobe.documents import TableDocument
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
-from fairprobe.judgement import judge
+from fairprobe.judgement import Verdict, judge
 from fairprobe.metrics import (
     Fairness,
     Pair,
@@ -206,7 +206,12 @@ def audit(
     check_settings(
         method, variant, outside, samples, seed, counterparts=counterparts, people=people
     )
-    _check_data(data)
+    check_data(data)
+    if data.amounts is not None:
+        raise SettingError(
+            f"The label '{data.label}' is an amount. Audit it with fairprobe.audit_scores(...), or"
+            " open the table with target='classes'."
+        )
     coupled = data.with_sensitive(sensitive)
     data = coupled.with_counterparts(counterparts)
     domain = data.domain
@@ -214,7 +219,7 @@ def audit(
     model = as_model(model, data).with_decision(decision, data)
     inside = isinstance(model, TorchModel) and bool(model.layers(data.x))
     among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
-    chosen = _chosen(method, model, has_layers=inside, makes_people=among_plausible)
+    chosen = chosen_method(method, model, has_layers=inside, makes_people=among_plausible)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
     tell = progress or (lambda *_: None)
@@ -223,10 +228,10 @@ def audit(
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
-    made, maker, no_plausible = _plausible(data, model, samples, seed, rngs["people"], tell)
+    made, maker, no_plausible = measure_plausible(data, model, samples, seed, rngs["people"], tell)
     if made is None and among_plausible:  # nobody new can be made from these records
         among_plausible = False
-        chosen = _chosen(method, model, has_layers=inside, makes_people=False)
+        chosen = chosen_method(method, model, has_layers=inside, makes_people=False)
     among = maker if among_plausible else None
     labels, test = model.labels(data.x), data.split(seed).test
     with one_thread():
@@ -245,7 +250,7 @@ def audit(
             model,
             rng=rngs["domain"],
             samples=samples,
-            progress=_within("Sampling the domain", tell),
+            progress=within_stage("Sampling the domain", tell),
         )
         tell("Asking for everybody in the data", 0, 1, "")
         verdict = judge(domain, model, data.x[domain.comparable(data.x)])
@@ -280,7 +285,7 @@ def audit(
         checkpoint=search_checkpoint(checkpoint, data, model, how, budget, seeds, seed, people),
     )
     findings, refuted = confirmed(
-        findings, model.original, _within("Asking the model itself again", tell)
+        findings, model.original, within_stage("Asking the model itself again", tell)
     )
     return Audit(
         data=data,
@@ -297,7 +302,7 @@ def audit(
         dm_rs=common,
         people=affected,
         twins=twins,
-        plausible=_with_findings(made, maker, model, findings),
+        plausible=with_findings(made, maker, model, findings),
         no_plausible=no_plausible,
         searched_people="possible" if among is None else "plausible",
         findings=findings,
@@ -328,26 +333,33 @@ def _inside(
         domain,
         network,
         data.x[domain.comparable(data.x)],
-        progress=_within("Looking at the neurons", tell),
+        progress=within_stage("Looking at the neurons", tell),
     )
     tell("Silencing biased neurons", 0, 1, "")
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
 
 
-def _plausible(
-    data: Dataset, model: Model, most: int, seed: int, rng: np.random.Generator, tell: OnStage
+def measure_plausible(
+    data: Dataset,
+    model: Model,
+    most: int,
+    seed: int,
+    rng: np.random.Generator,
+    tell: OnStage,
+    on_judged: Callable[[Verdict], None] | None = None,
 ) -> tuple[Plausible | None, PlausiblePeople | None, str]:
     """What was measured on plausible people, and what they are made with; or why there are none."""
     tell("Learning what people are like", 0, 1, "")
     try:
         maker = PlausiblePeople.fit(data, seed=seed)
-        progress = _within("Asking for plausible people", tell)
-        return plausible(maker, model, rng=rng, most=most, progress=progress), maker, ""
+        progress = within_stage("Asking for plausible people", tell)
+        made = plausible(maker, model, rng=rng, most=most, on_judged=on_judged, progress=progress)
     except DataError as error:
         return None, None, str(error)
+    return made, maker, ""
 
 
-def _with_findings(
+def with_findings(
     made: Plausible | None, maker: PlausiblePeople | None, model: Model, findings: Findings
 ) -> Plausible | None:
     """What was measured on plausible people, with the resemblance of the findings to affected
@@ -360,11 +372,13 @@ def _with_findings(
     return replace(made, findings=resemblance(maker, findings.some(COMPARED), real))
 
 
-def _within(stage: str, tell: OnStage) -> Callable[[int, int], None]:
+def within_stage(stage: str, tell: OnStage) -> Callable[[int, int], None]:
+    """What reports the steps of a stage."""
     return lambda done, total: tell(stage, done, total, "")
 
 
-def _check_data(data: object) -> None:
+def check_data(data: object) -> None:
+    """Refuse what is not a data set."""
     if not isinstance(data, Dataset):
         raise SettingError(
             "The data must be a Dataset: fairprobe.datasets.load('adult') is a packaged one,"
@@ -415,7 +429,7 @@ def check_settings(
     check_seed(seed)
 
 
-def _chosen(
+def chosen_method(
     method: str | Method,
     model: Model,
     *,

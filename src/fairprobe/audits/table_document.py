@@ -76,9 +76,11 @@ from fairprobe.models import About, Model, TorchModel
 from fairprobe.present.formats import plural
 from fairprobe.present.notes import notes
 from fairprobe.present.sentences import verdict
+from fairprobe.schema.domain import Domain
 from fairprobe.search import Method
 
 if TYPE_CHECKING:
+    from fairprobe.audits.scores import ScoreAudit
     from fairprobe.audits.table import Audit
 
 
@@ -93,10 +95,10 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         seed=audit.seed,
         counterparts=counterparts_document(audit.twins),
         versions=audit.versions,
-        data=_data(audit),
+        data=data_document(audit),
         model=_model(audit),
         interpretation=_interpretation(audit),
-        generation=_generation(audit),
+        generation=search_document(audit),
         dm_rs=rate_document(audit.dm_rs),
         people=people_document(audit.people),
         plausible=None if audit.plausible is None else plausible_document(audit.plausible),
@@ -120,7 +122,8 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
 # -- data, model, network --------------------------------------------------------------------------
 
 
-def _data(audit: Audit) -> Data:
+def data_document(audit: Audit | ScoreAudit) -> Data:
+    """The table that was audited."""
     data, card = audit.data, audit.data.card
     return Data(
         title=card.title if card else data.name,
@@ -218,7 +221,8 @@ def _interpretation(audit: Audit) -> Interpretation | None:
 # -- search ----------------------------------------------------------------------------------------
 
 
-def _generation(audit: Audit) -> Search:
+def search_document(audit: Audit | ScoreAudit) -> Search:
+    """What the search was given, what it found, and what it cost."""
     how, idis = audit.findings.generation, len(audit.findings)
     first = audit.findings.count("global")
     return Search(
@@ -291,26 +295,33 @@ def _changed_settings(method: Method) -> dict[str, Any]:
     }
 
 
-def pair_document(data: Outline, pair: Pair) -> PairDocument:
-    """Two people in words."""
-    domain, classes = data.domain, data.classes
+def pair_in_words(domain: Domain, pair: Pair) -> dict[str, Any]:
+    """Two people: what they share, what changes, and where they come from."""
     mine, other = domain.describe(pair.x), domain.describe(pair.x_other)
     along = [name for name in domain.names if name not in domain.sensitive]
     changed = [*domain.sensitive, *(name for name in along if mine[name] != other[name])]
+    return {
+        "shared": {name: mine[name] for name in domain.names if name not in changed},
+        "sensitive": {name: (mine[name], other[name]) for name in changed},
+        "phase": pair.phase,
+        "origin": pair.origin,
+        "plausibility": pair.plausibility,
+        "plausibility_other": pair.plausibility_other,
+        "is_record": pair.is_record,
+    }
+
+
+def pair_document(data: Outline, pair: Pair) -> PairDocument:
+    """Two people in words, and what each is answered."""
+    classes = data.classes
     return PairDocument(
-        shared={name: mine[name] for name in domain.names if name not in changed},
-        sensitive={name: (mine[name], other[name]) for name in changed},
+        **pair_in_words(data.domain, pair),
         label=classes[pair.label],
         label_other=classes[pair.label_other],
         favourable=None if data.favourable is None else pair.label == data.favourable,
         probability=pair.probability,
         probability_other=pair.probability_other,
         gap=pair.gap,
-        phase=pair.phase,
-        origin=pair.origin,
-        plausibility=pair.plausibility,
-        plausibility_other=pair.plausibility_other,
-        is_record=pair.is_record,
     )
 
 

@@ -32,6 +32,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     serve,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say
+from fairprobe.errors import GuessWarning
 from fairprobe.escapes import printable
 
 __all__ = ["app", "main"]
@@ -71,8 +72,8 @@ def main() -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
-    """Print a warning about a plug-in as one sentence, and others as Python does."""
-    if issubclass(category, PluginWarning):
+    """Print a warning that is meant for users as one sentence, and others as Python does."""
+    if issubclass(category, PluginWarning | GuessWarning):
         say(str(message))
     else:
         sys.stderr.write(printable(warnings.formatwarning(message, category, *where[:2])))

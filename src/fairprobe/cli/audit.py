@@ -24,7 +24,7 @@ from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import TableDocument
+    from fairprobe.documents import ScoresDocument, TableDocument
 
 Network = Annotated[
     str,
@@ -82,6 +82,8 @@ def audit(
       fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
 
       fairprobe audit cv.csv --label hire --sensitive sex --model chat:https://a.b --prompt p.toml
+
+      fairprobe audit my.csv --label credit_limit --target amount --tolerance 500 --sensitive sex
     """
     with report_errors():
         limit = _limit(fail_over)
@@ -133,7 +135,7 @@ def show(
         print_run(read_run(folder), folder, as_json=as_json, quiet=False)
 
 
-def _limit(text: str | None) -> Callable[[TableDocument], bool] | None:
+def _limit(text: str | None) -> Callable[[TableDocument | ScoresDocument], bool] | None:
     """Whether a document exceeds what `--fail-over` allows: a number of findings, or a share of
     possible people.
     """

@@ -16,7 +16,8 @@ from fairprobe.cli.options import Samples, Seed
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import TableDocument
+    from fairprobe.datasets import Dataset
+    from fairprobe.documents import ScoresDocument, TableDocument
     from fairprobe.models import Model
     from fairprobe.search import Budget, Method
 
@@ -35,6 +36,10 @@ COUNTERPARTS = (
 OUTSIDE = "Rows outside the domain: clip them where the search starts, or refuse the data."
 RECORDS = "Let the report show people in the data as pairs. Off, because a report travels."
 OWN = "the method's own"
+TOLERANCE = (
+    "Amounts: by how much an answer may change with the sensitive attribute before it counts: 500,"
+    " 5% of the person's own answer, or 0.1sd (standard deviations of all answers)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +101,10 @@ class AuditOptions:
         typer.Option(help="Search on the Ray cluster at this address.", metavar="HOST:PORT"),
     ] = None
     resume: Resume = False
+    tolerance: Annotated[
+        str | None,
+        typer.Option(help=TOLERANCE, metavar="N|P%|Nsd", show_default="0.1sd"),
+    ] = None
 
 
 def make_run(
@@ -107,7 +116,7 @@ def make_run(
     network: str = "auto",
     overwrite: bool,
     show: bool,
-) -> TableDocument:
+) -> TableDocument | ScoresDocument:
     """Open or train the model, audit it on the table, write the run folder, and return its
     document. Mistakes in the options are reported before anything is trained.
     """
@@ -117,7 +126,7 @@ def make_run(
 
     check_workers(options.workers, options.cluster)
     settings, data = _settings(options), table.open()
-    decision = decision_of(options.decision_threshold, options.costs, data)
+    more = _own_settings(options, data)
     tell_unfinished(folder, resume=options.resume)
     with (
         audits.RunFolder(folder, overwrite=overwrite, resume=options.resume) as staged,
@@ -126,6 +135,8 @@ def make_run(
 
         def train() -> Model:
             how: dict[str, Any] = {"kind": network, "seed": options.seed}
+            if data.amounts is not None:
+                return audits.train_amounts(data, progress=on_stage, **how)
             return kept_network(
                 staged.checkpoint,
                 data,
@@ -133,11 +144,11 @@ def make_run(
                 lambda: audits.train(data, progress=on_stage, **how),
             )
 
-        audit = audits.audit(
+        measure: Any = audits.audit if data.amounts is None else audits.audit_scores
+        audit = measure(
             data,
             given.open(data, train),
             table.names,
-            decision=decision,
             progress=on_stage,
             findings_to=staged.findings,
             show_records=options.show_records,
@@ -145,8 +156,27 @@ def make_run(
             cluster=options.cluster,
             checkpoint=staged.checkpoint,
             **settings,
+            **more,
         )
-        return staged.fill(audit, command=command_line())
+        document: TableDocument | ScoresDocument = staged.fill(audit, command=command_line())
+        return document
+
+
+def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
+    """What only audits of classes, or only those of amounts, take."""
+    if data.amounts is None:
+        if options.tolerance is not None:
+            raise SettingError(
+                f"--tolerance is for amounts, and '{data.label}' is audited as classes. Leave it"
+                " out, or use --target amount."
+            )
+        return {"decision": decision_of(options.decision_threshold, options.costs, data)}
+    if options.decision_threshold is not None or options.costs is not None:
+        raise SettingError(
+            f"A decision rule needs classes, and '{data.label}' is audited as an amount. Leave it"
+            " out, or divide the label into classes."
+        )
+    return {"tolerance": options.tolerance}
 
 
 def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:

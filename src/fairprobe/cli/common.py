@@ -210,10 +210,10 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     """Print a run's result on standard output: JSON, a summary and where the report is, or nothing.
     What went wrong goes to standard error.
     """
-    from fairprobe.documents import TableDocument, encode
+    from fairprobe.documents import ScoresDocument, TableDocument, encode
     from fairprobe.documents.scenes import ScenesDocument
 
-    if not isinstance(document, TableDocument):
+    if not isinstance(document, TableDocument | ScoresDocument):
         for message in document.messages:
             say(message)
     if isinstance(document, ScenesDocument):

@@ -41,6 +41,10 @@ PROMPT = "Chat endpoint: the prompt, a TOML file."
 CACHE = "Chat endpoint: the SQLite file that keeps its answers, so that none is asked for twice."
 DRY_RUN = "Chat endpoint: send nothing; say how many requests it takes and what they may cost."
 CHAT_ONLY = ("prompt", "cache", "dry_run")
+TARGET = (
+    "Own table: whether the label is one of several classes, or an amount (a number, such as a"
+    " price or a score)."
+)
 RunTable = Annotated[
     Path | None,
     typer.Option(
@@ -83,6 +87,17 @@ class TableOptions:
         _own(TABLE, "Own table: a domain.toml, edited from what 'fairprobe domain' wrote."),
     ] = None
 
+    target_kind: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            help=TARGET,
+            metavar="classes|amount",
+            show_default="guessed",
+            rich_help_panel=TABLE,
+        ),
+    ] = None
+
     def of(self, dataset: str, sensitive: str) -> NamedTable:
         """The table of this name, read as the options say."""
         return NamedTable(dataset, sensitive, self)
@@ -121,8 +136,9 @@ class NamedTable:
         if self.dataset in datasets.names():
             for option, value in vars(how).items():
                 if value and option != "coding":
+                    named = option.removesuffix("_kind").replace("_", "-")
                     raise SettingError(
-                        f"--{option.replace('_', '-')} is for a table of your own;"
+                        f"--{named} is for a table of your own;"
                         f" '{self.dataset}' is a packaged data set. Leave it out."
                     )
             return datasets.load(
@@ -144,6 +160,7 @@ class NamedTable:
             keep=split(how.keep),
             weights=how.sample_weights,
             domain=how.domain,
+            target=how.target_kind or "auto",  # type: ignore[arg-type]
         ).with_sensitive(self.names)
 
 

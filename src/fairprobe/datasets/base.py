@@ -82,7 +82,8 @@ class Dataset:
     how the table's own cells became codes, unless the domain alone does. `origin` describes a
     user's own table: its "path", "sha256", "label", "drop", "ids" and "rows". `mines_twins`: the
     domain was inferred, and so is what changes together with a sensitive attribute. `weights` (N,)
-    say how much each row counts in training; metrics count everybody once.
+    say how much each row counts in training; metrics count everybody once. `amounts` (N,) are the
+    labels where they are numbers, not classes; then there are no classes, and `y` is all 0.
     `parts`: one split, whatever the seed, so that a seed decides on the training alone.
     """
 
@@ -100,11 +101,18 @@ class Dataset:
     origin: Mapping[str, Any] | None = field(default=None, compare=False)
     mines_twins: bool = field(default=False, compare=False)
     weights: Floats | None = field(default=None, compare=False)
+    amounts: Floats | None = field(default=None, compare=False)
     parts: Split | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.domain.check(self.x, what=f"rows of '{self.name}'"))
-        object.__setattr__(self, "y", _check_labels(self.y, len(self.x), self.classes, self.label))
+        if self.amounts is None:
+            y = _check_labels(self.y, len(self.x), self.classes, self.label)
+            object.__setattr__(self, "y", y)
+        else:
+            amounts = _check_amounts(self.amounts, len(self.x), self.label)
+            object.__setattr__(self, "amounts", amounts)
+            object.__setattr__(self, "y", np.zeros(len(self.x), dtype=np.int64))
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights, len(self.x)))
 
@@ -185,6 +193,21 @@ def _check_weights(weights: Any, rows: int) -> Floats:
         )
     if not numbers.any():
         raise DataError("All sample weights are 0, so nobody counts. Name another column.")
+    return numbers
+
+
+def _check_amounts(amounts: Any, rows: int, label: str) -> Floats:
+    numbers = np.asarray(amounts, dtype=np.float64)
+    if numbers.shape != (rows,) or not np.isfinite(numbers).all():
+        raise DataError(
+            f"The amounts '{label}' must be {rows:,} finite numbers, one for each row; got shape"
+            f" {numbers.shape}."
+        )
+    if rows and numbers.min() == numbers.max():
+        raise DataError(
+            f"The amounts '{label}' are all {numbers[0]:g}, so there is nothing to predict. Check"
+            " the label column."
+        )
     return numbers
 
 

@@ -21,6 +21,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.files import Read, Source, read
+from fairprobe.datasets.target import TargetKind, amounts_of, target_of
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.escapes import printable
 from fairprobe.schema import domain_file
@@ -31,6 +32,7 @@ from fairprobe.schema.ids import looks_like_id
 from fairprobe.schema.mining import with_mined
 
 MOST_CLASSES = 100
+NO_CLASS: Ints = np.empty(0, dtype=np.int64)  # of amounts
 MOST_CATEGORIES = 1_000  # of a column of words; one with more probably identifies people
 MOST_GROUPS = 100  # of a sensitive column of words, all compared with each other
 
@@ -46,8 +48,10 @@ def open_table(
     weights: str | None = None,
     domain: Path | str | None = None,
     name: str | None = None,
+    target: TargetKind = "auto",
 ) -> Dataset:
-    """The table as a data set: `label` is the column to predict; all other columns, except those to
+    """The table as a data set: `label` is the column to predict, as "classes" or as an "amount"
+    (`target`; "auto" guesses, and warns where it may be wrong); all other columns, except those to
     `drop`, describe the person. Columns that look like ids are left out, unless they are to `keep`.
     The column `weights` says how much each row counts in training, and describes nobody.
     """
@@ -61,7 +65,9 @@ def open_table(
 
     known = table.frame[label].notna().to_numpy()
     frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
-    y, classes = _classes(frame[label])
+    kind, guessed = target_of(frame[label], target)
+    amounts = amounts_of(frame[label]) if kind == "amount" else None
+    y, classes = _classes(frame[label]) if amounts is None else (NO_CLASS, ())
     counted = None if weights is None else _weights_of(frame, weights, label, groups)
     people = frame.drop(columns=[label] if weights is None else [label, weights])
     kept = _checked_keep(_listed(keep), list(people.columns), has_domain=declared is not None)
@@ -80,8 +86,13 @@ def open_table(
         coding, notes = _inferred(people, groups, table)
     else:
         coding, notes = _as_declared(people, groups, declared, table)
-    notes += _about_ranges(people, coding)
+    notes += _about_ranges(people, coding) + guessed
     chosen = favourable if favourable is not None or declared is None else declared.favourable
+    if chosen is not None and amounts is not None:
+        raise SettingError(
+            f"The label '{label}' is audited as an amount, which has no favorable class. Leave it"
+            " out, or audit classes (--target classes)."
+        )
     if chosen is not None and chosen not in classes:
         raise SettingError(
             f"The label '{label}' has no class '{chosen}' to be the favorable"
@@ -121,9 +132,11 @@ def open_table(
             "ids": ids,
             "weights": weights,
             "rows": len(people),
+            **({} if amounts is None else {"target": "amount"}),
         },
         mines_twins=declared is None,
         weights=counted,
+        amounts=amounts,
     )
 
 
@@ -229,13 +242,15 @@ def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
         row = int((column != column.round()).to_numpy().argmax())
         raise DataError(
             f"The label '{column.name}' holds fractions (row {row} has {column.iloc[row]:g});"
-            " expected a few classes. Divide it into classes first."
+            " expected a few classes. Audit it as an amount (--target amount), or divide it into"
+            " classes first."
         )
     places, names, values = words_of(column, gaps=False)
     if len(values) > MOST_CLASSES:
         raise DataError(
             f"The label '{column.name}' has {len(values):,} different values; at most"
-            f" {MOST_CLASSES} classes are possible."
+            f" {MOST_CLASSES} classes are possible. Numbers can be audited as an amount (--target"
+            " amount)."
         )
     if len(values) < 2:
         raise DataError(

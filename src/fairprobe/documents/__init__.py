@@ -42,6 +42,7 @@ from fairprobe.documents.runs import (
     read_run,
     read_table_run,
 )
+from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import (
     AblationDocument,
     Data,
@@ -137,6 +138,7 @@ __all__ = [
     "RuleRate",
     "RunDocument",
     "Score",
+    "ScoresDocument",
     "Search",
     "Seconds",
     "Seed",

@@ -20,6 +20,7 @@ class TableOrigin(Document, frozen=True, kw_only=True):
     drop: list[str]
     ids: list[str] = msgspec.field(default_factory=list)
     weights: str | None = None  # the column of the sample weights
+    target: Literal["classes", "amount"] = "classes"
     rows: Count
 
 

@@ -14,6 +14,7 @@ from fairprobe.documents.base import decode, header_of
 from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import TableDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError, suggest
@@ -21,12 +22,15 @@ from fairprobe.storage import restore
 
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 
-RunDocument: TypeAlias = TableDocument | ImagesDocument | ScenesDocument | TextDocument
+RunDocument: TypeAlias = (
+    TableDocument | ImagesDocument | ScenesDocument | ScoresDocument | TextDocument
+)
 KINDS: dict[str, tuple[int, type[RunDocument]]] = {
     "table": (table.FORMAT, TableDocument),
     "images": (images.FORMAT, ImagesDocument),
     "scenes": (scenes.FORMAT, ScenesDocument),
     "text": (text.FORMAT, TextDocument),
+    "scores": (table.FORMAT, ScoresDocument),
 }
 
 
@@ -60,10 +64,12 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     return decode(data, kind, name=str(path))
 
 
-def read_measured_run(folder: Path | str, *, what: str = "run") -> TableDocument | TextDocument:
+def read_measured_run(
+    folder: Path | str, *, what: str = "run"
+) -> TableDocument | ScoresDocument | TextDocument:
     """Read the document of a run that the gate can judge: an audit of a table or of texts."""
     document = read_run(folder, what=what)
-    if not isinstance(document, TableDocument | TextDocument):
+    if not isinstance(document, TableDocument | ScoresDocument | TextDocument):
         raise StorageError(
             f"The {what} {folder} is an audit of {document.kind}. Name one of a table or of texts,"
             " as `fairprobe audit` and `fairprobe audit-text` write it."
@@ -73,7 +79,10 @@ def read_measured_run(folder: Path | str, *, what: str = "run") -> TableDocument
 
 def read_table_run(folder: Path | str, *, what: str = "run") -> TableDocument:
     """Read the document of a run that must be an audit of a table."""
-    document = read_run(folder, what=what)
+    return _table(read_run(folder, what=what), folder, what)
+
+
+def _table(document: RunDocument, folder: Path | str, what: str) -> TableDocument:
     if not isinstance(document, TableDocument):
         raise StorageError(
             f"The {what} {folder} is an audit of {document.kind}. Name one of a table, as"

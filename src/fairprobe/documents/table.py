@@ -457,7 +457,7 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     """What the gate reads. A test that measures one thing leaves the others out."""
 
     format: Literal[5] = FORMAT
-    kind: Literal["table"] = "table"
+    kind: Literal["table", "scores"] = "table"
     dataset: str
     sensitive: list[str]
     seed: int
@@ -483,6 +483,7 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
 class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     """A whole audit of a table."""
 
+    kind: Literal["table"] = "table"
     created: str
     command: str
     versions: dict[str, str]

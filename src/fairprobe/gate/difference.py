@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fairprobe.documents import Search, TableDocument, TableMeasurements, TextDocument
+from fairprobe.documents import (
+    ScoresDocument,
+    Search,
+    TableDocument,
+    TableMeasurements,
+    TextDocument,
+)
 from fairprobe.errors import SettingError
 from fairprobe.measure import Measurements, Reading
 from fairprobe.metrics import MEASURES
@@ -100,7 +106,11 @@ def _about(document: Measurements) -> dict[str, str | None]:
         "list of sensitive attributes": ", ".join(document.sensitive),
         "list of classes": None,
         "favourable answer": None,
+        "tolerance": None,
     }
+    if isinstance(document, ScoresDocument):
+        given = document.tolerance
+        about["tolerance"] = f"{given.value:g} ({given.unit})"
     if isinstance(document, TableDocument):
         classes, chosen = document.data.classes, document.fairness.positive
         about["list of classes"] = ", ".join(classes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fairprobe.documents import (
+    ScoresDocument,
     TableDocument,
     TableMeasurements,
     TextDocument,
@@ -85,7 +86,8 @@ def _measurements(run: Run, what: str = "run") -> Measurements:
     if isinstance(run, Path | str):
         found: Any = read_measured_run(run, what=what)
     elif isinstance(run, dict):
-        found = from_dict(run, TextDocument if run.get("kind") == "text" else TableDocument)
+        kinds: dict[str, Any] = {"text": TextDocument, "scores": ScoresDocument}
+        found = from_dict(run, kinds.get(str(run.get("kind")), TableDocument))
     elif isinstance(run, Audited):
         found = run.document
     else:

@@ -120,8 +120,18 @@ def _groups(
     """By each sensitive attribute; then, of three or more, by each pair whose table is not too
     large; last by all of them together.
     """
-    features, expected = _features(domain, x)
+    features, expected = features_of(domain, x)
     selected = chosen.astype(np.int64)
+    return tuple(
+        _divided({name: features[name] for name in part}, expected, selected, true, classes)
+        for part in parts_of_groups(features, expected)
+    )
+
+
+def parts_of_groups(
+    features: dict[str, Any], expected: dict[str, list[str]]
+) -> list[tuple[str, ...]]:
+    """The attributes by which people are divided: each, pairs of three or more, all."""
     parts: list[tuple[str, ...]] = [(name,) for name in features]
     if len(features) > 2:
         parts += [
@@ -131,13 +141,10 @@ def _groups(
         ]
     if len(features) > 1:
         parts.append(tuple(features))
-    return tuple(
-        _divided({name: features[name] for name in part}, expected, selected, true, classes)
-        for part in parts
-    )
+    return parts
 
 
-def _features(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def features_of(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Each person's group in words, None outside the domain; and the groups that could be."""
     features, expected = {}, {}
     for name in domain.sensitive:

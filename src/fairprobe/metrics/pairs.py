@@ -53,7 +53,7 @@ def striking_pairs(
             if known is None
             else np.isin(domain.key(findings.rows(batch)), known)
         )
-        value = np.where(is_record & (not show_records), -1, _value(batch))
+        value = np.where(is_record & (not show_records), -1, _value(findings, batch))
         top = np.argsort(-value, kind="stable")[:CANDIDATES]
         top = top[value[top] >= 0]
         best += zip(value[top], _pairs(findings, batch.take(top), is_record[top]), strict=True)
@@ -72,11 +72,11 @@ def striking_pairs(
     return [pairs[i] for i in sorted(chosen)]
 
 
-def _value(batch: pa.RecordBatch) -> Floats:
+def _value(findings: Findings, batch: pa.RecordBatch) -> Floats:
     """(n,) the gap of each pair, less where one of the two is unusual."""
     gap, *sides = (
         batch.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-        for name in ("gap", *PLAUSIBILITY)
+        for name in (findings.column("gap"), *PLAUSIBILITY)
     )
     usual = np.minimum(*(np.nan_to_num(side, nan=1.0) for side in sides))
     return np.asarray(gap * np.minimum(1, usual / USUAL))
@@ -87,4 +87,7 @@ def _pairs(findings: Findings, batch: pa.RecordBatch, is_record: Mask) -> list[P
     columns = batch.to_pydict()
     columns["is_record"] = is_record.tolist()
     fields = (*PROVENANCE, *PLAUSIBILITY, "is_record")
-    return [Pair(x[i], x_other[i], *(columns[name][i] for name in fields)) for i in range(len(x))]
+    return [
+        Pair(x[i], x_other[i], *(columns[findings.column(name)][i] for name in fields))
+        for i in range(len(x))
+    ]

@@ -14,8 +14,8 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.documents import TableMeasurements
+from fairprobe.judgement import Verdict, judge
 from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
-from fairprobe.metrics.people import affected_rate
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
 from fairprobe.people.resemblance import Resemblance, resemblance
@@ -45,6 +45,7 @@ def plausible(
     *,
     rng: np.random.Generator,
     most: int = MOST,
+    on_judged: Callable[[Verdict], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Plausible:
     """Draw plausible people, at most `most` and no more than a table of this size can show, and
@@ -57,8 +58,11 @@ def plausible(
     with one_thread():
         while len(parts) * AT_ONCE < wanted:
             x = people.draw(min(AT_ONCE, wanted - len(parts) * AT_ONCE), rng=rng)
-            rate = affected_rate(people.domain, model, x)
-            hits, judged = hits + rate.hits, judged + rate.samples
+            verdict = judge(people.domain, model, x)
+            hits += int(verdict.is_discriminatory.sum())
+            judged += int(verdict.has_counterpart.sum())
+            if on_judged is not None:
+                on_judged(verdict)
             parts.append(x)
             if progress is not None:
                 progress(min(len(parts) * AT_ONCE, wanted), wanted)

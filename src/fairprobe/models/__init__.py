@@ -11,6 +11,7 @@ from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
 from fairprobe.models.merge import Merge
 from fairprobe.models.scale import Scale
+from fairprobe.models.scores import ScoreModel, Tolerance
 from fairprobe.models.torch_model import GradientsOf, Outputs, TorchModel, as_logits, one_thread
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "Model",
     "Outputs",
     "Scale",
+    "ScoreModel",
+    "Tolerance",
     "TorchModel",
     "as_logits",
     "load_model",

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from fairprobe.models.join import Joint
 
 
+SCORES = (  # what to do about single numbers that are no probabilities
+    "If the model answers with amounts or scores, audit it so: --target amount, or"
+    " fairprobe.audit_scores(...). If these are logits, apply a sigmoid first."
+)
+
+
 @dataclass(frozen=True)
 class About:
     """What is known of a user's own model: its kind and name, why it is a black box, and the
@@ -162,7 +168,8 @@ def check_probabilities(answer: Any, rows: int, first: int) -> Rows:
         raise ModelError(f"The model did not return a table of probabilities: {error}.") from error
     if p.ndim == 2 and p.shape[1] == 1:
         p = p[:, 0]
-    if p.ndim == 1 and len(p) == rows:
+    is_single = p.ndim == 1 and len(p) == rows
+    if is_single:
         p = np.stack([1 - p, p], axis=1)
     if p.ndim != 2 or len(p) != rows or p.shape[1] == 0:
         raise ModelError(
@@ -180,6 +187,6 @@ def check_probabilities(answer: Any, rows: int, first: int) -> Rows:
         row = int(np.argmax((p < -1e-3).any(axis=1) | (p > 1 + 1e-3).any(axis=1)))
         raise ModelError(
             f"The model's output for row {first + row} is not a probability ({p[row].tolist()})."
-            " Wrap logits in a softmax first."
+            f" {SCORES if is_single else 'Wrap logits in a softmax first.'}"
         )
     return p

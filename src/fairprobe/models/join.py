@@ -23,6 +23,7 @@ from fairprobe.models.columns import Numbers, learn_columns
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.feed import Feed
 from fairprobe.models.formats.base import Opened, Varying
+from fairprobe.models.scores import check_kind, join_scores
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits
 
 SAME = 1e-3  # the greatest difference in probability between a white box and the user's program
@@ -36,6 +37,7 @@ def join(opened: Opened, feed: Feed, origin: dict[str, Any] | None) -> Model:
     encoder, otherwise a black box that says why.
     """
     data, seen = feed.data, feed.seen(opened)
+    check_kind(opened, data)
     unseen = tuple(name for name in data.domain.names if name not in seen)
     about = About(opened.kind, opened.name, opened.why, unseen, origin)
     to_numbers = feed.numbers(opened)
@@ -45,8 +47,10 @@ def join(opened: Opened, feed: Feed, origin: dict[str, Any] | None) -> Model:
         about = replace(about, blind_to=tuple(lost))
     given = partial(feed.words, seen) if opened.takes == "words" else to_numbers
     assert given is not None
+    if data.amounts is not None:
+        return join_scores(opened, data, given, about, lambda: _network(opened, data, to_numbers))
     order = class_order(opened.classes, opened.name, data)
-    scores = opened.outputs
+    scores: Outputs = opened.outputs
     if opened.network is not None:
         module, why = _network(opened, data, to_numbers)
         if module is not None:

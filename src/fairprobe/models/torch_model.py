@@ -22,7 +22,7 @@ from fairprobe.models.trace import BeforeProbabilities, Reached, Watch, layer_na
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Outputs = Literal["auto", "logits", "probabilities"]
+Outputs = Literal["auto", "logits", "probabilities", "amounts"]
 GradientsOf = Literal["logits", "probabilities"]
 
 

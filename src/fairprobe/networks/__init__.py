@@ -1,5 +1,6 @@
 """The papers' networks, one training loop, and their files."""
 
+from fairprobe.networks.amounts import amount_network, answer_in_deviations, answer_in_units
 from fairprobe.networks.dense import HFCN, LFCN, DenseNetwork, dense, hfcn, lfcn
 from fairprobe.networks.files import FILES, kept, load, save
 from fairprobe.networks.training import Batch, Examples, Penalty, Training, is_constant, train
@@ -13,6 +14,9 @@ __all__ = [
     "Examples",
     "Penalty",
     "Training",
+    "amount_network",
+    "answer_in_deviations",
+    "answer_in_units",
     "dense",
     "hfcn",
     "is_constant",

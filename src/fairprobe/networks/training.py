@@ -1,5 +1,5 @@
 """One training loop: cross-entropy plus the penalties of a repair; the same seed gives the same
-weights.
+weights. Where labels are amounts, the loss is the squared error, in standard deviations.
 
 Penalties get each batch after the forward pass (`Batch`) and return what is added to the loss. A
 penalty may have weights of its own, such as an adversary's; they are trained together with the
@@ -24,6 +24,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.models import Encoder, Model, Outputs, TorchModel, as_logits, one_thread
 from fairprobe.models.trace import BeforeProbabilities
+from fairprobe.networks.amounts import standardized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +120,12 @@ def train(
             " test."
         )
     encoder = Encoder(data.domain)
-    _check_fit(network, encoder.width, len(data.classes), outputs)
+    _check_fit(network, encoder.width, len(data.classes) or 2, outputs)
+    amounts = None if data.amounts is None else standardized(data.amounts, split.train)
     device, dtype = _place(network)
 
     def tensors(rows: Ints, others: Examples | None = None) -> _Part:
-        x, y = data.x[rows], data.y[rows]
+        x, y = data.x[rows], data.y[rows] if amounts is None else amounts[rows]
         counts = None
         if data.weights is not None:  # an added example counts as much as the mean person
             own = data.weights[rows] / max(data.weights[rows].mean(), np.finfo(np.float64).tiny)
@@ -255,8 +257,14 @@ class _Teacher:
     def _logits_of(self, x: Tensor) -> Tensor:
         return self._logits(self._encoder(x).to(self._dtype))
 
-    def _cross_entropy(self, logits: Tensor, part: _Part) -> Tensor:
-        """The mean over the rows, each counted as much as it and its class do."""
+    def _error(self, logits: Tensor, part: _Part) -> Tensor:
+        """The mean over the rows, each counted as much as it and its class do: of the
+        cross-entropy, or of the squared error where labels are amounts.
+        """
+        if part.y.is_floating_point():
+            squares = (logits[:, 1] - part.y) ** 2
+            counts = torch.ones_like(squares) if part.counts is None else part.counts
+            return (counts * squares).sum() / counts.sum().clamp(min=1e-30)
         if part.counts is None:
             return F.cross_entropy(logits, part.y, self._weights)
         counts = part.counts if self._weights is None else part.counts * self._weights[part.y]
@@ -265,9 +273,9 @@ class _Teacher:
 
     def loss(self, part: _Part) -> Tensor:
         if not self.penalties:
-            return self._cross_entropy(self._logits(part.z), part)
+            return self._error(self._logits(part.z), part)
         batch = self.forward(part)
-        loss = self._cross_entropy(batch.logits, part)
+        loss = self._error(batch.logits, part)
         for penalty in self.penalties:
             loss = loss + penalty(batch)
         return loss

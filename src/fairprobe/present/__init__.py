@@ -31,8 +31,16 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
     from fairprobe.documents.experiment import ExperimentDocument
     from fairprobe.documents.images import ImagesDocument
     from fairprobe.documents.scenes import ScenesDocument
+    from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.text import TextDocument
-    from fairprobe.present import experiment, images_page, page, scenes_page, text_page
+    from fairprobe.present import (
+        experiment,
+        images_page,
+        page,
+        scenes_page,
+        score_summary,
+        text_page,
+    )
 
     if isinstance(document, ImagesDocument):
         return "images.html.j2", images_page.page(document)
@@ -42,18 +50,26 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
         return "text.html.j2", text_page.page(document)
     if isinstance(document, ExperimentDocument):
         return "experiment.html.j2", experiment.page(document)
+    if isinstance(document, ScoresDocument):
+        return "score_report.html.j2", score_summary.page(document)
     return "report.html.j2", page.page(document)
 
 
 def summary_html(document: RunDocument) -> str:
     """The verdict, and of a table the numbers that carry it, as HTML for a notebook."""
-    from fairprobe.documents import TableDocument
+    from fairprobe.documents import ScoresDocument, TableDocument
+    from fairprobe.present import score_sentences, score_summary
     from fairprobe.present.sentences import title
     from fairprobe.present.table_summary import numbers
 
     shown: dict[str, Any] = {"document": document, "title": f"Audit of {document.kind}"}
     if isinstance(document, TableDocument):
         shown |= {"title": title(document), "numbers": numbers(document)}
+    if isinstance(document, ScoresDocument):
+        shown |= {
+            "title": score_sentences.title(document),
+            "numbers": score_summary.numbers(document),
+        }
     return fill_template("summary.html.j2", {"numbers": None, **shown})
 
 
@@ -77,7 +93,7 @@ def environment(*rooms: str) -> Environment:
         lstrip_blocks=True,
     )
     names = (
-        "percent points level interval count decimal seconds milliseconds date plural tied"
+        "percent points amount level interval count decimal seconds milliseconds date plural tied"
         " subscripts"
     )
     environment.filters.update({name: getattr(formats, name) for name in names.split()})

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from fairprobe.documents import BothCounterparts, CouplingDocument, TableDocument
+from fairprobe.documents import (
+    BothCounterparts,
+    CouplingDocument,
+    ScoresDocument,
+    TableDocument,
+    TableMeasurements,
+)
 from fairprobe.present.formats import count, interval, level, listed, percent, plural
 
 MOST_CATEGORIES = 6  # named in a sentence
 
 
-def changing(document: TableDocument) -> str:
+def changing(document: TableMeasurements) -> str:
     """What changes in a counterpart: gender, or gender and, with it, relationship."""
     name = listed(document.sensitive)
     return f"{name} and, with it, {listed(document.coupled)}" if document.coupled else name
@@ -19,7 +25,7 @@ def only(document: TableDocument) -> str:
     return changing(document) if document.coupled else f"only {changing(document)}"
 
 
-def definition(document: TableDocument) -> str:
+def definition(document: TableMeasurements) -> str:
     """What a counterpart is in this audit."""
     name = listed(document.sensitive)
     if not document.coupled:
@@ -46,7 +52,7 @@ def told(document: TableDocument) -> list[str]:
     return told
 
 
-def no_counterpart(document: TableDocument) -> str:
+def no_counterpart(document: TableDocument | ScoresDocument) -> str:
     """Who is counted apart."""
     number = document.people.no_counterpart
     if not number:

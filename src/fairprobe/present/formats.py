@@ -131,6 +131,20 @@ def decimal(value: float) -> str:
     return f"{value:.3f}".replace("-", "−") if value else "0"
 
 
+def amount(value: float) -> str:
+    """An answer in its own unit: 12,345, 151.2, 4.13, 0.0021."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e9 or size < 1e-4:
+        text = f"{value:.3g}"
+    elif size >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.1f}" if size >= 100 else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
 WRITERS: dict[str, Callable[[float], str]] = {"share": percent, "number": decimal, "count": count}
 
 

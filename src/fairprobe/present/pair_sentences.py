@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fairprobe.documents import PairDocument
+from fairprobe.documents.scores import ScorePair
 from fairprobe.present.formats import count, one_in
 
 SHARED = 10  # attributes that both people have in common and that are shown at once
 
 
-def usual(pair: PairDocument) -> str:
+def usual(pair: PairDocument | ScorePair) -> str:
     """How usual both people are; nothing where it was not measured."""
     if pair.plausibility is None or pair.plausibility_other is None:
         return ""
@@ -21,12 +22,12 @@ def usual(pair: PairDocument) -> str:
     )
 
 
-def record(pair: PairDocument) -> str:
+def record(pair: PairDocument | ScorePair) -> str:
     """Whether somebody in the data is equal to one of the two."""
     return "One of these two is a person in the data." if pair.is_record else ""
 
 
-def shared(pair: PairDocument, separator: str = ", ") -> str:
+def shared(pair: PairDocument | ScorePair, separator: str = ", ") -> str:
     """What both people have in common; beyond a few attributes, only how many more."""
     alike = [f"{name} {value}" for name, value in pair.shared.items()]
     rest = len(alike) - SHARED

@@ -11,12 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.documents import RunDocument
+from fairprobe.documents import RunDocument, ScoresDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.scenes_terminal import scenes_summary
+from fairprobe.present.score_summary import scores_summary
 from fairprobe.present.table_summary import table_summary
 from fairprobe.present.text_page import summary_tables
 
@@ -34,6 +35,8 @@ def summary(document: RunDocument) -> RenderableType:
         return _of_images(document)
     if isinstance(document, TextDocument):
         return _of_texts(document)
+    if isinstance(document, ScoresDocument):
+        return scores_summary(document)
     return table_summary(document)
 
 

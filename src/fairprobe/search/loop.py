@@ -21,7 +21,7 @@ from fairprobe.arrays import Ints, Rows
 from fairprobe.errors import DomainError, FairprobeError, ModelError, SettingError
 from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
-from fairprobe.models import Encoder, Model, TorchModel, one_thread
+from fairprobe.models import Encoder, Model, ScoreModel, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
@@ -412,6 +412,7 @@ def _findings(
         scores={
             name: np.asarray(value).item() for name, value in method.scores(run.world).items()
         },  # as JSON has them
+        scored=isinstance(run.world.model, ScoreModel),
     )
     findings = Findings.from_records(
         run.world.domain,

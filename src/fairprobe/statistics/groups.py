@@ -2,7 +2,7 @@
 
 The largest, the smallest and the reference group are chosen by noisy rates, and a plain bootstrap
 repeats that choice: with nine groups that are all alike its intervals miss the truth half the time.
-Here every pair of groups has an interval of its own (`_Ends`: each rate's exact ends, combined by
+Here every pair of groups has an interval of its own (`Ends`: each rate's exact ends, combined by
 the method of variance estimates recovery, MOVER; for differences that is Newcombe's), and the
 interval of the extreme one follows from them:
 
@@ -19,6 +19,7 @@ interval of the extreme one follows from them:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,9 +36,9 @@ Apart: TypeAlias = tuple[float, float, float]  # the estimate and the ends of it
 
 
 @dataclass(frozen=True)
-class _Ends:
-    """The rates of the groups, and the exact ends of their intervals; `outside` is the chance that
-    the truth lies below, and that it lies above.
+class Ends:
+    """The rates, or other numbers, of the groups and the ends of their intervals, of rates the
+    exact ones; `outside` is the chance that the truth lies below, and that it lies above.
     """
 
     rate: Floats
@@ -45,7 +46,7 @@ class _Ends:
     high: Floats
 
     @classmethod
-    def of(cls, hits: Counts, people: Counts, outside: float) -> _Ends:
+    def of(cls, hits: Counts, people: Counts, outside: float) -> Ends:
         with np.errstate(invalid="ignore"):
             low = np.where(hits > 0, beta.ppf(outside, hits, people - hits + 1), 0.0)
             high = np.where(hits < people, beta.ppf(1 - outside, hits + 1, people - hits), 1.0)
@@ -54,21 +55,32 @@ class _Ends:
 
 def difference(hits: Counts, people: Counts, *, confidence: float = CONFIDENCE) -> Apart:
     """The highest minus the lowest rate of two or more groups, none empty."""
+    value, low, high = apart(
+        lambda outside: Ends.of(hits, people, outside), len(hits), confidence=confidence
+    )
+    return value, low, max(min(high, 1.0), value)
+
+
+def apart(
+    ends_of: Callable[[float], Ends], groups: int, *, confidence: float = CONFIDENCE
+) -> Apart:
+    """The highest minus the lowest number of two or more groups; `ends_of` gives their intervals
+    for a chance that the truth lies outside, at either end.
+    """
     outside = (1 - confidence) / 2
-    groups = len(hits)
-    ends = _Ends.of(hits, people, outside / (groups * (groups - 1) / 2))
+    ends = ends_of(outside / (groups * (groups - 1) / 2))
     low = max(
         float((rate - ends.rate - np.hypot(rate - least, ends.high - ends.rate)).max())
         for rate, least in zip(ends.rate, ends.low, strict=True)
     )
-    ends = _Ends.of(hits, people, outside)
+    ends = ends_of(outside)
     high = 0.0
     for i, (rate, most) in enumerate(zip(ends.rate, ends.high, strict=True)):
-        apart = rate - ends.rate + np.hypot(most - rate, ends.rate - ends.low)
-        apart[i] = 0.0  # a group is never apart from itself
-        high = max(high, float(apart.max()))
+        above = rate - ends.rate + np.hypot(most - rate, ends.rate - ends.low)
+        above[i] = 0.0  # a group is never apart from itself
+        high = max(high, float(above.max()))
     value = float(ends.rate.max() - ends.rate.min())
-    return value, min(max(low, 0.0), value), max(min(high, 1.0), value)
+    return value, min(max(low, 0.0), value), max(high, value)
 
 
 def ratios(
@@ -82,7 +94,7 @@ def ratios(
     others = len(hits) - references
     pairs = max(1, references * (references - 1) // 2 + references * others)
     few, many = (
-        _Ends.of(hits, people, outside / number) for number in (max(1, len(hits) - 1), pairs)
+        Ends.of(hits, people, outside / number) for number in (max(1, len(hits) - 1), pairs)
     )
     low, high = np.full(len(hits), np.inf), np.full(len(hits), np.inf)
     for i in range(len(hits)):
@@ -97,7 +109,7 @@ def ratios(
     return value, np.minimum(low, value), np.maximum(high, value)
 
 
-def _ratio_low(rate: float, low: float, ends: _Ends, against: Mask) -> Floats:
+def _ratio_low(rate: float, low: float, ends: Ends, against: Mask) -> Floats:
     """MOVER's lower ends of a rate over each of the others."""
     other, high = ends.rate[against], ends.high[against]
     root = (rate * other) ** 2 - low * high * (2 * rate - low) * (2 * other - high)
@@ -108,7 +120,7 @@ def _ratio_low(rate: float, low: float, ends: _Ends, against: Mask) -> Floats:
     return np.where(below > 0, np.maximum(found, low / high), low / high)
 
 
-def _ratio_high(rate: float, high: float, ends: _Ends, against: Mask) -> Floats:
+def _ratio_high(rate: float, high: float, ends: Ends, against: Mask) -> Floats:
     """MOVER's upper ends of a rate over each of the others."""
     other, low = ends.rate[against], ends.low[against]
     root = (rate * other) ** 2 - high * low * (2 * rate - high) * (2 * other - low)
@@ -133,7 +145,7 @@ def spread(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> Apart
     rate = hits / people
     apart = rate - rate.mean()
     seen = float((apart**2).sum())
-    ends = _Ends.of(hits, people, outside)
+    ends = Ends.of(hits, people, outside)
     noise = (ends.high - ends.low) / (2 * norm.ppf(1 - outside))
     drawn = np.random.default_rng(0).standard_normal((DRAWS, groups)) * noise
     drawn -= drawn.mean(axis=1, keepdims=True)

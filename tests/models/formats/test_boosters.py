@@ -250,17 +250,20 @@ def test_a_missing_file_a_folder_and_an_empty_file_are_told_apart(
             opener(path)
 
 
-def test_regressors_are_refused_with_advice(tmp_path: Path) -> None:
+def test_regressors_answer_with_amounts_and_rankers_are_refused(tmp_path: Path) -> None:
     xgboost.XGBRegressor(n_estimators=2, n_jobs=1).fit(ARRAY, BINARY).save_model(
         tmp_path / "model.json"
     )
-    with pytest.raises(ModelError, match="'reg:squarederror', which gives no class probabilities"):
-        open_xgboost(tmp_path / "model.json")
+    assert open_xgboost(tmp_path / "model.json").outputs == "amounts"
     lightgbm.LGBMRegressor(n_estimators=2, verbose=-1, n_jobs=1).fit(
         ARRAY, BINARY
     ).booster_.save_model(tmp_path / "model.txt")
-    with pytest.raises(ModelError, match="'regression', which gives no class probabilities"):
-        open_lightgbm(tmp_path / "model.txt")
+    assert open_lightgbm(tmp_path / "model.txt").outputs == "amounts"
+    xgboost.XGBRanker(n_estimators=2, n_jobs=1).fit(
+        ARRAY, BINARY, qid=np.zeros(len(ARRAY), dtype=int)
+    ).save_model(tmp_path / "model.json")
+    with pytest.raises(ModelError, match="'rank:ndcg', which gives neither class probabilities"):
+        open_xgboost(tmp_path / "model.json")
 
 
 def test_json_that_is_no_model_is_refused(tmp_path: Path) -> None:

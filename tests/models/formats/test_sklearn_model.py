@@ -32,7 +32,7 @@ from sklearn.ensemble import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -320,7 +320,6 @@ UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
     ("unfitted pipeline", lambda: make_pipeline(table_steps(), mlp()), "has not been fitted"),
     ("a class", lambda: RandomForestClassifier, "is a class"),
     ("svc", lambda: SVC().fit(ARRAY, LABELS), "CalibratedClassifierCV"),
-    ("regressor", lambda: LinearRegression().fit(ARRAY, ARRAY[:, 0]), "regressor needs a function"),
     ("transformer", lambda: StandardScaler().fit(ARRAY), "pass it as the encoder"),
     ("one class", lambda: DecisionTreeClassifier().fit(ARRAY, ["no"] * N), "single class"),
     (

@@ -21,28 +21,36 @@ from fairprobe.models.formats.booster_text import checked_lightgbm, from_ubjson
 from fairprobe.models.formats.catboost_file import is_catboost, open_catboost
 from fairprobe.models.formats.file_checks import check_exists, first_line, within
 from fairprobe.models.formats.trees import ensemble_of
+from fairprobe.models.torch_model import Outputs
 
-# What an objective returns: probabilities, or scores before the sigmoid or softmax.
-XGBOOST_OBJECTIVES = {
+# What an objective returns: probabilities, scores before the sigmoid or softmax, or amounts.
+XGBOOST_OBJECTIVES: dict[str, Outputs] = {
     "binary:logistic": "probabilities",
     "reg:logistic": "probabilities",
     "multi:softprob": "probabilities",
     "binary:logitraw": "logits",
     "multi:softmax": "logits",  # it returns classes, so its scores are requested instead
+    "reg:squarederror": "amounts",
+    "reg:absoluteerror": "amounts",
+    "reg:pseudohubererror": "amounts",
+    "reg:squaredlogerror": "amounts",
+    "reg:gamma": "amounts",
+    "reg:tweedie": "amounts",
+    "count:poisson": "amounts",
 }
 # What an XGBoost tree says of each node: first where it leads and which column it asks.
 NODE_LISTS = (
     *("left_children", "right_children", "parents", "split_indices"),
     *("split_conditions", "default_left", "base_weights", "loss_changes", "sum_hessian"),
 )
-LIGHTGBM_OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
+LIGHTGBM_CLASSES = ("binary", "cross_entropy", "multiclass", "multiclassova")
+LIGHTGBM_AMOUNTS = (
+    *("regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma"),
+    "tweedie",
+)
 TREES = "is a set of trees, not a neural network: it can be queried, but has no neurons."
 MOST_COLUMNS = 100_000  # or classes
 MOST_CATEGORIES = 2**24  # XGBoost knows no more
-AS_CLASSIFIER = (
-    "Only classifiers can be audited; a regressor needs a function that turns its score into a"
-    " probability."
-)
 
 
 def open_xgboost(path: Path) -> Opened:
@@ -64,7 +72,8 @@ def open_xgboost(path: Path) -> Opened:
         booster = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
         objective = str(document["learner"]["objective"]["name"])
     _check_objective(path, objective, tuple(XGBOOST_OBJECTIVES))
-    logits = XGBOOST_OBJECTIVES[objective] == "logits"
+    kind: Outputs = XGBOOST_OBJECTIVES[objective]
+    logits = kind == "logits"
     rounds = _rounds(booster)
     names = tuple(booster.feature_names) if booster.feature_names else None
 
@@ -81,7 +90,7 @@ def open_xgboost(path: Path) -> Opened:
         predict=predict,
         width=int(booster.num_features()),
         columns=names,
-        outputs="logits" if logits else "probabilities",
+        outputs=kind,
         why=f"An XGBoost model {TREES}",
         trees=partial(ensemble_of, booster),
     )
@@ -99,7 +108,7 @@ def open_lightgbm(path: Path) -> Opened:
     with _reading(path, "LightGBM", lightgbm.basic.LightGBMError):
         model = checked_lightgbm(content.decode("utf-8"))
         booster = lightgbm.Booster(model_str=model.text)
-    _check_objective(path, model.objective, LIGHTGBM_OBJECTIVES)
+    _check_objective(path, model.objective, (*LIGHTGBM_CLASSES, *LIGHTGBM_AMOUNTS))
     names, categories = model.names, model.categories
     known = names != tuple(f"Column_{number}" for number in range(len(names)))
 
@@ -113,7 +122,7 @@ def open_lightgbm(path: Path) -> Opened:
         predict=predict,
         width=len(names),
         columns=names if known else None,
-        outputs="probabilities",
+        outputs="amounts" if model.objective in LIGHTGBM_AMOUNTS else "probabilities",
         why=f"A LightGBM model {TREES}",
         trees=partial(ensemble_of, booster),
     )
@@ -227,8 +236,9 @@ def _reading(path: Path, library: str, own_error: type[Exception]) -> Iterator[N
 def _check_objective(path: Path, objective: str, expected: tuple[str, ...]) -> None:
     if objective not in expected:
         raise ModelError(
-            f"{path} was trained for '{objective or 'an objective of its own'}', which gives no"
-            f" class probabilities; expected {', '.join(expected)}. {AS_CLASSIFIER}"
+            f"{path} was trained for '{objective or 'an objective of its own'}', which gives"
+            f" neither class probabilities nor amounts; expected {', '.join(expected)}. Give a"
+            " function that turns its score into one of these (--model my_code.py:function)."
         )
 
 

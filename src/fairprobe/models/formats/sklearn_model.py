@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.formats.base import Format, Opened, import_library
-from fairprobe.models.formats.boosters import AS_CLASSIFIER, categories_of
+from fairprobe.models.formats.boosters import categories_of
 from fairprobe.models.formats.file_checks import first_line
 from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
@@ -90,6 +90,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
     from sklearn.pipeline import Pipeline
 
     _check_usable(estimator)
+    is_regressor = answers_amounts(estimator)
     classes = _classes(estimator)
     model = _unwrapped(estimator)
     names = _feature_names(model)
@@ -111,7 +112,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         classes=classes,
         network=network,
         encode=encode,
-        outputs="probabilities",
+        outputs="amounts" if is_regressor else "probabilities",
         why=why,
         program=estimator,
         trees=partial(_trees, last, [] if encode is not None else steps),
@@ -165,18 +166,26 @@ def _check_usable(estimator: Any) -> None:
         )
     kind = type(estimator).__name__
     _check_fitted(estimator, kind)
-    if not callable(getattr(estimator, "predict_proba", None)):
+    if not callable(getattr(estimator, "predict_proba", None)) and not answers_amounts(estimator):
         raise ModelError(
             f"{kind} gives no class probabilities: it has no method 'predict_proba'."
             f" {_instead(estimator)}"
         )
 
 
+def answers_amounts(estimator: Any) -> bool:
+    """Whether it is a regressor: it predicts, and knows neither probabilities nor classes."""
+    from sklearn.base import BaseEstimator, is_regressor
+
+    if isinstance(estimator, BaseEstimator):
+        return bool(is_regressor(estimator))
+    is_class = hasattr(estimator, "predict_proba") or hasattr(estimator, "classes_")
+    return callable(getattr(estimator, "predict", None)) and not is_class
+
+
 def _instead(estimator: Any) -> str:
     if not hasattr(estimator, "predict"):
         return "If it prepares the data for a model, pass it as the encoder."
-    if not hasattr(estimator, "classes_"):
-        return AS_CLASSIFIER
     return (
         "Fit it with probability=True where it has that option, or wrap it in a"
         " CalibratedClassifierCV."
@@ -269,7 +278,8 @@ def _width(model: Any) -> int | None:
 
 def _of_numbers(model: Any, names: tuple[str, ...] | None) -> Callable[[Rows], Any]:
     def predict(x: Rows) -> Any:
-        return model.predict_proba(x if names is None else pd.DataFrame(x, columns=list(names)))
+        table = x if names is None else pd.DataFrame(x, columns=list(names))
+        return model.predict(table) if answers_amounts(model) else model.predict_proba(table)
 
     return predict
 
@@ -281,7 +291,7 @@ def _of_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFra
         table = _select(frame, names, type(model).__name__)
         for name, known in categories.items():
             table = table.assign(**{name: pd.Categorical(table[name], categories=known)})
-        return model.predict_proba(table)
+        return model.predict(table) if answers_amounts(model) else model.predict_proba(table)
 
     return predict
 

@@ -63,6 +63,7 @@ class Aequitas(TwoPhase):
     )
     origin: ClassVar[str] = "start"
     by_seeds: ClassVar[bool] = False  # its chances learn from all of them
+    takes_scores: ClassVar[bool] = True
 
     variant: Variant = "full"
     global_iterations: int = 1000

@@ -119,6 +119,7 @@ class Method(ABC):
     needs_gradients: ClassVar[bool] = False
     needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
     needs_people: ClassVar[bool] = False  # plausible people, to make others from
+    takes_scores: ClassVar[bool] = False  # works where the answer is a number, not a class
     uses_seeds: ClassVar[bool] = True
     by_seeds: ClassVar[bool] = False  # a search from some seeds depends on these alone
     has_phases: ClassVar[bool] = True  # a global and a local one

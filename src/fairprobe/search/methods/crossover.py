@@ -39,6 +39,7 @@ class Crossover(Explorer):
     origin: ClassVar[str] = "parent"
     needs_people: ClassVar[bool] = True
     has_phases: ClassVar[bool] = False
+    takes_scores: ClassVar[bool] = True
     by_seeds: ClassVar[bool] = True
 
     local_iterations: int = 1000

@@ -9,7 +9,8 @@ at random, and children of the crowd who differ from their parent in one or two 
 
 Deliberate choices:
 - All findings count alike. A crowd of those with the widest gaps would find more at first, and soon
-  look alike.
+  look alike. Where the answer is a number the change itself is wanted: there the crowd is of those
+  whose answers change most (`size_of_change`).
 - Nobody stays for ever: each child who is no new finding makes the place of its parent worth a
   fifth less (`AGING`), so that newcomers replace those whose surroundings have been searched.
 - A place is worth less where very many were found: in a cell of a coarse grid (quarters of each
@@ -41,6 +42,7 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
 from fairprobe.judgement import Verdict
+from fairprobe.models.scores import ScoreModel
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.methods.base import Explorer, Proposal, World
@@ -86,6 +88,7 @@ class Probe(Explorer):
     )
     origin: ClassVar[str] = "ancestor"
     has_phases: ClassVar[bool] = False
+    takes_scores: ClassVar[bool] = True
     by_seeds: ClassVar[bool] = True
 
     local_iterations: int = 1000
@@ -144,11 +147,21 @@ def nearness(verdict: Verdict) -> Rows:
     return near
 
 
+def size_of_change(verdict: Verdict) -> Rows:
+    """(N,) c / (c + τ) of people whose answer is a number: above 1/2 for findings, and the larger
+    the change, the larger.
+    """
+    change = verdict.margin - verdict.margin_other
+    sum_ = np.maximum(change + verdict.margin + verdict.margin_other, np.finfo(np.float32).tiny)
+    return np.asarray(np.where(verdict.has_counterpart, change / sum_, 0), dtype=np.float32)
+
+
 class _Crowd:
     """The people from whom others are made: new ones who are findings, or nearest to it."""
 
     def __init__(self, world: World, size: int) -> None:
         self._domain, self._size = world.domain, size
+        self._near = size_of_change if isinstance(world.model, ScoreModel) else nearness
         self._known, self._remembered = np.zeros(SLOTS, dtype=bool), 0
         self._cells = None if world.people is not None else _Cells(world.domain)
         self.x: Rows = np.empty((0, len(world.domain)), dtype=np.float32)
@@ -177,7 +190,7 @@ class _Crowd:
     ) -> Mask:
         """Let in those who are worth more than others; return who of all is a new finding."""
         chance = 1 + rng.random(len(x), dtype=np.float32) / 1000  # decides among equals
-        worth: Rows = np.asarray(nearness(verdict) * chance, dtype=np.float32)
+        worth: Rows = np.asarray(self._near(verdict) * chance, dtype=np.float32)
         least = self._worth.min() if len(self) == self._size else 0
         # Nobody else can enter, so nobody else is looked up.
         worthy = np.flatnonzero(verdict.is_discriminatory | (worth >= least))

@@ -27,6 +27,7 @@ class RandomWalk(TwoPhase):
         FROM_SEEDS + "each by pure chance. It is the control that a guided method must beat."
     )
 
+    takes_scores: ClassVar[bool] = True
     global_iterations: int = 40
     local_iterations: int = 1000
     step: float = 1.0

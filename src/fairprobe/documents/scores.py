@@ -1,0 +1,167 @@
+"""The document of an audit of a model that answers with a number: an amount, a price, a score."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Literal
+
+from fairprobe.documents.base import (
+    Amount,
+    Count,
+    Document,
+    EstimateDocument,
+    Number,
+    RateDocument,
+    Share,
+)
+from fairprobe.documents.people import People, PlausibleDocument
+from fairprobe.documents.table import (
+    Data,
+    ModelOrigin,
+    ModelSummary,
+    Search,
+    SelectionRow,
+    Size,
+    TableMeasurements,
+)
+
+
+class ToleranceDocument(Document, frozen=True, kw_only=True):
+    """By how much answers may differ: `value` in the unit of the answers, a share of the person's
+    own answer ("percent"), or standard deviations ("sd"). `amount` is the same in the unit of the
+    answers; null where it depends on the person.
+    """
+
+    value: Amount
+    unit: Literal["amount", "percent", "sd"]
+    amount: Amount | None
+    is_default: bool
+
+
+class Level(EstimateDocument, frozen=True, kw_only=True):
+    """A quantile: the share `level` lies below. An end of the interval is null where the people are
+    too few to bound it.
+    """
+
+    level: Share
+
+
+class ChangeDocument(Document, frozen=True, kw_only=True):
+    """By how much the answers of people change with the sensitive attribute: c(x), the largest
+    difference from a counterpart's answer; `relative` to the person's own answer; the mean also in
+    standard deviations of the answers. `above` is the share beyond the tolerance.
+    """
+
+    mean: EstimateDocument
+    deviations: EstimateDocument
+    quantiles: list[Level]
+    relative: list[Level]
+    largest: Amount
+    above: RateDocument
+    unchanged: Count
+
+    def __post_init__(self) -> None:
+        for each in (self.mean, self.deviations, *self.quantiles, *self.relative):
+            each.check_range(0, inf)
+
+    def at(self, level: float) -> Level:
+        """The quantile of the change at this level."""
+        return next(each for each in self.quantiles if each.level == level)
+
+
+class ScoredGroupDocument(SelectionRow, frozen=True, kw_only=True):
+    """How one group is scored: its scoring rate (the share above the median of all), the impact
+    ratio of that, the mean and quantiles of its scores.
+    """
+
+    mean: EstimateDocument
+    quantiles: list[Level]
+
+
+class ScoredGroupsDocument(Document, frozen=True, kw_only=True):
+    """The groups of one attribute, or of a combination of several. A difference is the highest
+    minus the lowest group's number, small groups aside.
+    """
+
+    attribute: str
+    rates: list[ScoredGroupDocument]
+    unknown: Count
+    smallest: Share
+    mean_difference: EstimateDocument
+    mean_difference_sd: EstimateDocument
+    quantile_differences: list[Level]
+
+
+class AmountQualityDocument(Document, frozen=True, kw_only=True):
+    """How well the model predicts: R², the mean absolute error, and that of always saying the
+    mean.
+    """
+
+    rows: Count
+    r2: Number
+    error: EstimateDocument
+    error_of_mean: Amount
+
+
+class ScorePair(Document, frozen=True, kw_only=True):
+    """Two people whose answers differ by more than the tolerance (`PairDocument` explains the
+    rest).
+    """
+
+    shared: dict[str, str]
+    sensitive: dict[str, tuple[str, str]]
+    answer: Number
+    answer_other: Number
+    change: Amount
+    phase: str
+    origin: int
+    plausibility: Share | None = None
+    plausibility_other: Share | None = None
+    is_record: bool = False
+
+
+class ScoreModelDocument(ModelSummary, frozen=True, kw_only=True):
+    """The model that was audited."""
+
+    inputs: Size
+    parameters: Count | None
+    trained_here: bool
+    constant: bool
+    kind: str
+    why_black_box: str
+    origin: ModelOrigin | None
+
+
+class ScoresDocument(TableMeasurements, frozen=True, kw_only=True):
+    """A whole audit of a model that answers with a number. `scale` is the standard deviation of the
+    answers over the people in the data, `median` the median of the answers to the people measured
+    by group.
+    """
+
+    kind: Literal["scores"] = "scores"
+    created: str
+    command: str
+    versions: dict[str, str]
+    data: Data
+    model: ScoreModelDocument
+    tolerance: ToleranceDocument
+    scale: Amount
+    median: Number
+    change: ChangeDocument
+    plausible_change: ChangeDocument | None
+    people: People
+    dm_rs: RateDocument
+    generation: Search
+    largest_found: Amount | None
+    plausible: PlausibleDocument | None = None
+    groups: list[ScoredGroupsDocument]
+    quality: AmountQualityDocument | None
+    score_pairs: list[ScorePair]
+    verdict: str
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        if "fairprobe" not in self.versions:
+            raise ValueError("the versions do not name fairprobe")
+        if self.change.above.hits != self.people.hits:
+            raise ValueError("the people beyond the tolerance are counted twice, and differently")
