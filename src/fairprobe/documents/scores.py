@@ -14,10 +14,10 @@ from fairprobe.documents.base import (
     RateDocument,
     Share,
 )
+from fairprobe.documents.origin import ModelOrigin
 from fairprobe.documents.people import People, PlausibleDocument
 from fairprobe.documents.table import (
     Data,
-    ModelOrigin,
     ModelSummary,
     Search,
     SelectionRow,
