@@ -151,7 +151,7 @@ def test_a_run_of_scores_is_saved_read_shown_and_checked(audit: ScoreAudit, tmp_
     assert "scoring rate" in shown.output
     page = (tmp_path / "run" / "report.html").read_text()
     assert "How groups are scored" in page
-    assert "0.8" not in page  # no legal limit is suggested
+    assert "four-fifths" not in page  # no legal limit is suggested
     assert "<table" in audit._repr_html_()
 
 
