@@ -27,6 +27,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     experiments,
     insidebias,
     listings,
+    names,
     repair,
     scenes,
     serve,
