@@ -19,7 +19,7 @@ import torch
 
 from fairprobe.arrays import Floats
 from fairprobe.audits.names import names_experiment
-from fairprobe.datasets.names import resumes
+from fairprobe.datasets.resumes import resumes
 from fairprobe.models.formats.chat import Chat
 from fairprobe.models.formats.chat_models import ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Floats
-from fairprobe.datasets.names import SLOT, NameSet, name_set, partners, resumes
+from fairprobe.datasets.resumes import SLOT, NameSet, name_set, partners, resumes
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.models.formats.chat import Usage
 from fairprobe.models.formats.chat_models import ChatText

@@ -1,4 +1,4 @@
-"""Names that stand for groups, and résumés of our own to put them on (`names.toml`)."""
+"""Names that stand for groups, and résumés of our own to put them on (`resumes.toml`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NameSet:
 
 @cache
 def _packaged() -> dict[str, Any]:
-    with as_file(files("fairprobe.datasets") / "names.toml") as path:
+    with as_file(files("fairprobe.datasets") / "resumes.toml") as path:
         return read_toml(path)
 
 
