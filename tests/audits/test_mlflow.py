@@ -361,3 +361,16 @@ def test_without_mlflow_the_error_names_what_to_install(
         patch.setitem(sys.modules, "mlflow", None)
         with pytest.raises(SettingError, match=r'pip install "fairprobe\[mlflow\]"'):
             done.log_to_mlflow()
+
+
+def test_the_default_store_works_with_our_own_extra(
+    done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's default is a database in the working folder, which the small package alone lacks."""
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    mlflow.set_experiment("hiring")
+    run = log_to_mlflow(done)
+    assert files(run) == FILES
+    assert stored(run).data.metrics
+    assert (tmp_path / "mlflow.db").exists()
