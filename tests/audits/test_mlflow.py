@@ -363,6 +363,7 @@ def test_without_mlflow_the_error_names_what_to_install(
             done.log_to_mlflow()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy, within MLflow
 def test_the_default_store_works_with_our_own_extra(
     done: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
