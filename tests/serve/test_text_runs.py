@@ -1,0 +1,31 @@
+"""A run of texts in the dashboard: a line, a page, exports; the pages of tables say it is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from fairprobe.audits.text import audit_text
+from fairprobe.serve.app import application
+from fairprobe.serve.settings import ServeSettings
+from tests.audits.test_text_audit import TEXTS, harsh
+from tests.helpers import leave_figures_empty
+from tests.serve.conftest import ADDRESS, TOKEN
+
+
+def test_a_run_of_texts_has_a_line_a_page_and_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_figures_empty(monkeypatch)
+    runs = tmp_path / "runs"
+    audit_text(TEXTS, harsh, "orientation", classes=["fine", "toxic"]).save(runs / "letters")
+    settings = ServeSettings(runs=runs, state=tmp_path / "state", token=TOKEN)
+    with TestClient(application(settings), base_url=ADDRESS) as client:
+        client.get(f"/?token={TOKEN}")
+        assert '<td data-title="Kind">Text</td>' in client.get("/").text
+        for page in ("run/letters", "report/letters", "export/letters?file=audit.json"):
+            assert client.get(f"/{page}").status_code == 200, page
+        for page in ("findings", "what-if", "pictures"):
+            assert client.get(f"/{page}/letters").status_code == 400, page
