@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fairprobe as fp
 from fairprobe.certificates import checker, proof
 from fairprobe.certificates.branch import Limit, Search
 from fairprobe.certificates.exact import enumerated
 from fairprobe.certificates.fold import chain_of
 from fairprobe.certificates.proof import Proof, prove, save
-from fairprobe.documents import read_table_run
 from tests.certificates.small import network, numbers
 
 LONG = Limit(600.0)
@@ -116,27 +112,3 @@ def test_an_enumeration_that_is_interrupted_claims_those_who_were_asked(tmp_path
     assert 0 < done.alike < counts.alike / counts.cases
     save(done, tmp_path / "c.npz")
     assert checker.check(str(tmp_path / "c.npz"))["checked"] == pytest.approx(done.alike)
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_command_with_what_was_proved(tmp_path: Path) -> None:
-    data = fp.datasets.german()
-    model = fp.networks.train(
-        fp.networks.lfcn(data.domain), data, training=fp.networks.Training(epochs=2, patience=None)
-    )
-    audit = fp.audit(data, model, "gender", budget=fp.Budget(seeds=5, local_iterations=2))
-    run = tmp_path / "run"
-    fp.save(audit, run)
-    command = [sys.executable, "-m", "fairprobe", "certify", str(run), "--seconds", "600"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    while "Proving" not in process.stderr.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "what was proved until then is true" in said
-    certificate = read_table_run(run).certificate
-    assert certificate is not None
-    assert certificate.stopped == "interrupted"
-    assert checker.check(str(run / "certificate.npz"))["checked"] >= 0
