@@ -159,35 +159,6 @@ class TextSearch(Document, frozen=True, kw_only=True):
             raise ValueError(f"{self.seeds_hit} seeds hit with {self.findings} findings")
 
 
-class RepairedText(Document, frozen=True, kw_only=True):
-    """A text network measured on held-out texts."""
-
-    accuracy: Share | None
-    flips: ExcessDocument
-    gaps: ExcessDocument
-
-
-class TextRepair(Document, frozen=True, kw_only=True):
-    """A repair beside the same training without it, over paired seeds: the mean difference of the
-    excess and of the accuracy between the two, with intervals over seeds.
-    """
-
-    name: str
-    settings: Settings
-    outcome: Literal["accepted", "refused", "undecided"]
-    reasons: list[str]
-    seeds: Count
-    before: RepairedText
-    after: RepairedText
-    control: RepairedText
-    change: Number
-    change_low: Number
-    change_high: Number
-    accuracy_change: Number | None
-    accuracy_low: Number | None
-    accuracy_high: Number | None
-
-
 class TextModelDocument(Document, frozen=True, kw_only=True):
     """The model: what it is called, of which kind, and its classes."""
 
@@ -248,7 +219,6 @@ class TextDocument(Document, frozen=True, kw_only=True):
     words: list[WordDocument]
     interpretation: TextInterpretation | None
     searches: list[TextSearch]
-    repair: TextRepair | None = None
     verdict: str
     sentences: list[str]
     pairs: list[TextPair]
