@@ -21,6 +21,7 @@ from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import AUDIT, ModelOrigin, TableDocument, file_in, read_table_run
 from fairprobe.errors import DataError, ModelError, StorageError
+from fairprobe.escapes import printable
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.schema.domain import Domain
 
@@ -36,6 +37,15 @@ CODINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "compas": ({"coding": "free"},),
     "german": ({"marital": True},),
 }
+
+
+@dataclass(frozen=True)
+class HashedFile:
+    """A file of a run folder, its SHA-256 and its size in bytes."""
+
+    name: str
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -236,6 +246,16 @@ def _own_table(document: TableDocument, folder: Path, table: Path | str | None) 
         domain=_schema_file(folder),
         name=document.dataset,
     )
+
+
+def hashed_files(folder: Path | str) -> list[HashedFile]:
+    """The files of a run folder with their SHA-256, in alphabetical order. Links are left out."""
+    place = Path(folder)
+    files = sorted(each for each in place.rglob("*") if each.is_file() and not each.is_symlink())
+    return [
+        HashedFile(printable(str(each.relative_to(place))), _sha256(each), each.stat().st_size)
+        for each in files
+    ]
 
 
 def _schema_file(folder: Path) -> Path:

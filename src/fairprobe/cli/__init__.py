@@ -24,6 +24,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     check,
     clean,
     data,
+    evidence,
     experiments,
     insidebias,
     listings,

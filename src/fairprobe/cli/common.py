@@ -71,7 +71,7 @@ app = typer.Typer(
         " was exceeded or a job failed, 2 bad input, 3 nothing could be judged, 130 interrupted."
     ),
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -163,11 +163,14 @@ def progress(*, show: bool) -> Iterator[OnStage]:
     with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
         tasks: dict[str, Any] = {}
         watcher = Watcher()
+        piped = Lines() if show and not errors.is_terminal else None
         Interrupts.is_deferred = True
 
         def on_stage(stage: str, done: int, total: int, note: str) -> None:
             Interrupts.check()
             watcher.see(stage, done, total, note)
+            if piped is not None:
+                piped.see(stage, done, total, note)
             if stage not in tasks:
                 for task in tasks.values():
                     bar.update(task, completed=bar.tasks[task].total)
@@ -178,6 +181,30 @@ def progress(*, show: bool) -> Iterator[OnStage]:
             yield on_stage
         finally:
             Interrupts.is_deferred = False
+
+
+class Lines:
+    """Progress for a pipe or a log: a line when a stage has gone on for some seconds, and then
+    every few seconds, with an estimate of the time left.
+    """
+
+    EVERY = 5.0  # seconds
+
+    def __init__(self) -> None:
+        self._stage, self._began, self._said = "", 0.0, 0.0
+
+    def see(self, stage: str, done: int, total: int, note: str) -> None:
+        """Take note of a step."""
+        now = monotonic()
+        if stage != self._stage:
+            self._stage, self._began, self._said = stage, now, now
+        if now < self._said + self.EVERY:
+            return
+        self._said, spent = now, now - self._began
+        left = f", about {spent * (total - done) / done:.0f} s left" if 0 < done < total else ""
+        share = f" {100 * done / total:.0f} %" if 0 < done <= total else ""
+        detail = f" ({note})" if note else ""
+        say(f"{stage}:{share} after {spent:.0f} s{left}{detail}")
 
 
 class Watcher:

@@ -31,6 +31,7 @@ from fairprobe.schema.domain_file import Declared, read_domain
 from fairprobe.schema.ids import looks_like_id
 from fairprobe.schema.mining import with_mined
 
+SHOWN = 20  # columns in a note
 MOST_CLASSES = 100
 NO_CLASS: Ints = np.empty(0, dtype=np.int64)  # of amounts
 MOST_CATEGORIES = 1_000  # of a column of words; one with more probably identifies people
@@ -102,9 +103,9 @@ def open_table(
     if not known.all():
         counts.append(f"{int((~known).sum()):,} rows without a label were left out")
     if dropped:
-        counts.append(f"dropped columns: {', '.join(dropped)}")
+        counts.append(f"dropped columns: {_some(dropped)}")
     if ids:
-        counts.append(f"left out, because they look like ids: {', '.join(ids)}")
+        counts.append(f"left out, because they look like ids: {_some(ids)}")
     title = "table" if table.path is None else printable(table.path.name)
     x = coding.rows(people)
     return Dataset(
@@ -177,6 +178,12 @@ def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
         domain_file.write_domain(what.declared(), path, rows=what.x)
     else:
         domain_file.write_domain(what, path)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:
@@ -276,7 +283,7 @@ def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[
     types = {name: kind for name, kind in coding.types.items() if name in table.categories}
     coding = replace(coding, types=types, gap_words=table.gap_words)
     gaps = [f"{name} {count:,}" for name, count in people.isna().sum().items() if count]
-    return coding, [f"gaps: {', '.join(gaps)}"] if gaps else []
+    return coding, [f"gaps: {_some(gaps)}"] if gaps else []
 
 
 def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
@@ -333,7 +340,7 @@ def _as_declared(
             notes.append(f"{attribute.name}: {unknown:,} words that are not among its categories")
     beyond = [str(name) for name in people.columns if name not in domain.names]
     if beyond:
-        notes.append(f"columns that the domain file does not declare: {', '.join(beyond)}")
+        notes.append(f"columns that the domain file does not declare: {_some(beyond)}")
     chosen = tuple(sensitive) or domain.sensitive
     types = {
         name: kind

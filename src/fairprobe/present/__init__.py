@@ -94,7 +94,7 @@ def environment(*rooms: str) -> Environment:
     )
     names = (
         "percent points amount level interval count decimal seconds milliseconds date plural tied"
-        " subscripts"
+        " folded subscripts"
     )
     environment.filters.update({name: getattr(formats, name) for name in names.split()})
     return environment

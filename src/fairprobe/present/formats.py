@@ -193,6 +193,13 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def folded(names: Iterable[str], *, most: int = 30) -> str:
+    """A, b, c; of many, the first ones and how many more."""
+    all_names = list(names)
+    more = f" and {count(len(all_names) - most)} more" if len(all_names) > most else ""
+    return ", ".join(all_names[:most]) + more
+
+
 def quoted(names: Iterable[str], *, most: int = 6) -> str:
     """“a”, “b” and “c”, or the first ones and how many more."""
     all_names = list(names)

@@ -63,6 +63,12 @@ def title(document: TableDocument) -> str:
     return f"{document.data.title}, by {sensitive(document)}"
 
 
+def outside(document: TableDocument) -> list[str]:
+    """How many rows have which attribute outside the bounds, the most first."""
+    by_count = sorted(document.data.outside.by_attribute.items(), key=lambda item: -item[1])
+    return [f"{name} {count(rows)}" for name, rows in by_count]
+
+
 def status(document: TableDocument) -> Status:
     """The three kinds of result."""
     if document.model.constant:

@@ -26,6 +26,7 @@ from fairprobe.present import (
 from fairprobe.present.formats import (
     count,
     decimal,
+    folded,
     interval,
     level,
     percent,
@@ -121,7 +122,7 @@ def _ids(document: TableDocument) -> dict[str, str]:
     origin = document.data.origin
     if origin is None or not origin.ids:
         return {}
-    return {"Columns left out": f"{', '.join(origin.ids)}: like ids (--keep keeps a column)"}
+    return {"Columns left out": f"{folded(origin.ids, most=10)}: like ids (--keep keeps a column)"}
 
 
 def _decision(document: TableDocument) -> dict[str, str]:
