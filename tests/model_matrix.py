@@ -1,0 +1,203 @@
+"""Which kinds of model open from which format, as what, and whether they are audited and repaired:
+every cell is run. `python -m tests.model_matrix` writes the table of the page `PAGE`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+import fairprobe as fp
+from fairprobe.errors import FairprobeError
+from fairprobe.models import TorchModel, load_model, one_thread
+from fairprobe.search import Budget
+from tests.user_models import (
+    TABLE,
+    Apart,
+    Attention,
+    Embedded,
+    made,
+    people,
+    plain,
+    table,
+    write,
+    write_keras,
+)
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "model-matrix.md"
+HEAD = ("model", "format", "opened as", "audited", "repaired")
+SMALL: dict[str, Any] = {
+    "budget": Budget(seeds=8, local_iterations=4),
+    "samples": 200,
+    "people": "possible",
+    "method": "random",
+    "seed": 0,
+}
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "dense network": plain,
+    "network with embeddings": Embedded,
+    "network with two inputs": Apart,
+    "attention (FT-Transformer)": Attention,
+}
+FILES = {
+    "ONNX, older exporter": ("net.onnx", False),
+    "ONNX, newer exporter": ("new.onnx", True),
+    "TorchScript": ("net.pt", False),
+    "torch.export": ("net.pt2", False),
+}
+YES = (TABLE["loan"] == "yes").to_numpy().astype(int)
+WORDED = TABLE.drop(columns="loan")
+
+
+def exported(kind: str, name: str, dynamo: bool) -> Callable[[Path], Any]:
+    return lambda folder: write(made(NETWORKS[kind]), folder / name, dynamo=dynamo)
+
+
+def module(kind: str) -> Callable[[Path], Any]:
+    return lambda folder: made(NETWORKS[kind])
+
+
+def keras_model(named: bool) -> Callable[[Path], Any]:
+    return lambda folder: write_keras(folder / "net.keras", named=named)[0]
+
+
+def xgboost_file(folder: Path) -> Any:
+    import xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=2, n_jobs=1).fit(table(TABLE), YES)
+    model.save_model(folder / "model.json")
+    return folder / "model.json"
+
+
+def lightgbm_file(folder: Path) -> Any:
+    import lightgbm
+
+    data = lightgbm.Dataset(table(TABLE), YES)
+    settings = {"objective": "binary", "verbose": -1, "num_threads": 1}
+    lightgbm.train(settings, data, 4).save_model(folder / "model.txt")
+    return folder / "model.txt"
+
+
+def catboost_file(ending: str) -> Callable[[Path], Any]:
+    def save(folder: Path) -> Any:
+        from catboost import CatBoostClassifier
+
+        model = CatBoostClassifier(
+            iterations=4, depth=2, verbose=0, allow_writing_files=False, thread_count=1
+        )
+        if ending == "onnx":
+            model.fit(table(TABLE), TABLE["loan"])
+        else:
+            model.fit(WORDED, TABLE["loan"], cat_features=["sex", "job", "school"])
+        model.save_model(str(folder / f"model.{ending}"), format=ending)
+        return folder / f"model.{ending}"
+
+    return save
+
+
+def pipeline(network: bool) -> Callable[[Path], Any]:
+    def save(folder: Path) -> Any:
+        import skops.io
+        from sklearn.compose import make_column_transformer
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.neural_network import MLPClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+        first = make_column_transformer(
+            (OneHotEncoder(), ["sex", "job", "school"]), (StandardScaler(), ["age", "hours"])
+        )
+        last: Any = RandomForestClassifier(8, max_depth=3, random_state=0)
+        if network:
+            last = MLPClassifier((6,), solver="lbfgs", max_iter=40, random_state=0, tol=1)
+        skops.io.dump(make_pipeline(first, last).fit(WORDED, TABLE["loan"]), folder / "m.skops")
+        return folder / "m.skops"
+
+    return save
+
+
+def function(_: Path) -> Any:
+    return lambda x: 1 / (1 + np.exp(4 - x[:, 0] / 15 - 1.5 * x[:, 1]))
+
+
+CELLS: dict[tuple[str, str], Callable[[Path], Any]] = {
+    **{
+        (kind, form): exported(kind, name, dynamo)
+        for kind in NETWORKS
+        for form, (name, dynamo) in FILES.items()
+    },
+    **{(kind, "torch module"): module(kind) for kind in NETWORKS},
+    ("functional network, named inputs", "Keras"): keras_model(True),
+    ("functional network, two inputs", "Keras"): keras_model(False),
+    ("MLP in a pipeline", "skops"): pipeline(True),
+    ("random forest in a pipeline", "skops"): pipeline(False),
+    ("XGBoost", "JSON"): xgboost_file,
+    ("LightGBM", "text"): lightgbm_file,
+    ("CatBoost", "cbm"): catboost_file("cbm"),
+    ("CatBoost", "JSON"): catboost_file("json"),
+    ("CatBoost", "ONNX"): catboost_file("onnx"),
+    ("function", "Python"): function,
+}
+
+# Opened in tests/models/test_user_networks.py, but not yet audited and repaired line by line.
+NOT_YET = {
+    ("network with two inputs", "torch.export"),
+    ("attention (FT-Transformer)", "ONNX, older exporter"),
+    ("attention (FT-Transformer)", "ONNX, newer exporter"),
+    *((kind, "torch module") for kind in NETWORKS),
+    ("functional network, named inputs", "Keras"),
+}
+CELLS = {cell: make for cell, make in CELLS.items() if cell not in NOT_YET}
+
+
+def run(cell: tuple[str, str], folder: Path) -> tuple[str, ...]:
+    """One row of the table: what became of this model."""
+    data = people()
+    model = load_model(CELLS[cell](folder), data)
+    white = isinstance(model, TorchModel)
+    done = fp.audit(data, model, "sex", **SMALL)
+    assert done.document.people is not None
+    how: dict[str, Any] = {"with_": "average"}
+    if white:
+        how = {"strength": 0.5, "curve": False, "max_seeds": 2}
+    try:
+        repaired = fp.repair(data, model, "sex", **how, **SMALL)
+    except FairprobeError as error:
+        return (*cell, "white box" if white else "black box", "yes", f"no: {error}")
+    written = repaired.written is not None
+    shown = f"by training{', written back' * written}" if white else "after the fact"
+    return (*cell, "white box" if white else "black box", "yes", shown)
+
+
+def lines(rows: list[tuple[str, ...]]) -> list[str]:
+    every = [HEAD, tuple("---" for _ in HEAD), *rows]
+    return [f"| {' | '.join(row)} |" for row in every]
+
+
+def main() -> None:
+    rows = []
+    with ExitStack() as stack, one_thread():
+        for number, cell in enumerate(CELLS):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / str(number)
+            folder.mkdir()
+            try:
+                rows.append(run(cell, folder))
+            except Exception as error:  # noqa: BLE001
+                rows.append((*cell, "fails", type(error).__name__, str(error)[:200]))
+            sys.stdout.write(f"{rows[-1]}\n")
+            sys.stdout.flush()
+    text = PAGE.read_text(encoding="utf-8")
+    first = text.index("| model |")
+    end = text.index("\n\n", first)
+    PAGE.write_text(text[:first] + "\n".join(lines(rows)) + text[end:], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
