@@ -1,5 +1,5 @@
-"""Serving protocols: what is sent, what is read, how they are recognized. The servers here only
-imitate; `test_real_servers` has MLflow's and MLServer.
+"""Serving protocols: what is sent, what is read, how they are recognized. The servers here imitate
+the real ones.
 """
 
 from __future__ import annotations
