@@ -432,7 +432,7 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
     code, out, err = call(
         "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path
     )
-    assert code == 1
+    assert code == 2
     assert "neuronfair-table4-quick.md" in out
     assert "Failed: generate-quick-german-gender-random-0" in err
     assert "1 of 9 jobs failed" in err

@@ -68,7 +68,7 @@ app = typer.Typer(
         "Find the people a neural network treats unfairly, and the neurons that do it.\n\nStart"
         " with [bold]fairprobe audit adult --sensitive gender[/bold]: it trains a network on the"
         " packaged census data, audits it, and writes a report. Exit codes: 0 success, 1 a limit"
-        " was exceeded or a job failed, 2 bad input, 3 nothing could be judged, 130 interrupted."
+        " was exceeded, 2 bad input or a failed job, 3 nothing could be judged, 130 interrupted."
     ),
     no_args_is_help=True,
     add_completion=True,

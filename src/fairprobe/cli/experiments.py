@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from fairprobe.cli.common import (
+    BAD_INPUT,
     INTERRUPTED,
-    OVER,
     AsJson,
     Quiet,
     app,
@@ -121,7 +121,7 @@ def experiment(
                 output.print(f"Wrote {path}", highlight=False, soft_wrap=True)
         if done.failures:
             end(
-                OVER,
+                BAD_INPUT,
                 f"{len(done.failures)} of {done.jobs} jobs failed; their errors are in"
                 f" {out / 'jobs'}. Run again to repeat only those.",
             )
