@@ -256,7 +256,7 @@ def test_the_command_audits_an_amount(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "A decision rule needs classes" in wrong.output
 
 
-def test_a_network_of_amounts_learns_and_answers_in_the_unit_of_the_label() -> None:
+def test_a_network_of_amounts_learns_and_answers_in_the_unit_of_the_label(tmp_path: Path) -> None:
     data = german()
     assert data.amounts is not None
     network = networks.amount_network(data.domain, (16,), seed=0)
@@ -270,3 +270,6 @@ def test_a_network_of_amounts_learns_and_answers_in_the_unit_of_the_label() -> N
     networks.answer_in_deviations(network, data.amounts, data.split(0).train)
     networks.answer_in_units(network, data.amounts, data.split(0).train)
     np.testing.assert_allclose(model.amounts(data.x[:5]), before, rtol=1e-4)
+    networks.save(trained, tmp_path)
+    loaded = ScoreModel.of_network(networks.load(tmp_path, data.domain))  # as the report says
+    np.testing.assert_array_equal(loaded.amounts(data.x), model.amounts(data.x))

@@ -24,7 +24,7 @@ def python(document: ScoresDocument) -> str:
     if document.model.origin is not None:
         model = f"fp.load_model({document.model.origin.source!r}, data)"
     elif document.model.trained_here:
-        model = "fp.networks.load_scores('model', data.domain)"
+        model = "fp.models.ScoreModel.of_network(fp.networks.load('model', data.domain))"
     lines = (
         "import fairprobe as fp",
         "",
