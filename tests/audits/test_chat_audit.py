@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,14 @@ def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
 
 
 def test_noise_is_no_finding(folder: Path) -> None:
-    rng = random.Random(0)
+    asked = Counter[str]()
 
     def coin(body: dict[str, Any]) -> str:
-        return "approve" if rng.random() < 1 / (1 + np.exp(-odds(body))) else "reject"
+        """Depends on the question and on how often it was asked, not on the order of requests."""
+        text = question(body)
+        asked[text] += 1
+        chance = random.Random(f"{text} {asked[text]}").random()
+        return "approve" if chance < 1 / (1 + np.exp(-odds(body))) else "reject"
 
     data = fp.datasets.open_table(
         folder / "loans.csv", label="granted", sensitive="sex", favourable="yes", keep=["age"]

@@ -541,7 +541,7 @@ ANSWERS: dict[str, tuple[Callable[[Handler, int], None], str]] = {
         lambda handler, rows: handler.reply(b'{"predictions": [0.1, '),
         "invalid or truncated JSON",
     ),
-    "words": (with_predictions("yes"), "expected a probability"),
+    "words": (with_predictions("maybe"), "label 'maybe'; the classes of the data are no, yes"),
     "null": (with_predictions(None), "expected a probability"),
     "nan": (with_predictions(float("nan")), "expected a probability"),
     "logits": (with_predictions(7.5), "expected a probability"),

@@ -168,7 +168,7 @@ def findings_of(
     }
     table = pa.table({**columns, "phase": ["local"] * n, "origin": np.arange(n)})
     how = {
-        field.name: {"str": "hand", "float": 1.0}.get(str(field.type), n)
+        field.name: {"str": "hand", "float": 1.0, "bool": False}.get(str(field.type), n)
         for field in fields(Generation)
     }
     return Findings(domain, Generation(**how), table=table)  # type: ignore[arg-type]

@@ -345,6 +345,7 @@ def document() -> Document:
         "sensitive": ["gender"],
         "seed": 7,
         "certificate": None,
+        "chat": None,
         "counterparts": {"kind": "twins", "couplings": [], "both": None, "suggested": []},
         "versions": {"fairprobe": "0.1.0", "python": "3.11.7"},
         "data": {
