@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
     from fairprobe.audits.scenes import audit_scenes
+    from fairprobe.audits.scores import audit_scores
     from fairprobe.audits.text import audit_text
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
