@@ -33,7 +33,13 @@ def test_no_audit_takes_more_than_its_forecast(tmp_path: Path) -> None:
     settings = Settings(mutations=("insert", "delete"), repeats=2, clusters=1)
     expected = forecast(scenes, [FunctionDetector(fair, "fair"), Remote()], settings, Stages(None))
     audit = audit_scenes(
-        scenes, [fair], mutations=["insert", "delete"], repeats=2, clusters=1, folder=tmp_path
+        scenes,
+        [fair],
+        mutations=["insert", "delete"],
+        repeats=2,
+        clusters=1,
+        inpainting="telea",
+        folder=tmp_path,
     )
     made = Counter("id" if task.kind == "id" else task.operator for task in audit.evidence.made)
     assert expected.scenes == 4

@@ -570,6 +570,7 @@ def test_missing_ray_is_an_error_with_the_remedy(lab: Lab, monkeypatch: pytest.M
         lab.run([lab.job("a", "square", x=1)], cluster="local")
 
 
+@pytest.mark.slow
 def test_ray_gives_the_results_of_local_processes_and_goes_on_from_them(
     tmp_path: Path, ray: Any
 ) -> None:
@@ -604,6 +605,7 @@ def test_ray_reports_failures(lab: Lab, ray: Any) -> None:
     check_failures(lab, lab.run(*failing(lab), cluster="local"))
 
 
+@pytest.mark.slow
 def test_ray_workers_use_one_thread(lab: Lab, ray: Any) -> None:
     result = lab.run([lab.job("a", "threads")], cluster="local").results["a"]
     assert result["torch"] == 1

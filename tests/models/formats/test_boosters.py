@@ -573,7 +573,7 @@ def test_a_damaged_catboost_file_ends_in_a_sentence(tmp_path: Path) -> None:
         try:
             opened = open_model(tmp_path / "bad.cbm")
         except ModelError as error:
-            assert "CatBoost cannot read" in str(error)  # noqa: PT017
+            assert re.search("CatBoost cannot read|gives no class", str(error))  # noqa: PT017
         else:
             opened.predict(WORDS)
 
