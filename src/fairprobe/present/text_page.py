@@ -77,8 +77,8 @@ def _cards(document: TextDocument) -> list[Card]:
     flips, gaps, calls = document.flips, document.gaps, document.calls
     return [
         Card(
-            "Excess of changed answers",
-            points(flips.estimate).replace("percentage ", ""),
+            "Excess of changed answers, in points",
+            bare(flips.estimate),
             [_level(flips), "shown" if flips.is_shown else "no excess is shown"],
         ),
         Card(
@@ -87,8 +87,8 @@ def _cards(document: TextDocument) -> list[Card]:
             [f"{plural(flips.texts, 'text')}", f"with the control: {percent(flips.control)}"],
         ),
         Card(
-            "Excess change of the probability",
-            points(gaps.estimate).replace("percentage ", ""),
+            "Excess change of the probability, in points",
+            bare(gaps.estimate),
             [
                 _level(gaps),
                 f"another group {points(gaps.cross)}",

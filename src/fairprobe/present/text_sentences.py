@@ -51,7 +51,8 @@ def verdict(document: TextDocument) -> str:
     )
     if flips.is_shown:
         return plain(f"{said} The excess is {_excess(flips)}.")
-    return plain(f"{said} No excess is shown: {_excess(flips)}, which holds 0.")
+    why = "which holds 0" if flips.high >= 0 else "all of it below 0"
+    return plain(f"{said} No excess is shown: {_excess(flips)}, {why}.")
 
 
 def _excess(found: ExcessDocument) -> str:
