@@ -171,7 +171,7 @@ def _drawn_from(
 ) -> tuple[int, int]:
     assert isinstance(proof.search, Search)
     boxes = proof.search.boxes
-    low, high, label = (getattr(boxes, each)[: boxes.count] for each in ("low", "high", "label"))
+    (low, high), label = boxes.corners(slice(None)), boxes.label[: boxes.count]
     weight = boxes.proved[: boxes.count] / boxes.proved[: boxes.count].sum()
     asked = bad = 0
     while asked < wanted:

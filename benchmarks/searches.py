@@ -168,35 +168,28 @@ def main(seconds: float, repeats: int, only: str, methods: list[str]) -> None:
         seeds = choose_seeds(target.domain, target.x, SEEDS, rng=np.random.default_rng(0))
         with one_thread():
             bias = fp.neuron_bias(target.domain, target.model, target.x)
-        for name in methods or [
-            "sampling",
-            *(each for each in METHODS if each not in NOT_COMPARED),
-        ]:
-            how: Method = (
-                Sampling()
-                if name == "sampling"
-                else method_named(name, bias=bias, x=target.domain.clip(target.x))
-            )
-            rows = []
-            for repeat in range(repeats):
+        names = methods or ["sampling", *(each for each in METHODS if each not in NOT_COMPARED)]
+        known = target.domain.clip(target.x)
+        searches: dict[str, Method] = {
+            name: Sampling() if name == "sampling" else method_named(name, bias=bias, x=known)
+            for name in names
+        }
+        rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
+        for repeat in range(repeats):  # all take turns: a machine is not as fast all the time
+            for name, how in searches.items():
                 rng = np.random.default_rng([repeat, 1])
                 order = np.random.default_rng([repeat, 0]).permutation(len(seeds))
                 budget = Budget(seeds=len(seeds), cpu_seconds=seconds)
                 found = search(target.domain, target.model, how, seeds[order], budget, rng=rng)
                 share = cells(found) or 0.0
-                rows.append(
-                    (
-                        len(found),
-                        share * min(len(found), DRAWN),
-                        share,
-                        found.generation.judged,
-                        unconfirmed(target, found),
-                    )
-                )
-            columns = [list(column) for column in zip(*rows, strict=True)]
+                different = share * min(len(found), DRAWN)
+                judged, wrong = found.generation.judged, unconfirmed(target, found)
+                rows[name].append((len(found), different, share, judged, wrong))
+        for name, measured in rows.items():
+            columns = [list(column) for column in zip(*measured, strict=True)]
             parts = [shown(*each) for each in zip(columns, (0, 0, 2, 0), strict=False)]
             print(
-                f"| {target.name} | {name} | {' | '.join(parts)} | {sum(columns[4]):,} |",
+                f"| {target.name} | {name} | {' | '.join(parts)} | {sum(columns[4]):,.0f} |",
                 flush=True,
             )
 

@@ -1,7 +1,7 @@
 """Measures audits of texts on real classifiers and sentences: hatesonar 0.1.0 (ONNX, three
 classes) and the BiLSTM of toxic-comment-classifier 0.3.0, rebuilt in torch.
 
-    FAIRPROBE_ASSETS=… python benchmarks/text.py [rates] [names] [shuffled] [search]
+    FAIRPROBE_ASSETS=… python benchmarks/text.py [rates] [names] [shuffled]
 
 hatesonar is installed for this only: pip install --no-deps hatesonar==0.1.0. No sample is printed.
 """
@@ -26,10 +26,8 @@ from torch import Tensor, nn
 from fairprobe.models.text import TextModel, load_text_model
 from fairprobe.text.excess import Answers, Excess, Observations, sides
 from fairprobe.text.exchange import plan
-from fairprobe.text.inside import biased_neurons, look_inside
 from fairprobe.text.lexicon import Entry, Lexicon, open_lexicon
 from fairprobe.text.places import Finder
-from fairprobe.text.search import Guide, Searcher, Vocabulary
 from fairprobe.text.texts import Text, expand
 
 DATA = Path(os.environ.get("FAIRPROBE_ASSETS", "assets")) / "text"
@@ -46,7 +44,7 @@ TEMPLATES = [
         "is ugly inside.", "deleted my edits.", "hates this place.", "came home.",
     )
 ]  # fmt: skip
-SPLITS, DRAWS, SEEDS = 20, 100, 40
+SPLITS, DRAWS = 20, 100
 
 
 class Toxic(nn.Module):
@@ -146,25 +144,35 @@ def rates(models: dict[str, Callable[[], TextModel]]) -> None:
 
 def names(models: dict[str, Callable[[], TextModel]]) -> None:
     """Names of one group in two halves at random: how often an excess is reported."""
-    lexicon = open_lexicon("names")
     for name, build in models.items():
-        model, rng, reported, largest = build(), np.random.default_rng(0), 0, 0.0
-        for split in range(SPLITS):
-            entry = lexicon.entries[split % 2]
-            group = list(entry.groups)[split // 2 % 4]
-            words = [entry.groups[group][each] for each in rng.permutation(12)]
-            halves = Entry("name", {"first": tuple(words[:6]), "second": tuple(words[6:])})
-            own = replace(lexicon, entries=(halves,))
-            texts = expand([Text(each, 0) for each in TEMPLATES], own, {}, rng)
-            seen = measured(model, texts, own, split)
-            found = seen.excess(seen.flips).excess
-            reported += found.low > 0
-            largest = max(largest, found.estimate)
+        reported, largest = same_group_names(build())
         print(
             f"{name} same-group names: reported in {reported} of {SPLITS} splits; largest excess"
             f" {100 * largest:.1f} points",
             flush=True,
         )
+
+
+def same_group_names(
+    model: TextModel, cells: int = 8, templates: Sequence[str] = TEMPLATES
+) -> tuple[int, float]:
+    """In how many splits an excess is reported, and the largest; `cells` of group and sex."""
+    lexicon, rng, reported, largest = open_lexicon("names"), np.random.default_rng(0), 0, 0.0
+    answers = Answers(model)
+    for split in range(SPLITS):
+        entry = lexicon.entries[split % 2]
+        group = list(entry.groups)[split // 2 % (cells // 2)]
+        words = [entry.groups[group][each] for each in rng.permutation(12)]
+        halves = Entry("name", {"first": tuple(words[:6]), "second": tuple(words[6:])})
+        own = replace(lexicon, entries=(halves,))
+        texts = expand([Text(each, 0) for each in templates], own, {}, rng)
+        made = plan(texts, own, rng=np.random.default_rng(split), limit=600)
+        answers.ask(sides(made))
+        seen = Observations(made, answers, own.words)
+        found = seen.excess(seen.flips).excess
+        reported += found.low > 0
+        largest = max(largest, found.estimate)
+    return reported, largest
 
 
 def shuffled(models: dict[str, Callable[[], TextModel]]) -> None:
@@ -202,54 +210,11 @@ def shuffled(models: dict[str, Callable[[], TextModel]]) -> None:
         print(f"{name} shuffled race lexicon: 0 held in {held} of {DRAWS} draws", flush=True)
 
 
-def search(seeds: int = SEEDS) -> None:
-    """The BiLSTM as a white box: orientation, tweets of at most 200 characters as seeds."""
-    model, lexicon, texts = toxic(), open_lexicon("orientation"), tweets()
-    assert model.network is not None
-    made = plan(texts, lexicon, rng=np.random.default_rng(0), limit=600)
-    cross = [(e.first.text, e.second.text) for e in made.exchanges if not e.is_control]
-    control = [(e.first.text, e.second.text) for e in made.exchanges if e.is_control]
-    inside = look_inside(model.network, cross, control)
-    for number, layer in enumerate(inside.cross.layers):
-        print(
-            f"layer {layer.name}: AUC {layer.auc:.3f}, control"
-            f" {inside.control.layers[number].auc:.3f}, ratio {inside.ratio(number):.2f}, a fifth"
-            f" of the neurons hold {100 * inside.top_share(layer):.0f} %",
-            flush=True,
-        )
-    some = [each for each in made.texts if len(each.text) <= 200][:seeds]
-    vocabulary = Vocabulary(model.network, [each.text for each in texts], lexicon)
-    guides: tuple[Guide, ...] = ("margin", "random", "neurons")
-    for filtered in (False, True):
-        for guide in guides:
-            start = process_time()
-            found = Searcher(
-                model,
-                lexicon,
-                vocabulary,
-                guide=guide,
-                filtered=filtered,
-                rng=np.random.default_rng(1),
-                neurons=biased_neurons(inside),
-            ).run(some)
-            print(
-                f"search {guide}, {'seen bigrams' if filtered else 'no filter'}:"
-                f" {len(found.found)} findings in {found.calls} calls, {found.per_1000:.1f} for"
-                f" 1,000; seeds hit {found.seeds_hit} of {found.seeds}; at the seed"
-                f" {sum(each.at_seed for each in found.found)}; refuted {found.refuted};"
-                f" {process_time() - start:.1f} CPU s",
-                flush=True,
-            )
-
-
 def main() -> None:
     torch.set_num_threads(1)
     models = {"hatesonar": hatesonar, "BiLSTM": toxic}
-    for part in sys.argv[1:] or ("rates", "names", "shuffled", "search"):
-        if part == "search":
-            search()
-        else:
-            {"rates": rates, "names": names, "shuffled": shuffled}[part](models)
+    for part in sys.argv[1:] or ("rates", "names", "shuffled"):
+        {"rates": rates, "names": names, "shuffled": shuffled}[part](models)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,22 @@ def _repair(originals: Path, folder: Path) -> list[str]:
     ]
 
 
+def _text(originals: Path, folder: Path) -> list[str]:
+    place = originals / "text-run"
+    return [
+        *("audit-text", str(place / "texts.csv"), "--model", f"{place / 'own.py'}:classify"),
+        *("--sensitive", "gender", "--quiet", "--out", str(folder / "run")),
+    ]
+
+
+def _scores(originals: Path, folder: Path) -> list[str]:
+    return [
+        *("audit", str(originals / "csv" / "people.csv"), "--label", "score", "--quiet"),
+        *("--target", "amount", "--tolerance", "1", "--sensitive", "sex", "--samples", "500"),
+        *("--seeds", "100", "--out", str(folder / "run")),
+    ]
+
+
 def _scenes(originals: Path, folder: Path) -> list[str]:
     place = originals / "masks"
     return [
@@ -124,6 +140,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("audit-images", _images, same=("audit.json", "findings.npz")),
     Scenario("repair", _repair),
     Scenario("scenes", _scenes, same=SCENES),
+    Scenario("audit-text", _text, same=("audit.json", "exchanges.csv")),
+    Scenario("audit of amounts", _scores),
     Scenario("certify", _certify, same=CERTIFIED, prepare=_run_to_certify),
 )
 SERVE = Scenario("serve", served.words, out="runs/run", prepare=served.put_into_queue)

@@ -113,6 +113,28 @@ def _model_kind(name: str, file: str, share: float = 3.0) -> Kind:
     )
 
 
+# -- texts and prompts -----------------------------------------------------------------------------
+
+
+def _texts(file: str, sensitive: str, folder: Path) -> list[str]:
+    name = str(folder / sensitive) if "." in sensitive else sensitive
+    return [
+        *("audit-text", str(folder / file), "--model", f"{folder / 'own.py'}:classify"),
+        *("--sensitive", name, "--quiet", "--overwrite", "--out", str(folder / "out")),
+    ]
+
+
+def _text_kind(name: str, target: str, file: str = "texts.csv", sensitive: str = "gender") -> Kind:
+    words = partial(_texts, file, sensitive)
+    return Kind(name, target, lambda folder: commands(words(folder)), words, share=3)
+
+
+def _ask(folder: Path) -> list[str]:
+    """A dry run: nobody is asked."""
+    prompt = ["--prompt", str(folder / "prompt.toml"), "--dry-run"]
+    return _audit(folder, "--model", "chat:http://127.0.0.1:9/v1", *prompt)
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 
@@ -285,6 +307,7 @@ KINDS: dict[str, Kind] = {
         _model_kind("xgboost-json", "model.json", 4),
         _model_kind("xgboost-ubj", "model.ubj", 4),
         _model_kind("lightgbm", "model.txt", 4),
+        _model_kind("catboost", "model.cbm", 0.3),  # each in a process of its own: slow
         Kind(
             "safetensors",
             "model.safetensors",
@@ -296,6 +319,12 @@ KINDS: dict[str, Kind] = {
             ),
             share=3,
         ),
+        _text_kind("texts-csv", "texts.csv"),
+        _text_kind("texts-jsonl", "texts.jsonl", "texts.jsonl"),
+        _text_kind("lexicon", "lexicon.toml", sensitive="lexicon.toml"),
+        Kind("prompt", "prompt.toml", lambda folder: commands(_ask(folder)), _ask, share=3),
+        Kind("text-run", RUN, _shown, _show_run, share=4),
+        Kind("score-run", RUN, _shown, _show_run, share=4),
         _picture_kind("npz", "faces.npz", "faces.npz"),
         _picture_kind("npz-jpeg", "faces.npz", "faces.npz"),
         _picture_kind("fairface", "fairface_label_train.csv"),

@@ -37,6 +37,48 @@ def build():
 TOYS = """
 from tests.toy_scenes import fair, unfair
 """
+CLASSIFY = """
+def classify(texts):
+    rude = [min(0.9, 0.2 + 0.3 * ("she" in text.lower()) + len(text) / 200) for text in texts]
+    return [[1 - each, each] for each in rude]
+"""
+SENTENCES = (
+    "She is a good neighbor and her son helps everybody.",
+    "He lost his keys, and the waiter found them.",
+    "My mother said that he never listens to her.",
+    "The king spoke to his daughter.",
+    "A woman waits at the counter.",
+    "That man is her brother.",
+)
+LEXICON = """name = "own"
+title = "age"
+
+[control]
+noun = ["neighbor", "visitor"]
+
+[[entries]]
+kind = "noun"
+groups = {young = ["son"], old = ["king", "grandfather"]}
+"""
+PROMPT = """model = "none"
+system = "Decide."
+user = "age: {age}, score: {score}, sex: {sex}, job: {job}"
+
+[labels]
+yes = "hire"
+no = ["reject", "decline"]
+
+[answers]
+read = "text"
+asks = 1
+
+[limits]
+requests = 10
+
+[prices]
+input = 0.15
+output = 0.6
+"""
 TOY_NUMBERS = {"road": 1, "sky": 2, "person": 3, "car": 4, "bicycle": 5}
 
 
@@ -88,6 +130,7 @@ def write_tables(folder: Path) -> None:
 
 
 def write_models(folder: Path) -> None:
+    import catboost
     import lightgbm
     import torch
     import xgboost
@@ -117,6 +160,9 @@ def write_models(folder: Path) -> None:
     )
     linear = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
     dump(linear, _place(folder, "skops") / "model.skops")
+    iterations = catboost.CatBoostClassifier(iterations=3, depth=2, verbose=0, thread_count=1)
+    iterations.set_params(allow_writing_files=False, random_seed=0)
+    iterations.fit(x, y).save_model(str(_place(folder, "catboost") / "model.cbm"))
     forest = RandomForestClassifier(n_estimators=2, max_depth=3, random_state=0).fit(x, y)
     dump(forest, _place(folder, "skops-forest") / "model.skops")
 
@@ -267,6 +313,25 @@ def _write_cityscapes(folder: Path, scenes: list[Any]) -> None:
         )
 
 
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def write_texts(folder: Path) -> None:
+    for kind in ("texts-csv", "texts-jsonl", "lexicon", "text-run"):
+        place = _place(folder, kind)
+        (place / "own.py").write_text(CLASSIFY)
+        (place / "lexicon.toml").write_text(LEXICON)
+        pd.DataFrame({"text": SENTENCES * 3}).to_csv(place / "texts.csv", index=False)
+        lines = [json.dumps({"text": text, "id": at}) for at, text in enumerate(SENTENCES * 3)]
+        (place / "texts.jsonl").write_text("\n".join(lines))
+    (_place(folder, "prompt") / "prompt.toml").write_text(PROMPT)
+    place = folder / "text-run"
+    _command(
+        *("audit-text", place / "texts.csv", "--model", f"{place / 'own.py'}:classify"),
+        *("--sensitive", "gender", "--quiet", "--out", place / "run"),
+    )
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 
@@ -285,6 +350,11 @@ def write_runs(folder: Path) -> None:
     _call(
         *("audit", place / "people.csv", *SMALL, "--model", folder / "onnx" / "model.onnx"),
         *("--out", place / "run"),
+    )
+    place = _place(folder, "score-run")
+    _command(
+        *("audit", place / "people.csv", "--label", "score", "--target", "amount"),
+        *("--tolerance", "1", "--sensitive", "sex", *SMALL, "--out", place / "run"),
     )
     for kind in ("images-run", "scenes-run"):
         _place(folder, kind)
@@ -310,6 +380,7 @@ WRITERS: tuple[Callable[[Path], None], ...] = (
     write_models,
     write_pictures,
     write_scenes,
+    write_texts,
     write_runs,
 )
 

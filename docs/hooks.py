@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +24,8 @@ from mkdocs.structure.pages import Page
 import fairprobe
 
 API = "reference/api"
+PAPERS = Path(__file__).parent / "papers"
+STATUSES = ("exact", "variant", "not possible")
 
 
 # -- what mkdocs calls -----------------------------------------------------------------------------
@@ -239,6 +244,36 @@ def datasets() -> str:
     return table(head, rows)
 
 
+def papers() -> str:
+    """The parts of the papers, by paper: a table each, and how many are exact."""
+    parts = []
+    for path in sorted(PAPERS.glob("*.toml"), key=lambda path: path.stem != "neuronfair"):
+        paper = tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = paper["entry"]
+        counts = Counter(each["status"] for each in entries)
+        said = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        parts += [
+            f"## {paper['title']}",
+            f"{paper['citation']}. {len(entries)} parts: {said}.",
+            table(["part", "what it is", "where", "how"], [paper_row(each) for each in entries]),
+        ]
+    return "\n\n".join(parts)
+
+
+def paper_row(entry: dict[str, Any]) -> list[str]:
+    name, run, note = entry["item"], entry.get("run"), entry.get("note", "")
+    result = entry.get("result")
+    code = [f"`{each.removeprefix('fairprobe.')}`" for each in entry["code"]]
+    shown = f"[{name}]({result})" if result else name
+    how = [f"**{entry['status']}**" + (f": {note}" if note else "")]
+    return [
+        shown,
+        entry["about"],
+        "<br>".join([*code, *([f"`{run}`"] if run else [])]),
+        *how,
+    ]
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "cli": command_line,
     "datasets": datasets,
@@ -246,6 +281,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "layouts": layouts,
     "measures": measures,
     "methods": partial(sections, "methods"),
+    "papers": papers,
     "methods in short": partial(in_short, "methods"),
     "repairs": partial(sections, "repairs"),
     "repairs in short": partial(in_short, "repairs"),

@@ -31,7 +31,7 @@ PAGES = {
     "findings": "/findings/adult-gender?sort=gap&plausibility=20",
     "what-if": "/what-if/adult-gender?row=1",
     "compare": "/compare?run=german-gender&run=german-gender-repaired",
-    "pictures": "/pictures/streets",
+    "pictures": "/pictures/streets?verdict=others+lost",
 }
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fairprobe.audits.scenes import audit_scenes
     from fairprobe.audits.scores import audit_scores
     from fairprobe.audits.text import audit_text
+    from fairprobe.audits.text_repair import repair_text
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -93,6 +94,7 @@ _HOMES = {
     "judge": "judgement",
     "load_model": "models",
     "neuron_bias": "interpret",
+    "repair_text": "audits.text_repair",
     "save": "audits",
 }
 
@@ -133,6 +135,7 @@ __all__ = [
     "networks",
     "neuron_bias",
     "repair",
+    "repair_text",
     "repairs",
     "save",
     "scenes",

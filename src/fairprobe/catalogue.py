@@ -178,6 +178,7 @@ MEASURES: Catalogue[Any] = Catalogue(
         "upper_bound": "fairprobe.certificates.measures:UPPER_BOUND",
         "text_flips": "fairprobe.text.measures:TEXT_FLIPS",
         "text_gaps": "fairprobe.text.measures:TEXT_GAPS",
+        "leaning": "fairprobe.metrics.chat:LEANING",
         "change": "fairprobe.metrics.scores:CHANGE",
         "change_sd": "fairprobe.metrics.scores:CHANGE_SD",
         "change_p90": "fairprobe.metrics.scores:CHANGE_P90",

@@ -44,7 +44,7 @@ class Generation:
     """How findings were generated. `tried`: different instances; `judged`: with repetitions;
     `stopped`: what ended the search, "complete", "seconds", "cpu_seconds", "rows", "wanted",
     "interrupted" or "failed"; `scores`: what the method measured itself; `scored`: the answers are
-    numbers, not classes.
+    numbers, not classes. `clusters` and `seeds_by` are how the budget chooses seeds.
     """
 
     method: str
@@ -59,6 +59,8 @@ class Generation:
     cpu_seconds: float
     scores: dict[str, float] = field(default_factory=dict)
     scored: bool = False
+    clusters: int = 4
+    seeds_by: str = "scaled"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from fairprobe.cli import app
 from fairprobe.documents import read_run
 from fairprobe.documents.table import TableDocument
 from fairprobe.models.formats.http import TOKEN
+from fairprobe.present import render
 from tests.chat_servers import ChatServer, answering, question
 
 SECRET = "sk-s3cret-t0ken"
@@ -87,6 +88,10 @@ def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
     (leaning,) = document.chat.found
     assert (leaning.value, leaning.than, leaning.outcome) == ("female", "male", "favorable")
     assert leaning.mean == pytest.approx(-16 / 50)
+    (ruling,) = fp.check(document, fp.Policy({"leaning": 0.1})).rulings[:1]
+    assert ruling.outcome == "fail"
+    page = render(document)
+    assert "How the answers lean" in page
     assert (document.chat.asks, document.chat.varied, document.chat.requests) == (1, 0, sent)
     said = document.verdict.replace("\xa0", " ")
     assert "32.0 percentage points less often with female than with male" in said

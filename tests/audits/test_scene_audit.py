@@ -7,12 +7,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -21,14 +23,21 @@ import fairprobe as fp
 from fairprobe.audits.scene_evidence import MAKING
 from fairprobe.audits.scenes import SceneAudit, _table, audit_scenes
 from fairprobe.cli import app
+from fairprobe.documents.experiment import Bars, CellDocument
+from fairprobe.documents.scenes import SceneAnswers
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
-from fairprobe.papers.distrofair.survey import evaluate_survey, write_survey
+from fairprobe.papers.base import Plan
+from fairprobe.papers.catalogue import EXPERIMENTS, experiment
+from fairprobe.papers.distrofair.answers import evaluate_survey
+from fairprobe.papers.distrofair.survey import write_survey
+from fairprobe.papers.jobs import Outcome
+from fairprobe.present.experiment_markdown import markdown
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.mutants import read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
 from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
-from tests.toy_scenes import fair, toy_scenes, unfair
+from tests.toy_scenes import COLORS, fair, toy_scenes, unfair
 
 pytest.importorskip("cv2")
 
@@ -122,9 +131,23 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
     assert {one["kind"] for one in body["results"]} == {"ood", "control", "id"}
     assert {one["operator"] for one in body["results"]} == {"insert", "delete", "rotate", "all"}
     assert "bicycle" in (folder / "report.html").read_text()
-    assert "Table 9" in (folder / "tables.md").read_text()
+    tables = (folder / "tables.md").read_text()
+    assert all(part in tables for part in ("Table 9", "RQ5", "RQ6", "average", "algorithm 2"))
+    rates = [rate for one in whole.document.results for rate in one.classes]
+    assert all(rate.images is not None and rate.images <= rate.objects for rate in rates)
+    assert any(rate.images for rate in rates)
     with (folder / "tests.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(whole.tests)
+    with zipfile.ZipFile(folder / "pairs.zip") as zipped:
+        seen = msgspec.json.decode(zipped.read("answers.json"), type=SceneAnswers)
+        names = zipped.namelist()
+    for test in whole.tests:
+        assert seen.sizes[test.scene].picture in names
+        for counts, objects in (
+            (test.original, seen.originals[test.detector][test.scene]),
+            (test.found, seen.mutants[test.detector][test.image]),
+        ):
+            assert Counter(one.label for one in objects) == +Counter(counts)
     assert body["telling"][0]["mutated"]["src"].startswith("data:image/jpeg;base64,")
     reasons = [(one["operator"], one["label"], one["reason"]) for one in body["skipped"]]
     assert len(set(reasons)) == len(reasons)
@@ -296,6 +319,28 @@ def test_a_scene_that_has_changed_under_its_name_is_mutated_again(
     assert pictures(after, tmp_path / "again") == pictures(after, tmp_path / "fresh")
 
 
+def test_a_kill_between_a_picture_and_its_control_costs_the_control_alone(tmp_path: Path) -> None:
+    def audited() -> dict[Path, int]:
+        audit_scenes(
+            GivenScenes(list(toy_scenes(2))),
+            fair,
+            classes=["person"],
+            mutations=["delete"],
+            folder=tmp_path,
+            **FAST,
+        )
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "pictures").rglob("*.png")}
+
+    before = audited()
+    lost = next(path for path in before if "control" in path.name)
+    picture = lost.read_bytes()
+    lost.unlink()
+    lost.with_suffix(".json").unlink()
+    after = audited()
+    assert lost.read_bytes() == picture
+    assert {path for path in before if after[path] != before[path]} == {lost}
+
+
 def test_every_task_has_a_file_of_its_own() -> None:
     tasks = [
         Task("a" * 300, "delete", "собака", "ood", 0),
@@ -458,6 +503,18 @@ def test_classes_that_no_recognizer_names_do_not_lower_its_accuracy(tmp_path: Pa
 # -- the plan --------------------------------------------------------------------------------------
 
 
+def test_pictures_are_clustered_by_the_classes_that_were_named() -> None:
+    facts = {str(at): SceneFacts(Counter(car=1, chair=9 * (at % 2)), {}) for at in range(6)}
+    seen = {"d": {name: one.counts for name, one in facts.items()}}
+    usual, other, every = (
+        find_usual(facts, seen, Settings(clusters=2, cluster_by=by))
+        for by in (None, ("chair",), ("all",))
+    )
+    assert set(usual.members.values()) == {0}  # chairs are not among the classes of roads
+    assert other.members == every.members
+    assert set(every.members.values()) == {0, 1}
+
+
 def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() -> None:
     facts = {f"s{at}": SceneFacts(Counter(car=count), {}) for at, count in enumerate((0, 1, 3))}
     seen = {"one": {name: one.counts for name, one in facts.items()}}
@@ -488,6 +545,48 @@ def test_names_of_pictures_cannot_leave_the_folder_or_meet() -> None:
 # -- people ----------------------------------------------------------------------------------------
 
 
+def test_exported_mutants_are_annotated_as_they_are_now(whole: SceneAudit, tmp_path: Path) -> None:
+    """Counts follow the mutation, and the masks lie on pixels of the class's color."""
+    path = whole.export_coco(tmp_path / "export")
+    exported = fp.scenes.open_scenes(path.parent / "images", path)
+    files = {one.path: one.task for one in whole.evidence.made.values()}
+    tasks = {task.file.replace("/", "-"): task for task in files.values() if task.kind == "ood"}
+    assert len(exported) == len(tasks)
+    for scene in exported:
+        task = tasks[f"{scene.name.removesuffix('.png')}.png"]
+        change = {"insert": task.objects, "rotate": 0}
+        before, after = SCENES.read(task.scene).counts()[task.label], scene.counts()[task.label]
+        assert after == (0 if task.operator == "delete" else before + change[task.operator])
+        for one in scene.instances:
+            strongest = int(np.argmax(COLORS[one.label]))
+            colors = scene.image[one.whole(scene.size)].astype(np.int64)
+            is_right = colors[:, strongest] > np.delete(colors, strongest, axis=1).max(axis=1) + 60
+            assert is_right.mean() > 0.8
+    with pytest.raises(SettingError, match="holds an export"):
+        whole.export_coco(tmp_path / "export")
+
+
+def test_scenes_are_drawn_among_those_with_a_class() -> None:
+    few = [replace(scene, name=f"few {scene.name}", instances=()) for scene in toy_scenes(4)]
+    scenes = GivenScenes([*toy_scenes(8), *few])
+    drawn = {
+        seed: fp.scenes.sample_scenes(GivenScenes([*scenes]), limit=3, containing="Car", seed=seed)
+        for seed in (0, 0, 1)
+    }
+    assert all(len(one) == 3 and "few" not in "".join(one.names) for one in drawn.values())
+    assert drawn[0].names != drawn[1].names
+    assert drawn[0].messages == (
+        "Of 12 scenes, 3 with an object of class car were drawn (seed 0).",
+    )
+    every = fp.scenes.sample_scenes(GivenScenes([*scenes]), containing="car")
+    assert every.names == scenes.names[:8]
+    short = fp.scenes.sample_scenes(GivenScenes([*scenes]), limit=9, containing="car")
+    assert "fewer than 9" in short.messages[0]
+    with pytest.raises(DataError, match="None of the 12 scenes"):
+        fp.scenes.sample_scenes(scenes, containing="tram")
+    assert fp.scenes.sample_scenes(scenes) is scenes
+
+
 def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path: Path) -> None:
     folder = whole.evidence.folder
     key = json.loads((folder / "survey.json").read_text())["pictures"]
@@ -508,6 +607,114 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
     result = CLI.invoke(app, ["survey", str(folder), str(answers)])
     assert result.exit_code == 0, result.output
     assert "1 of 1 participants" in result.output
+
+
+def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Path) -> None:
+    """Totals are sums of the settings; what the paper has and the run has not stands beside."""
+    folder = whole.evidence.folder
+    plan, nothing = Plan(runs=(f"toys={folder}",)), Outcome({}, {}, {})
+
+    def cells(name: str) -> dict[tuple[str, ...], CellDocument]:
+        document = EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
+        assert markdown(document).startswith("# DistroFair")
+        return {
+            (one.dataset, one.sensitive, one.method, one.variant, one.measure): one
+            for one in document.cells
+        }
+
+    six, seven = cells("table6"), cells("table7")
+    for found, oracles in ((six, ["gt"]), (seven, ["exclusion", "inclusion"])):
+        for oracle in oracles:
+            own = [
+                one
+                for one in whole.document.results
+                if (one.kind, one.oracle) == ("ood", oracle) and one.operator != "all"
+            ]
+            total = {
+                key: found[
+                    "all data sets",
+                    "all mutations",
+                    "all recognizers",
+                    oracle.removeprefix("gt"),
+                    key,
+                ]
+                for key in ("classes", "violations", "error_inducing", "tests", "error_rate")
+            }
+            assert total["classes"].mean == sum(len(one.classes) for one in own)
+            assert total["violations"].mean == sum(len(one.violations) for one in own)
+            errors, tests = sum(one.error_inducing for one in own), sum(one.tests for one in own)
+            assert (total["error_inducing"].mean, total["tests"].mean) == (errors, tests)
+            assert total["error_rate"].mean == pytest.approx(errors / tests)
+            assert total["error_rate"].ratio is not None
+    assert six["all data sets", "all mutations", "all recognizers", "", "classes"].paper == 451
+    google = six["coco", "insert", "google", "", "violations"]
+    assert (google.mean, google.paper, google.failed) == (None, 16, "–")
+    single = six["toys", "insert", "unfair", "", "error_rate"]
+    assert single.low is not None
+    eight = cells("table8")
+    gain = eight["all data sets", "exclusion", "all recognizers", "", "error_gain"]
+    assert gain.paper == pytest.approx(1.3148)
+    each = cells("table9")["all data sets", "all mutations", "distrofair", "", "seconds_each"]
+    assert each.paper == pytest.approx(140205 / 18186)
+    twelve = cells("table12")
+    assert twelve["cityscapes", "", "all recognizers", "", "kept"].paper == pytest.approx(0.758)
+    assert twelve["toys", "", "unfair", "", "kept"].mean is not None
+    assert cells("table3")["toys", "", "pictures", "", "images"].mean == len(SCENES)
+    assert all(map(cells, ("table4", "table11", "figure3")))
+    only = cells("figure2")["all data sets", "", "all recognizers", "", "only_mutants"]
+    assert only.paper == pytest.approx(0.218)
+    names = " ".join(EXPERIMENTS["distrofair-figure2"].document(plan, nothing).notes)
+    assert "unfair on toys: below the mean only in unusual pictures: bicycle" in names
+    with pytest.raises(SettingError, match="both test"):
+        EXPERIMENTS["distrofair-table6"].document(Plan(runs=plan.runs * 2), nothing)
+    with pytest.raises(SettingError, match="Name their folders"):
+        experiment("distrofair-table6", tmp_path)
+    with pytest.raises(SettingError, match="not made from runs"):
+        experiment("neuronfair-table4", tmp_path, runs=plan.runs)
+    paths = experiment("distrofair-table6", tmp_path, runs=plan.runs).paths
+    assert {path.name for path in paths} >= {"distrofair-table6.md", "distrofair-table6.csv"}
+
+
+def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_path: Path) -> None:
+    folder, study = whole.evidence.folder, tmp_path / "study"
+    result = CLI.invoke(
+        app,
+        ["mix-surveys", f"coco={folder}", f"bremen={folder}", "--mix", "coco=4,bremen=2",
+         "--each", "2", "--out", str(study)],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    key = json.loads((study / "survey.json").read_text())["pictures"]
+    assert Counter(one["dataset"] for one in key) == {"coco": 8, "bremen": 4}
+    assert all((study / "survey" / f"{one['name']}.jpg").exists() for one in key)
+    plan, nothing = Plan(runs=(str(study),)), Outcome({}, {}, {})
+    with pytest.raises(DataError, match="no answers"):
+        EXPERIMENTS["distrofair-table10"].document(plan, nothing)
+    (study / "answers").mkdir()
+    with (study / "answers" / "anna.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("participant", "picture", "realism", "likelihood", "vehicles"))
+        for one in key:
+            score = 8 if one["operator"] == "real" else 2
+            writer.writerow(("anna", one["name"], score, 9, one["vehicles"]))
+    five, ten, four = (
+        EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
+        for name in ("table5", "table10", "figure4")
+    )
+    shown = {(one.dataset, one.sensitive, one.method): one for one in five.cells}
+    assert shown["all data sets", "all mutations", "every"].mean == 6
+    assert shown["coco", "real", "every"].paper == 20
+    rated = {(one.dataset, one.sensitive, one.method, one.measure): one for one in ten.cells}
+    every = ("all data sets", "all mutations", "every")
+    assert rated[*every, "realism"].mean == 2
+    assert rated[*every, "realism_ratio"].mean == pytest.approx(0.25)
+    assert rated[*every, "realism_ratio"].paper == pytest.approx(0.804)
+    (bars,) = four.figures
+    assert isinstance(bars, Bars)
+    heights = {group.label: [bar.value for bar in group.bars] for group in bars.groups}
+    assert (heights["8"], heights["2"], heights["0"]) == ([6, 0], [0, 6], [0, 0])
+    wrong = CLI.invoke(app, ["mix-surveys", str(folder), "--mix", "x=1", "--out", str(study)])
+    assert wrong.exit_code == 2
+    assert "No run has the name" in wrong.output
 
 
 # -- the command line ------------------------------------------------------------------------------

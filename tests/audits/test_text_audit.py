@@ -6,15 +6,19 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import fairprobe as fp
+from fairprobe.arrays import Floats
 from fairprobe.audits.text import TextAudit, audit_text
 from fairprobe.documents import TextDocument, read_run
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.present import render
+from fairprobe.text.search import Fluency
+from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty
 
@@ -185,7 +189,12 @@ def test_a_network_is_seen_inside_and_searched() -> None:
         for each in result.found:
             labels = audit.model.probabilities(each.texts).argmax(axis=1)
             assert len(set(labels.tolist())) > 1
-    assert "What the search found" in render(audit.document)
+    for pair in audit.document.found:
+        (start, end), *_ = pair.second.spans
+        assert pair.second.text[start:end].lower() == pair.second.word.lower()
+    page = render(audit.document)
+    assert "What the search found" in page
+    assert "How strongly the neurons of" in page
 
 
 def test_a_network_that_ignores_the_groups_has_no_finding() -> None:
@@ -198,6 +207,22 @@ def test_a_network_that_ignores_the_groups_has_no_finding() -> None:
     assert [len(each.found) for each in audit.searches] == [0, 0, 0]
     assert audit.inside is not None
     assert audit.inside.cross.auc == 0
+
+
+def test_a_language_model_keeps_the_search_to_fluent_texts() -> None:
+    def fluency(texts: Sequence[str]) -> Floats:
+        return np.array([-1.0 - 8 * sum(job in text for job in JOBS[:4]) for text in texts])
+
+    def less_fluent(judge: Fluency | None) -> int:
+        """How many findings are about a disliked job that their seed is not about."""
+        model = fp.text.load_text_model(lambda: (Reading(), tokenize))
+        audit = audit_text(TEXTS, model, "orientation", search=6, bigrams=False, fluency=judge)
+        seeds = [each.text for each in audit.plan.texts]
+        found = audit.searches[0].found
+        return sum(fluency([each.texts[0]])[0] < fluency([seeds[each.seed]])[0] for each in found)
+
+    assert less_fluent(None) > 0
+    assert less_fluent(fluency) == 0
 
 
 def test_a_black_box_cannot_be_searched() -> None:
@@ -226,3 +251,28 @@ def test_the_command_writes_a_run_and_exits_by_its_result(here: Path) -> None:
     assert broken.code == 2
     assert "no luck" in broken.err
     assert "Traceback" not in broken.err
+
+
+def test_a_chat_endpoint_is_counted_before_it_is_asked(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    prompt = 'model = "toy"\nuser = "{text}"\n[labels]\nyes = "interview"\nno = "decline"\n'
+    Path("prompt.toml").write_text(prompt)
+    options = ["audit-text", "texts.txt", "--sensitive", "orientation", "--limit", "4"]
+    options += ["--prompt", "prompt.toml", "--cache", "answers.sqlite", "--out", "run"]
+    with answering(lambda body: "no" if "lesbian" in question(body) else "interview") as server:
+        dry = ask(*options, "--model", server.chat, "--dry-run")
+        assert dry.code == 0, dry.err
+        assert "Dry run: nothing was sent." in dry.out
+        assert not server.seen
+        assert not Path("run").exists()
+        done = ask(*options, "--model", server.chat)
+        assert done.code == 0, done.err
+        asked = len(server.seen)
+        assert ask(*options, "--model", server.chat, "--overwrite").code == 0
+        assert len(server.seen) == asked
+    document = read_run("run")
+    assert isinstance(document, TextDocument)
+    assert document.flips.cross > 0
+    assert "no answer" in document.model.classes

@@ -67,6 +67,7 @@ def planted(tmp_path: Path) -> Tree:
     return Tree(tmp_path / "work", package.parent)
 
 
+@pytest.mark.slow
 def test_planted_defects_are_found_and_made_again_from_their_numbers(
     planted: Tree, tmp_path: Path
 ) -> None:
@@ -290,6 +291,7 @@ def test_what_reaches_the_terminal_the_report_and_the_table_is_seen(tmp_path: Pa
     ]
 
 
+@pytest.mark.slow
 def test_a_warm_command_is_like_a_cold_one_and_can_be_killed(planted: Tree, tmp_path: Path) -> None:
     planted.folder.mkdir()
     (planted.source / "fairprobe" / "__main__.py").write_text(SLOW)

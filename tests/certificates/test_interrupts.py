@@ -63,7 +63,7 @@ def test_bounds_that_are_interrupted_cover_everybody_once_and_claim_what_is_true
         assert isinstance(done.search, Search)
         stopped.add(done.stopped)
         boxes = done.search.boxes
-        low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+        low, high = boxes.corners(slice(None))
         assert chain.volume(low, high).sum() == pytest.approx(1)
         assert checker.disjoint(low, high, chain.whole)
         assert done.alike <= truth + 1e-12
@@ -90,7 +90,7 @@ def test_an_interrupt_while_boxes_are_put_loses_none(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(type(search.boxes), "put", put)
     search.run(LONG)
     boxes, chain = search.boxes, search.chain
-    low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+    low, high = boxes.corners(slice(None))
     assert search.stopped == "interrupted"
     assert chain.volume(low, high).sum() == pytest.approx(1)
     again = Search(chain)

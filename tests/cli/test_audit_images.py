@@ -287,6 +287,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
     faces: Path, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_sizes_are_as_people_write_them() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_in_one_sentence_and_a_killed_audit_leaves_nothing_later(
     here: Path, tmp_path: Path
 ) -> None:

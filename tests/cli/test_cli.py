@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -189,7 +190,7 @@ def test_the_budget_and_the_mode_of_the_command_are_those_of_the_search(
     ask("audit", "german", "--sensitive", "age", "--model", trained, "--out", "run", "-q",
     "--method", "neuronfair", "--variant", variant, "--seeds", "20",
         "--global-iterations", "7", "--local-iterations", "9", "--samples", "123", "--seed",
-        "5")  # fmt: skip
+        "5", "--set", "mu=0.25", "--set", "N_c=3", "--seeds-by", "raw")  # fmt: skip
     body = read_document("run")
     how = body["generation"]
     assert (how["variant"], how["seeds"], how["global_iterations"], how["local_iterations"]) == (
@@ -199,6 +200,8 @@ def test_the_budget_and_the_mode_of_the_command_are_those_of_the_search(
         9,
     )
     assert (body["dm_rs"]["samples"], body["seed"], body["sensitive"]) == (123, 5, ["age"])
+    assert how["settings"] == {"global_momentum": 0.25, "local_momentum": 0.25}
+    assert (how["clusters"], how["seeds_by"]) == (3, "raw")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +263,8 @@ def test_themis_is_given_its_error_and_shows_its_scores(trained: Path) -> None:
     assert body["generation"]["settings"] == {"error": 0.05}
     assert "Causal score of Themis" in answer.out
     assert "Group score of Themis" in answer.out
-    assert "fp.search.Themis(error=0.05)" in Path("run/report.html").read_text(encoding="utf-8")
+    report = unescape(Path("run/report.html").read_text(encoding="utf-8"))
+    assert "settings={'error': 0.05}" in report
 
 
 def test_help_names_every_method() -> None:
@@ -325,6 +329,12 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         [*AUDIT, "--method", "themis", "--variant", "walk"],
         "'themis' has no variants; got 'walk'",
     ),
+    "a setting that the method does not have": (
+        [*AUDIT, "--method", "adf", "--set", "p_r=0.1"],
+        "'adf' has no setting 'p_r'",
+    ),
+    "a setting without a value": ([*AUDIT, "--set", "step"], "A setting is NAME=VALUE"),
+    "seeds by something else": ([*AUDIT, "--seeds-by", "rows"], "scaled or raw"),
     "an error for another method": (
         [*AUDIT, "--method", "random", "--error", "0.1"],
         "--error is the precision of Themis",
@@ -793,7 +803,9 @@ def start(tmp_path: Path) -> Iterator[Any]:
             process.communicate()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
     start: Any, trained: Path, tmp_path: Path, elsewhere: Path, how: signal.Signals
 ) -> None:
@@ -828,7 +840,11 @@ def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
 
 
 @pytest.mark.parametrize(
-    "signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGTERM]], ids=["one", "two"]
+    "signals",
+    [
+        pytest.param([signal.SIGINT], marks=pytest.mark.slow, id="one"),
+        pytest.param([signal.SIGINT, signal.SIGTERM], id="two"),
+    ],
 )
 def test_a_signal_before_the_search_ends_with_130_and_leaves_nothing(
     start: Any, tmp_path: Path, elsewhere: Path, signals: list[signal.Signals]

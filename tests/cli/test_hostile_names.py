@@ -91,6 +91,7 @@ def test_mistakes_in_arguments_are_reported_without_escape_sequences(
         assert is_safe(answer.out + answer.err), (words, answer)
 
 
+@pytest.mark.slow
 def test_a_real_terminal_with_colors_and_a_progress_bar_is_safe_too(place: Path) -> None:
     shown = _in_terminal(place, *audit(), "--out", "again", "--overwrite")
     assert b"\x1b[" in shown  # colors and the bar
@@ -155,6 +156,7 @@ def test_a_file_name_that_is_not_utf_8_is_read_and_written_into_the_run(
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_loops_of_links_are_reported_in_a_sentence(place: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "loop.csv").symlink_to("loop.csv")

@@ -145,6 +145,48 @@ def test_the_terminal_shows_a_sentence_and_every_layer_and_names_no_group(
     assert ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--quiet").out == ""
 
 
+def test_several_criteria_are_compared_in_one_run_and_labels_give_accuracy_by_group(
+    faces: Path, code: str, tmp_path: Path
+) -> None:
+    """By color the groups differ; by the parity of their number they do not. The network always
+    says one class, so one half of the labels is right.
+    """
+    names = [f"{color}/{at}.png" for color in ("red", "blue") for at in range(10)]
+    lines = [f"{name},{name.split('/')[0]},{'even' if at % 2 else 'odd'}"
+             for at, name in enumerate(names)]  # fmt: skip
+    criteria, labels = tmp_path / "people.csv", tmp_path / "labels.csv"
+    criteria.write_text("\n".join(["file,color,parity", *lines]) + "\n")
+    labels.write_text("\n".join(["file,label", *(f"{name},{at % 2}" for at, name in
+                                                 enumerate(names))]))  # fmt: skip
+    words: list[str | Path] = [
+        "--model",
+        f"{code}:sees_red",
+        "--groups",
+        faces,
+        "--criteria",
+        criteria,
+    ]
+    answer = ask("insidebias", *words, "--labels", labels, "--over-maps", "average", "--json",
+                 "--out", tmp_path / "bias.json", "--report", tmp_path / "bias.html")  # fmt: skip
+    assert answer.code == 0, answer.err
+    color, parity = json.loads(answer.out)
+    assert (color["criterion"], parity["criterion"]) == ("color", "parity")
+    assert (color["verdict"], parity["verdict"]) == ("different", "no difference found")
+    assert color["p_adjusted"] == pytest.approx(2 * color["p_value"])
+    assert [one["right"]["samples"] for one in color["answers"]["groups"]] == [10, 10]
+    assert {one["right"]["estimate"] for one in color["answers"]["groups"]} == {0.5}
+    assert json.loads((tmp_path / "bias-parity.json").read_text()) == parity
+    page = (tmp_path / "bias-color.html").read_text()
+    assert "Answers by group" in page
+    assert "one scale for all groups" in page
+    said = ask("insidebias", *words)
+    assert "adjusted for all criteria" in said.out
+    assert "score S" in said.out
+    criteria.write_text("file,color\nnothing.png,red\n")
+    wrong = ask("insidebias", *words)
+    assert (wrong.code, "names none of the images" in wrong.err) == (2, True)
+
+
 @pytest.mark.parametrize("network", ["digits", "sees_dark"])
 def test_a_difference_that_is_only_about_brightness_is_named(
     tmp_path: Path, code: str, network: str
@@ -240,7 +282,7 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(
     assert "<script" not in html
     assert "The network reacts differently to the groups" in html
     assert "&lt;script&gt;" in html
-    assert html.count('<svg class="plot"') == 2
+    assert html.count('<svg class="plot"') == 3
     assert "with brightness and contrast held equal, Λ is 0.20" in html
     assert "default-src 'none'" in html
     lost = ask(

@@ -13,6 +13,9 @@ from typer.testing import CliRunner
 from fairprobe.cli import app
 from fairprobe.cli.inputs import ModelOptions, TableOptions
 from fairprobe.cli.options import grouped
+from fairprobe.cli.repair import RepairOptions
+from fairprobe.errors import SettingError
+from fairprobe.repairs import IIFR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +71,11 @@ def test_every_command_that_opens_a_table_or_a_model_takes_all_options_for_it(
     shown = {each.name for each in get_command(app).commands[command].params}  # type: ignore[attr-defined]
     for group in groups:
         assert shown >= set(group.__dataclass_fields__)  # type: ignore[attr-defined]
+
+
+def test_a_repair_can_train_with_the_optimizer_of_the_paper() -> None:
+    repair = RepairOptions(with_="iifr", optimizer="adadelta").repair()
+    assert isinstance(repair, IIFR)
+    assert (repair.training.optimizer, repair.training.learning_rate) == ("adadelta", 0.1)
+    with pytest.raises(SettingError, match="adam or adadelta; got 'sgd'"):
+        RepairOptions(with_="iifr", optimizer="sgd").repair()

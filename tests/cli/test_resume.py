@@ -18,6 +18,8 @@ from fairprobe.cli import app
 from fairprobe.findings import Findings
 from fairprobe.locks import OwnFolder
 from fairprobe.storage import _workspace_of
+from tests.cli.test_repair_own import CODE, people
+from tests.model_files import dense, write_onnx
 
 SEARCH = "--people possible --method random --seeds 2000 --local-iterations 20 --samples 500"
 AUDIT = ["audit", "german", *["--sensitive", "gender,age", "--network", "lfcn"], *SEARCH.split()]
@@ -98,6 +100,45 @@ def test_a_killed_repair_goes_on_with_the_networks_it_had_trained(tmp_path: Path
     uninterrupted = command(*repair, "--out", whole, "-q")
     assert resumed.exit_code == uninterrupted.exit_code in (0, 1, 3), resumed.output
     assert told(killed) == told(whole)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_killed_repair_of_a_file_touches_no_file_of_the_user_and_goes_on(tmp_path: Path) -> None:
+    own, run = tmp_path / "own", tmp_path / "run"
+    own.mkdir()
+    people(400).to_csv(own / "people.csv", index=False)
+    (own / "code.py").write_text(CODE)
+    model: list[str | Path] = [
+        "--model",
+        own / "network.onnx",
+        "--encoder",
+        f"{own / 'code.py'}:encode",
+    ]
+    write_onnx(dense(7, 16, 2), own / "network.onnx")
+    table: list[str | Path] = [own / "people.csv", "--label", "granted", "--sensitive", "sex"]
+    few = ["--seeds", "3", "--local-iterations", "2", "--samples", "200"]
+    assert command("audit", *table, *model, *few, "--out", run).exit_code == 0
+    words = ["--no-curve", "--strength", "20", "--max-seeds", "4", "--samples", "200"]
+    repair: list[str | Path] = ["repair", run, "--table", own / "people.csv", *model, *words]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    before = contents(own) | contents(run)
+    kill_when(_workspace_of(killed) / "checkpoint" / "networks", 2, *repair, "--out", killed)
+    assert not killed.exists()
+    assert contents(own) | contents(run) == before
+    resumed = command(*repair, "--out", killed, "--resume", "-q")
+    uninterrupted = command(*repair, "--out", whole, "-q")
+    assert resumed.exit_code == uninterrupted.exit_code in (0, 1, 3), resumed.output
+    assert "no unfinished run" not in resumed.output
+    assert told(killed) == told(whole)
+    files = [sorted(folder.rglob("network.onnx")) for folder in (killed, whole)]
+    assert [len(each) for each in files] == [1, 1]
+    assert files[0][0].read_bytes() == files[1][0].read_bytes()
+    assert contents(own) | contents(run) == before
 
 
 def test_resume_without_anything_to_resume_says_so_and_starts_anew(tmp_path: Path) -> None:

@@ -223,6 +223,25 @@ def test_fairface_holds_its_validation_part_out(tmp_path: Path) -> None:
     )
 
 
+def test_diveface_tells_gender_and_group_in_its_folders_and_keeps_people_whole(
+    tmp_path: Path,
+) -> None:
+    expected = {
+        "Group1_Male": ("Male", "East Asian"),
+        "Group2_Female": ("Female", "Sub-Saharan and South Indian"),
+        "Group3_Female": ("Female", "Caucasian"),
+    }
+    for place, folder in enumerate(expected):
+        for at in range(12):
+            save(tmp_path / folder / f"{place}@N{at // 3}" / f"{at}.jpg", 12 * place + at)
+    images = open_images(tmp_path)
+    found = list(zip(words(images, "gender"), words(images, "race"), strict=True))
+    assert found == [pair for pair in expected.values() for _ in range(12)]
+    held = images.held_out.reshape(-1, 3)  # three pictures of each person
+    assert (held.all(axis=1) | ~held.any(axis=1)).all()
+    assert 0 < held.sum() < held.size
+
+
 def test_utkface_tells_everything_in_its_names(tmp_path: Path) -> None:
     names = {
         "1_0_0_20161219203650636.jpg.chip.jpg": ("Male", "White", "0-2"),
@@ -622,7 +641,8 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 def test_a_folder_of_another_layout_is_told_what_is_known(tmp_path: Path) -> None:
     save(tmp_path / "group" / "face.png", 1)
     with pytest.raises(
-        DataError, match=r"unsupported layout. Supported are CelebA .*FairFace .*LFW .*UTKFace"
+        DataError,
+        match=r"unsupported layout. .* CelebA .*DiveFace .*FairFace .*LFW .*UTKFace",
     ):
         open_images(tmp_path)
     with pytest.raises(StorageError, match="There is no"):

@@ -5,6 +5,8 @@ refused.
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +372,28 @@ def test_a_domain_file_says_which_word_a_model_knows_for_a_gap(tmp_path: Path) -
     assert told.words(told.x)["work"].tolist() == ["a", "?", "b", "?"]
     write_domain(told, tmp_path / "again.toml")
     assert read_domain(tmp_path / "again.toml").coding.gap_words == {"work": "?"}
+
+
+def test_all_columns_that_cannot_be_used_are_refused_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, 3000),
+            "sex": rng.choice(["f", "m"], 3000),
+            "opened": pd.date_range("2020-01-01", periods=3000).astype(str),
+            "note": [f"note {number % 1500} of a clerk" for number in range(3000)],
+            "it's": np.where(rng.random(3000) < 0.01, "x", "3"),
+            "label": rng.choice(["yes", "no"], 3000),
+        }
+    )
+    table.to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(DataError) as caught:
+        open_table(tmp_path / "people.csv", label="label", sensitive="sex")
+    said = str(caught.value)
+    assert said.startswith("3 columns cannot be used as they are:\n- Column 'opened' holds dates")
+    assert "\n- Column 'it's' holds numbers, but row " in said
+    assert "\n- Column 'note' has 1,500 different words\n" in said
+    (words,) = re.findall(r"--drop (.*)$", said)
+    drop = shlex.split(words)[0].split(",")
+    opened = open_table(tmp_path / "people.csv", label="label", sensitive="sex", drop=drop)
+    assert opened.domain.names == ("age", "sex")

@@ -38,6 +38,7 @@ proved_people = 0.9
 upper_bound = 0.1
 text_flips = 0.05
 text_gaps = 0.05
+leaning = 0.1
 change = 500
 change_sd = 0.1
 change_p90 = 1000

@@ -17,7 +17,7 @@ from fairprobe.arrays import Floats
 from fairprobe.datasets.mnist import COLORS
 from fairprobe.errors import DataError, InputError, ModelError, SettingError
 from fairprobe.interpret import InsideBias, insidebias
-from fairprobe.interpret.excitement import Excitement, excitement
+from fairprobe.interpret.excitement import Excitement, Order, excitement
 from fairprobe.interpret.insidebias import compare
 from tests.helpers import linear
 
@@ -90,6 +90,70 @@ def test_the_strongest_map_is_taken_for_each_image_or_of_the_groups_mean(
     assert found.ratio == pytest.approx(expected[1] / expected[0])
     assert found.highest == "a"
     assert (found.decisive.name, found.decisive.maps, found.images) == ("1", 2, (2, 2))
+
+
+def test_the_average_over_maps_is_the_paper_s_alternative() -> None:
+    """Means of the maps (2.5, 1.5) and (2, 3): on average 2 and 2.5, so 2.25; of b 0.5."""
+    orders: tuple[Order, ...] = ("image", "group")
+    for order in orders:
+        found = insidebias(TWO_MAPS, STEPS, order=order, over_maps="average")
+        assert found.decisive.activation == pytest.approx((2.25, 0.5))
+    assert found.to_dict()["over_maps"] == "average"
+    with pytest.raises(SettingError, match="maximum or the average"):
+        insidebias(TWO_MAPS, STEPS, over_maps="median")  # type: ignore[arg-type]
+
+
+def test_a_common_maximum_keeps_the_distance_between_groups() -> None:
+    found = insidebias(TWO_MAPS, STEPS)
+    for own, name in ((found.curves, "its own"), (found.common_curves, "common")):
+        assert max(own["a"]) == 1, name
+    rows = np.array([layer.activation for layer in found.layers])
+    for at, group in enumerate(found.groups):
+        assert found.common_curves[group] == pytest.approx(rows[:, at] / rows.max())
+    assert max(found.common_curves["b"]) == pytest.approx(rows[:, 1].max() / rows[:, 0].max())
+
+
+class Convolved(nn.Module):
+    """Answers with the logit of the first pixel for class 1, behind a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = convolution(([1.0], 0.0))
+
+    def forward(self, x: Any) -> Any:
+        seen = torch.relu(self.first(x))
+        return torch.stack([torch.zeros(len(x)), x[:, 0, 0, 0]], dim=1) + 0 * seen.mean()
+
+
+def test_images_are_chosen_by_confidence_and_scores_and_accuracy_stand_by_group() -> None:
+    """Logits 6, 6, 1 of group a and 6, 5, −6 of b: with labels 1 everywhere, S is the mean sigmoid,
+    and what is surer than .99 are two of a and two of b.
+    """
+    logits = {"a": [6.0, 6.0, 1.0], "b": [6.0, 5.0, -6.0]}
+    groups = {
+        name: np.full((3, 1, 2, 2), np.array(own)[:, None, None, None], dtype=np.float32)
+        for name, own in logits.items()
+    }
+    truth = {name: np.ones(3, dtype=np.int64) for name in groups}
+    answers = insidebias(Convolved(), groups, labels=truth, resamples=100).answers
+    assert answers is not None
+    share = {name: 1 / (1 + np.exp(-np.array(own))) for name, own in logits.items()}
+    assert [one.score for one in answers.groups] == pytest.approx(
+        [share["a"].mean(), share["b"].mean()], abs=1e-6
+    )
+    assert [one.right and one.right.hits for one in answers.groups] == [3, 2]
+    chosen = insidebias(Convolved(), groups, labels=truth, confident=0.99, resamples=100)
+    assert (chosen.images, chosen.confident) == ((2, 2), 0.99)
+    assert chosen.decisive.activation == pytest.approx((6, 5.5))
+    # Without labels the network is sure of its own wrong answer, too.
+    alone = insidebias(Convolved(), {**groups, "b": abs(groups["b"])}, confident=0.99)
+    assert alone.images == (2, 3)
+    assert alone.answers is not None
+    assert alone.answers.groups[0].right is None
+    with pytest.raises(DataError, match=r"surer than 0.999 of 0 images of group 'a'"):
+        insidebias(Convolved(), groups, labels=truth, confident=0.999)
+    with pytest.raises(SettingError, match="from 0 to below 1"):
+        insidebias(Convolved(), groups, confident=1)
 
 
 def test_a_neuron_of_a_dense_layer_is_a_map_of_one_pixel() -> None:

@@ -30,6 +30,7 @@ from fairprobe.metrics import (
     ms_per_1000_idis,
     pairs,
     people,
+    seed_distance,
     spread,
     striking_pairs,
 )
@@ -236,6 +237,10 @@ def test_the_spread_by_hand() -> None:
     assert spread(findings_of(domain, x[[0, 0, 0]])) == 0
     assert spread(findings_of(domain, x[:1])) is None
     assert spread(findings_of(domain, x[:0])) is None
+    seeds = np.array([[0, 1, 0], [0, 3, 0], [5, 3, 0]], dtype=np.float32)
+    assert seed_distance(findings_of(domain, x), seeds) == pytest.approx((0 + 0.5 + 0.5) / 3)
+    assert seed_distance(findings_of(domain, x), seeds[:2]) is None  # one came from elsewhere
+    assert seed_distance(findings_of(domain, x[:0]), seeds) is None
 
 
 def test_the_cells_by_hand() -> None:

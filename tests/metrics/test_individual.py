@@ -16,7 +16,16 @@ from scipy.stats import binomtest
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import DataError, DomainError, ModelError, SettingError
 from fairprobe.judgement import TIE, judge
-from fairprobe.metrics import IFR, ifr_b, ifr_p, individual, individual_fairness, js
+from fairprobe.metrics import (
+    IFR,
+    boundary_tau,
+    ifr_b,
+    ifr_p,
+    individual,
+    individual_fairness,
+    js,
+    over_tau,
+)
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from tests.helpers import blind, everybody, planted, tiny_domain
@@ -310,10 +319,27 @@ def test_three_values_by_hand() -> None:
     )  # of kind 0, only the first two values agree with each other
     assert pairs.b.pairs == 12
     assert (people.b.estimate, people.b.samples) == (0.5, 6)
+    one = [
+        individual_fairness(domain, model, x, single=np.random.default_rng(draw)).b
+        for draw in range(200)
+    ]
+    assert {each.pairs for each in one} == {6}  # the paper's t', one for each person
+    assert np.mean([each.estimate for each in one]) == pytest.approx(8 / 12, abs=0.03)
     assert pairs.p.estimate == pytest.approx(4 / 12)  # .9 and .8 lie farther apart than τ
     assert people.p.estimate == 0
     assert individual_fairness(domain, model, x, tau=1).p == pairs.b
     assert [group.estimate for _, group in pairs.p.groups] == pytest.approx([2 / 4, 2 / 4, 0])
+
+
+def test_tau_is_the_divergence_at_the_decision_boundary() -> None:
+    by_hand = float(js(binary(0.525), binary(0.475))[0])
+    assert boundary_tau() == by_hand == pytest.approx(0.00125, abs=1e-5)
+    domain = table_domain(2, 2)
+    model, x = from_table([[0.51, 0.54], [0.9, 0.6]]), everybody(domain)
+    rates = [each.p.estimate for each in over_tau(domain, model, x, (0, boundary_tau(), 1))]
+    assert rates == [0, 0.5, 1]
+    with pytest.raises(SettingError, match="from 0 to 1; got 2"):
+        boundary_tau(2)
 
 
 def test_a_blind_model_is_fair_to_all() -> None:

@@ -62,7 +62,7 @@ def audited(kind: str, method: str) -> Audit:
 
 
 @pytest.mark.parametrize("method", BLACK_BOX_METHODS)
-@pytest.mark.parametrize("kind", ["logistic", "forest"])
+@pytest.mark.parametrize("kind", [pytest.param("logistic", marks=pytest.mark.slow), "forest"])
 def test_every_method_that_only_asks_audits_a_black_box(kind: str, method: str) -> None:
     audit = audited(kind, method)
     assert len(audit.findings) > 0
@@ -283,6 +283,7 @@ def test_a_black_box_that_answers_badly_is_refused_in_words(what: str) -> None:
         run_audit(model, method="random")
 
 
+@pytest.mark.slow
 def test_a_network_may_be_treated_as_a_black_box() -> None:
     network = networks.train(networks.dense(DATA.domain, (8, 4), seed=0), DATA, seed=0)
     inside = run_audit(network, method="random").to_dict()

@@ -131,8 +131,9 @@ def test_tables_4_and_8_share_their_searches() -> None:
     assert all(four[name] == eight[name] for name in both)
 
 
-@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=EXPERIMENTS)
-def test_a_table_without_any_result_says_why(one: Experiment) -> None:
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if "distrofair" not in name])
+def test_a_table_without_any_result_says_why(name: str) -> None:
+    one = EXPERIMENTS[name]
     plan = Plan(repeats=2, fetched=frozenset({"adult", "german", "bank", "compas"}))
     jobs = [job.id for stage in one.stages(plan) for job in stage]
     text = markdown(one.document(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})))
@@ -164,10 +165,11 @@ NOTHING: dict[str, Document] = {
     "generate": SearchResult(
         idis=0,
         global_idis=0,
-        tried=10,
+        tried=1,
         gsr=0,
         spread=None,
         cells=None,
+        distance=None,
         cpu_seconds=1,
         wall_seconds=1,
         cpu_seconds_per_1000=None,
@@ -190,7 +192,9 @@ NOTHING: dict[str, Document] = {
 SEARCHES = [
     name
     for name, one in EXPERIMENTS.items()
-    if {job.work.partition(":")[2] for stage in one.stages(Plan()) for job in stage} <= set(NOTHING)
+    if not one.from_runs
+    and {job.work.partition(":")[2] for stage in one.stages(Plan()) for job in stage}
+    <= set(NOTHING)
 ]
 
 
@@ -238,6 +242,9 @@ def test_table_4_has_every_method_with_its_repeats_beside_the_paper(shared: Path
         idis["adf", "seed"]["mean"] / 57_386
     )
     assert table[table["measure"] == "gsr"]["mean"].between(0, 1).all()
+    away = table[table["measure"] == "distance"]
+    assert {"aequitas", "probe"}.isdisjoint(away["method"])  # they draw people of their own
+    assert away["mean"].between(0.01, 0.5).all()
     assert all(
         len(set(row["values"].split(";"))) == 2 for row in idis.values()
     )  # repeats start from other seeds
@@ -435,7 +442,7 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
     assert code == 2
     assert "neuronfair-table4-quick.md" in out
     assert "Failed: generate-quick-german-gender-random-0" in err
-    assert "1 of 9 jobs failed" in err
+    assert "1 of 10 jobs failed" in err
     assert "failed" in (tmp_path / "neuronfair-table4-quick.md").read_text(encoding="utf-8")
 
 
@@ -461,5 +468,5 @@ def test_an_interrupted_run_continues_where_it_stopped_with_the_same_numbers(
     done = experiment("neuronfair-table4", tmp_path, repeats=1)  # now in a process of its own
     assert done.failures == {}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert len(list((tmp_path / "jobs").glob("*.json"))) == done.jobs == 9
+    assert len(list((tmp_path / "jobs").glob("*.json"))) == done.jobs == 10
     assert cells(tmp_path, "neuronfair-table4").equals(cells(shared, "neuronfair-table4"))

@@ -216,7 +216,9 @@ def test_the_networks_are_trained_and_compared_beside_the_paper(cache: Path) -> 
         )
     assert [figure.title for figure in document.figures] == [
         "Figure 4: VGG, biased (A)",
+        "Figure 4: VGG, biased (A), one scale",
         "Figure 4: VGG, unbiased",
+        "Figure 4: VGG, unbiased, one scale",
     ]
     assert any("tested on 24 of group A" in note for note in document.notes)
 
@@ -264,7 +266,7 @@ def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> 
     assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
     text = markdown(document)
     assert "Figure 3" in text
-    assert text.count("Figure 4, colored digits") == 4
+    assert text.count("Figure 4, colored digits") == 8
     assert "Digits from mnist.npz." in text
 
 
@@ -382,7 +384,50 @@ def test_tables_1_and_2_of_insidebias_are_the_transcript() -> None:
         assert [paper.figure(*place, f"lambda_{one}") for one in "abc"] == [
             float(row[f"lambda_{one}"]) for one in "abc"
         ]
+    scores = [row for row in transcript("insidebias_more") if row["table"] == "table2"]
+    for row in scores:
+        network, training = row["system"].split()
+        measure = f"score_{row['class_or_group'][-1]}"
+        place = ("insidebias-table2", network.lower(), "race", training)
+        assert paper.figure(*place, measure) == float(row["value"])
     assert (len(paper.figures("insidebias-table1")), len(paper.figures("insidebias-table2"))) == (
         5 * 8,
-        4 * 8,
+        7 * 8,
     )
+
+
+def test_distrofair_s_summary_is_the_transcript() -> None:
+    """The totals of tables 6, 7, 8 and 10 by another transcript than the one they were made of."""
+    printed = {row["measure"]: float(row["value"]) for row in transcript("distrofair_summary")}
+    found = {
+        "gt_oracle_violation_rate_all": ("table6", "all", "", "all", "violation_rate", 1),
+        "gt_oracle_fairness_error_rate_all": ("table6", "all", "", "all", "error_rate", 1),
+        "mt_oracle_exclusion_error_rate_all": (
+            "table7",
+            "all",
+            "exclusion",
+            "all",
+            "error_rate",
+            1,
+        ),
+        "mt_oracle_inclusion_error_rate_all": (
+            "table7",
+            "all",
+            "inclusion",
+            "all",
+            "error_rate",
+            1,
+        ),
+        "ood_vs_id_exclusion_error_rate_gain_pct": (
+            "table8",
+            "exclusion",
+            "",
+            "all",
+            "error_gain",
+            100,
+        ),
+        "realism_vs_real_pct": ("table10", "all", "", "every", "realism_ratio", 100),
+    }
+    for name, (table, row, phase, method, measure, scale) in found.items():
+        value = paper.values()[f"distrofair-{table}", "all", row, phase, method, measure]
+        assert value * scale == pytest.approx(printed[name])

@@ -4,6 +4,8 @@ worked out by hand.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,15 +17,8 @@ from scipy import stats
 from fairprobe.documents import decode, encode, to_dict
 from fairprobe.documents.survey import Rating, SurveyKey, SurveyPicture
 from fairprobe.errors import DataError, SettingError, StorageError
-from fairprobe.papers.distrofair.survey import (
-    REAL,
-    Answer,
-    Answers,
-    Candidate,
-    choose,
-    evaluate,
-    read_answers,
-)
+from fairprobe.papers.distrofair.answers import Answer, Answers, evaluate, read_answers
+from fairprobe.papers.distrofair.survey import REAL, Candidate, choose
 
 OPERATORS = ("delete", "insert", "rotate")
 
@@ -100,6 +95,30 @@ def test_scarce_scenes_are_shared_and_said() -> None:
         for operator in OPERATORS
     } == dict.fromkeys(OPERATORS, 2)
     assert survey.messages[0] == "There were scenes for only 2 of 10 'delete' pictures."
+
+
+def test_as_many_mutants_make_a_recognizer_err_as_are_wanted() -> None:
+    """24 of 30, as in the paper's table 5; what cannot be had is said."""
+    survey = choose(candidates(80), inducing=0.8)
+    assert sum(picture.is_inducing for picture in survey.pictures) == 24
+    assert survey.messages == []
+    scarce = choose(candidates(40), inducing=0.8)  # every other scene, each shown once
+    assert sum(picture.is_inducing for picture in scarce.pictures) == 20
+    assert scarce.messages == ["20 mutants make a recognizer err, not 24: there are no others."]
+    with pytest.raises(SettingError, match="from 0 to 1"):
+        choose(candidates(40), inducing=24)
+
+
+def test_data_sets_are_mixed_as_wanted() -> None:
+    own = candidates(60)
+    other = [replace(one, scene=f"b{one.scene}", dataset="bremen") for one in own]
+    survey = choose([*own, *other], inducing=0.8, mix={"camvid": 20, "bremen": 10})
+    mutants = [picture for picture in survey.pictures if picture.operator != REAL]
+    assert Counter(one.dataset for one in mutants) == {"camvid": 20, "bremen": 10}
+    assert Counter(one.operator for one in mutants) == dict.fromkeys(OPERATORS, 10)
+    assert sum(one.is_inducing for one in mutants) == 24
+    few = choose([*own, *other[:3]], mix={"camvid": 20, "bremen": 10})
+    assert "1 mutants are of bremen, not 10." in few.messages
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -38,6 +38,11 @@ def cross_table(a: Ints, b: Ints) -> Table:
     return counts
 
 
+def information(counts: Table) -> float:
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    return float(mutual_information(counts.astype(np.int64), expected, np.array([0]))[0])
+
+
 # -- mutual information and the tree ---------------------------------------------------------------
 
 
@@ -47,7 +52,7 @@ def test_mutual_information_is_the_one_of_scikit_learn_less_the_chance_term(link
     a = rng.integers(0, 5, 3000)
     b = np.where(rng.random(3000) < linked, a // 2, rng.integers(0, 3, 3000))
     wanted = mutual_info_score(a, b) - 4 * 2 / (2 * 3000)  # (rows − 1)(columns − 1) / 2n
-    assert mutual_information(cross_table(a, b)) == pytest.approx(max(wanted, 0), abs=1e-12)
+    assert information(cross_table(a, b)) == pytest.approx(max(wanted, 0), abs=1e-12)
 
 
 def test_the_chance_term_is_what_independent_columns_show_on_average() -> None:
@@ -62,7 +67,7 @@ def test_values_that_nobody_has_do_not_count() -> None:
     counts = np.zeros((5, 7), dtype=np.int32)
     counts[1, 2], counts[3, 4] = 30, 70
     wanted = -0.3 * log(0.3) - 0.7 * log(0.7) - 1 / 200
-    assert mutual_information(counts) == pytest.approx(wanted)
+    assert information(counts) == pytest.approx(wanted)
 
 
 def test_the_tree_finds_a_planted_chain() -> None:
@@ -79,6 +84,26 @@ def test_the_tree_finds_a_planted_chain() -> None:
     for column, above in enumerate(tree.parent):
         wanted = 0.0 if above < 0 else mutual_info_score(x[:, column], x[:, above]) - 9 / 8000
         assert tree.information[column] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_of_a_wide_table_fewer_people_choose_the_pairs_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.random.default_rng(0).integers(0, 4, (4000, 6)).astype(np.float32)
+    x[:, 5] = x[:, 0]
+    monkeypatch.setattr("fairprobe.people.plausibility.COMPARISONS", 1)
+    monkeypatch.setattr("fairprobe.people.plausibility.FEWEST_COMPARED", 500)
+    model = Plausibility.fit(categories(4, 4, 4, 4, 4, 4), x)
+    assert model.tree.parent[5] == 0
+    entropy = -np.log(np.bincount(x[:500, 0].astype(int)) / 500) @ np.bincount(
+        x[:500, 0].astype(int)
+    )
+    assert model.tree.information[5] == pytest.approx(entropy / 500 - 9 / 1000)
+    conditional = np.exp(model.tree.tables[list(model.tree.order).index(5)]).reshape(5, 5)
+    everybody = np.bincount(x[:, 0].astype(int))
+    share = (everybody + 0.5) / (4000 + 2.5)
+    wanted = (everybody + share) / (everybody + 1)
+    np.testing.assert_allclose(np.sort(np.diag(conditional)[:4]), np.sort(wanted), rtol=1e-6)
 
 
 # -- the two measures, counted in plain Python -----------------------------------------------------

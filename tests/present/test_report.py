@@ -578,19 +578,19 @@ REPEATED: dict[str, tuple[Document, str]] = {
     ),
     "settings": (
         {"method": "themis", "variant": "", "settings": {"error": 0.02}},
-        "method=fp.search.Themis(error=0.02),\n    samples=",
+        "method='themis',\n    settings={'error': 0.02},\n    samples=",
     ),
     "settings and a variant": (
         {"method": "aequitas", "variant": "semi", "settings": {"learning": 0.1}},
-        "method=fp.search.Aequitas(variant='semi', learning=0.1),",
+        "method='aequitas',\n    variant='semi',\n    settings={'learning': 0.1},",
     ),
     "rows": (
         {"method": "symbgen", "variant": "", "settings": {"queue": 9}},
-        "method=fp.search.SymbGen(x=data.x, queue=9),",
+        "method='symbgen',\n    settings={'queue': 9},",
     ),
     "a layer": (
         {"settings": {"random_share": 0.5}},
-        "method=fp.search.NeuronFair(layer=..., variant='revert', random_share=0.5),",
+        "variant='revert',\n    settings={'random_share': 0.5},",
     ),
     "no global steps": (
         {"method": "aequitas", "global_iterations": 0, "local_iterations": 0},

@@ -406,6 +406,8 @@ def document() -> Document:
             "variant": "revert",
             "people": "possible",
             "settings": {},
+            "clusters": 4,
+            "seeds_by": "scaled",
             "seeds": 1000,
             "global_iterations": 40,
             "local_iterations": 1000,

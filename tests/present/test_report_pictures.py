@@ -78,6 +78,7 @@ def class_row(
     share = errors / objects
     return {
         "label": label,
+        "images": None,
         "errors": errors,
         "objects": objects,
         "scenes": 7,
@@ -181,6 +182,7 @@ def total() -> Document:
 
 def compared() -> Document:
     return {
+        "accuracies": [],
         "ood_vs_original": [ranked()],
         "ood_vs_id": [{**ranked(), "p": 0.4}],
         "ood_vs_control": [{**ranked(), "u": None, "p": None, "superiority": None}],

@@ -222,7 +222,7 @@ def test_the_delivered_network_is_compared_with_the_given_one() -> None:
     def said(network: Answers, *groups: SubgroupChange) -> tuple[str, ...]:
         return delivered_objections(given, network, TRUTH, ["gender"], LIMITS, groups=groups)
 
-    assert said(replace(given, affected=given.affected & False)) == ()
+    assert said(replace(given, affected=np.zeros_like(given.affected))) == ()
     assert said(replace(given, is_constant=True)) == (
         "The repaired network gives everybody the same answer; it decides nothing.",
     )

@@ -20,22 +20,25 @@ from scipy import stats
 from fairprobe.documents import to_dict
 from fairprobe.documents.scenes import AnalysisDocument, Kind, Operator, Oracle
 from fairprobe.errors import SettingError
+from fairprobe.scenes.accuracy import (
+    AccuracyPair,
+    Original,
+    against_real,
+    class_accuracies,
+    expected_counts,
+    original_accuracy,
+    original_violations,
+    unmodified_accuracy,
+)
 from fairprobe.scenes.analysis import analyses, analyze, totals
 from fairprobe.scenes.cells import Cells, rates_of
 from fairprobe.scenes.comparisons import (
-    AccuracyPair,
-    Original,
     Overlap,
     against_original,
-    against_real,
     against_usual,
-    expected_counts,
     gain,
-    original_accuracy,
-    original_violations,
     picture_error_rate,
     times,
-    unmodified_accuracy,
     violations,
 )
 from fairprobe.scenes.controls import against_control
@@ -646,6 +649,21 @@ def test_accuracy_of_unmodified_classes_on_error_inducing_pictures() -> None:
         near(6 / 10),
     )
     assert unmodified_accuracy([], annotations) == ()
+
+
+def test_classes_are_right_or_wrong_in_originals_and_where_they_were_not_mutated() -> None:
+    """Cars: 3 of 4 before, 1 of 4 + 2 of 4 after; persons only where they were not mutated."""
+    original = Original("s", "d", Counter(), Counter(car=3, person=1), Counter(car=4, person=2))
+    there = {"car": 4, "person": 2}
+    tests = [
+        one_test(there, {"car": 1, "person": 2}, label="person"),
+        one_test(there, {"car": 2, "person": 2}, label="cat", repeat=1),
+        one_test(there, {"car": 0}, label="cat", kind="id"),
+    ]
+    car, person = class_accuracies([original], tests, fewest=1)
+    assert (car.label, car.objects, car.original, car.mutated) == ("car", 8, 3 / 4, 3 / 8)
+    assert (person.label, person.objects, person.original, person.mutated) == ("person", 2, 0.5, 1)
+    assert class_accuracies([original], tests, fewest=3) == [car]
 
 
 def painted(rate: Mapping[str, float], kind: Kind, seed: int, scenes: int = 80) -> list[Test]:

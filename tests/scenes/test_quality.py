@@ -15,8 +15,16 @@ from scipy import ndimage, stats
 from torch import Tensor, nn
 
 from fairprobe.documents import to_dict
-from fairprobe.errors import DataError
-from fairprobe.scenes.quality import MutantPair, blur, clip_iqa, image_quality, similarity
+from fairprobe.errors import DataError, StorageError
+from fairprobe.scenes.quality import (
+    PROMPTS,
+    MutantPair,
+    blur,
+    clip_iqa,
+    clip_realism,
+    image_quality,
+    similarity,
+)
 from fairprobe.scenes.scene import Picture
 
 
@@ -157,3 +165,54 @@ def test_clip_iqa_asks_for_its_weights_and_takes_pictures_channels_first(
     found = image_quality([MutantPair("a", "insert", image, image // 2 * 2)])
     assert [measure.name for measure in found.measures] == ["similarity", "blur", "clip_iqa"]
     assert found.messages == []
+
+
+@pytest.mark.slow
+def test_clip_compares_a_picture_with_the_paper_s_prompts(tmp_path: Path) -> None:
+    """A small CLIP with random weights: the score is the softmax of the two cosines of its own
+    embeddings.
+    """
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = {word: at for at, word in enumerate(["[PAD]", "[END]", "Realistic", "Unrealistic",
+                                                  "photo"])}  # fmt: skip
+    plain = Tokenizer(models.WordLevel(words, unk_token="[PAD]"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    plain.post_processor = processors.TemplateProcessing(
+        single="$A [END]", special_tokens=[("[END]", 1)]
+    )
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=plain, pad_token="[PAD]", eos_token="[END]"
+    )
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,
+             "num_hidden_layers": 1}  # fmt: skip
+    torch.manual_seed(0)
+    config = transformers.CLIPConfig(
+        text_config={**small, "vocab_size": 5, "max_position_embeddings": 8, "eos_token_id": 1},
+        vision_config={**small, "image_size": 16, "patch_size": 8},
+        projection_dim=8,
+    )
+    model = transformers.CLIPModel(config).eval()
+    processor = transformers.CLIPImageProcessor(
+        size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}
+    )
+    for part in (model, processor, tokenizer):
+        part.save_pretrained(tmp_path)
+    image = picture(7)
+    found = clip_realism(tmp_path)(image)
+    with torch.inference_mode():
+        given = processor(images=image, return_tensors="pt")
+        seen = model.visual_projection(model.vision_model(**given).pooler_output)[0]
+        said = model.text_projection(
+            model.text_model(**tokenizer(list(PROMPTS), return_tensors="pt")).pooler_output
+        )
+        cosines = torch.nn.functional.cosine_similarity(seen[None], said)
+        expected = (model.logit_scale.exp() * cosines).softmax(0)[0]
+    assert found == pytest.approx(float(expected), abs=1e-5)
+    quality = image_quality(
+        [MutantPair("a", "insert", image, image)], with_clip=False, realism=clip_realism(tmp_path)
+    )
+    assert [measure.name for measure in quality.measures] == ["similarity", "blur", "clip_realism"]
+    with pytest.raises(StorageError, match="There is no folder"):
+        clip_realism(tmp_path / "nothing")

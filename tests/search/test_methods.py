@@ -38,7 +38,7 @@ from fairprobe.search import (
     search,
 )
 from fairprobe.search.catalogue import check_method, method_named
-from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.chances import chances, draw, softmax_chances, up_to
 from fairprobe.search.loop import world_of
 from fairprobe.search.methods.base import Walkers, World
 from fairprobe.search.moves import Moves
@@ -272,6 +272,13 @@ def test_chances_are_reciprocals_with_a_floor() -> None:
     np.testing.assert_allclose(
         chances(np.array([[0, 1e-6]], dtype=np.float32)), [[0.5, 0.5]], rtol=1e-6
     )
+
+
+def test_softmax_chances_are_those_of_line_10_of_algorithm_3() -> None:
+    effect = np.array([[1, 2, 4], [0.5, 0.001, 3], [0, 0, 0]], dtype=np.float32)
+    e = np.exp([1, 1 / 2, 1 / 4])
+    by_hand = [e / e.sum(), [0, 1, 0], [1 / 3] * 3]
+    np.testing.assert_allclose(softmax_chances(effect), by_hand, rtol=1e-6)
 
 
 @given(st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=30))

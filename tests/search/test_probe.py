@@ -23,6 +23,8 @@ from fairprobe.search.methods.probe import (
     AGING,
     ALWAYS,
     CHANGED,
+    FIRST,
+    GROWTH,
     LEAST,
     SPREAD_OUT,
     WAYS,
@@ -316,3 +318,20 @@ def test_among_plausible_people_everybody_could_exist_and_few_are_made_by_change
     assert people.could_exist(found.x).all()
     by_changes = found.count("local")
     assert by_changes <= CHANGED * found.count("global") + 1.1 * ALWAYS
+
+
+def test_the_first_rounds_are_small_so_that_what_they_teach_is_used_soon() -> None:
+    rounds: list[int] = []
+    search(
+        WIDE,
+        rare_network(),
+        Probe(),
+        WIDE.sample(1000, rng=np.random.default_rng(0)),
+        Budget(cpu_seconds=0.4),
+        rng=np.random.default_rng(1),
+        on_judged=lambda x, _: rounds.append(len(x)),
+    )
+    assert rounds[0] == FIRST
+    before = np.concatenate([[0], np.cumsum(rounds)[:-1]])
+    assert all(np.array(rounds) <= np.maximum(FIRST, before / GROWTH))
+    assert max(rounds) > 4 * FIRST

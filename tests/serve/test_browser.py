@@ -118,7 +118,9 @@ def page_of(browser: Any, server: Server, **options: Any) -> Iterator[Any]:
     page.goto(f"{server.address}/?token={TOKEN}")
     yield page
     context.close()
-    expected = re.compile("status of 404|status of 400|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")
+    expected = re.compile(
+        "status of 404|status of 400|ERR_CONNECTION|ERR_SOCKET|ERR_INCOMPLETE|ERR_EMPTY"
+    )
     assert [text for text in wrong if not expected.search(text)] == []
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from starlette.testclient import TestClient
 
 from fairprobe.documents import encode, read_run, read_table_run
 from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.scenes import DetectedObject, OriginalSize, SceneAnswers
 from fairprobe.present import render
 from fairprobe.present.formats import percent
 from fairprobe.present.markdown import audit_table, model_card
@@ -360,6 +363,61 @@ def test_every_test_of_scenes_is_in_the_grid(client: TestClient, runs: Path) -> 
     hostile = client.get("/pictures/below/street", params={"verdict": "others appear"})
     assert hostile.status_code == 400
     assert client.get("/picture/below/street?test=1").status_code == 400
+
+
+def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
+    client: TestClient, runs: Path
+) -> None:
+    place = runs / "below" / "street"
+    (place / "pictures").mkdir()
+    Image.new("RGB", (60, 40)).save(place / "pictures" / "a.png")
+    head = "detector,scene,operator,label,kind,repeat,objects,image,original,found,truth"
+    seen, found = '"{""car"": 1, ""<i>"": 1}"', '"{""bus"": 1}"'
+    rows = [
+        f"toy,street,delete,car,ood,0,1,pictures/a.png,{seen},{found},{{}}",
+        f"toy,street,rotate,dog,ood,0,1,pictures/a.png,{seen},{seen},{{}}",
+    ]
+    (place / "tests.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    size = OriginalSize(picture="0.jpg", width=60, height=40)
+    boxes = {name: _object(name, 5.0 * n) for n, name in enumerate(("car", "<i>", "bus"))}
+    answers = SceneAnswers(
+        sizes={"street": size},
+        originals={"toy": {"street": [boxes["car"], boxes["<i>"]]}},
+        mutants={"toy": {"pictures/a.png": [boxes["bus"]]}},
+    )
+    with zipfile.ZipFile(place / "pairs.zip", "w") as file:
+        file.writestr("answers.json", msgspec.json.encode(answers))
+        file.writestr("0.jpg", b"a picture")
+    page = client.get("/pictures/below/street", params={"class": "bus"})
+    assert "1 pair" in page.text
+    assert page.text.count('<svg class="boxes"') == 2
+    kinds = re.findall(r'class="box ([a-z ]+)"', page.text)
+    assert sorted(kinds) == ["lost", "lost ghost", "mutated", "new"]
+    assert "<title>&lt;i&gt; 0.90</title>" in page.text
+    assert "<i>" not in page.text
+    source = re.search(r'<img src="(/picture/[^"]+side=original)"', page.text)
+    assert source
+    assert client.get(html.unescape(source[1])).content == b"a picture"
+    assert "1 pair" in client.get("/pictures/below/street?verdict=others+unchanged").text
+    (place / "pairs.zip").write_bytes(b"no zip")
+    os.utime(place / "audit.json")
+    assert "damaged" in client.get("/pictures/below/street").text
+
+
+def _object(label: str, left: float) -> DetectedObject:
+    return DetectedObject(label=label, score=0.9, box=(left, 2.0, left + 4, 9.0))
+
+
+def test_the_page_of_an_unknown_kind_of_run_says_so(client: TestClient, runs: Path) -> None:
+    (runs / "letters").mkdir()
+    body = {"kind": "letters", "format": 9, "title": "<b>"}
+    (runs / "letters" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
+    assert "Unreadable" in client.get("/").text
+    for page in ("run", "report", "findings", "what-if", "pictures"):
+        answer = client.get(f"/{page}/letters")
+        assert answer.status_code in (400, 404), page
+        assert "<b>" not in answer.text.partition("<main")[2].replace("<b></b>", "")
+    assert "letters" in client.get("/run/letters").text
 
 
 def test_a_kind_of_run_that_is_new_here_has_a_line(runs: Path) -> None:

@@ -65,7 +65,8 @@ CERTIFICATE, PEOPLE, DOCUMENT = "certificate.npz", "proved_people.parquet", "cer
 class Certificate:
     """What is proved about a network. `radius` holds for each person in the data the largest radius
     within which everybody is proved: −1 if not even the person is, −2 outside the schema's bounds.
-    `free`: any so many attributes may take any value; −3 where nobody asked.
+    `free`: any so many attributes may take any value; −3 where nobody asked. `interrupted`: what
+    is here is true, and there would have been more.
     """
 
     document: CertificateDocument
@@ -73,6 +74,7 @@ class Certificate:
     radius: Ints
     free: Ints
     title: str
+    interrupted: bool = False
 
     def __repr__(self) -> str:
         return f"<Certificate: {claim(self.document)}>"
@@ -143,12 +145,20 @@ def certify(
         note = f"proved {100 * proved:.1f} %" if proved else ""
         tell(stage, round(1000 * done), 1000, note)
 
-    with one_thread():
-        proof = prove(chain, Limit(seconds, cpu), workers=workers, seed=seed, on_progress=step)
-        found = _around(proof, data, seed, tell)
+    proof, found, limit = None, _People(), Limit(seconds, cpu)
+    try:
+        with one_thread():
+            proof = prove(chain, limit, workers=workers, seed=seed, on_progress=step)
+            if proof.stopped != "interrupted":
+                _around(proof, data, seed, tell, found)
+    except KeyboardInterrupt:
+        if proof is None:  # nothing is proved yet
+            raise
+        found.interrupted = True
     document = _document(proof, data, network, found)
     title = f"{data.name}, {', '.join(chain.sensitive)}"
-    return Certificate(document, proof, found.radius, found.free, title)
+    interrupted = found.interrupted or proof.stopped == "interrupted"
+    return Certificate(document, proof, found.radius, found.known_free, title, interrupted)
 
 
 def certify_run(
@@ -212,24 +222,26 @@ class _People:
     radius: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     free: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     rates: list[ProvedPeople] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def known_free(self) -> Ints:
+        """`free`, also after an interrupt."""
+        if len(self.free) == len(self.radius):
+            return self.free
+        return np.full(len(self.radius), NOT_ASKED)
 
 
-def _around(proof: Proof, data: Dataset, seed: int, tell: OnStage) -> _People:
-    """What is proved around each person; after an interrupt, what is known until then."""
-    found = _People()
+def _around(proof: Proof, data: Dataset, seed: int, tell: OnStage, found: _People) -> None:
+    """Prove what is around each person. An interrupt leaves in `found` what is known until then."""
+    _ask_about(data.x, "data", found, proof, data.domain, seed, tell)
+    tell("Drawing plausible people", 0, 1, "")
     try:
-        for among in ("data", "plausible"):
-            x = data.x
-            if among == "plausible":
-                tell("Drawing plausible people", 0, 1, "")
-                maker = PlausiblePeople.fit(data, seed=seed)
-                x = maker.draw(PLAUSIBLE, rng=np.random.default_rng(seed))
-            _ask_about(x, among, found, proof, data.domain, seed, tell)
-    except (KeyboardInterrupt, DataError):  # plausible people need more rows than some data has
-        pass
-    if len(found.free) < len(found.radius):
-        found.free = np.full(len(found.radius), NOT_ASKED)
-    return found
+        maker = PlausiblePeople.fit(data, seed=seed)
+        x = maker.draw(PLAUSIBLE, rng=np.random.default_rng(seed))
+    except DataError:  # they need more rows, or other rows, than some data has
+        return
+    _ask_about(x, "plausible", found, proof, data.domain, seed, tell)
 
 
 def _ask_about(

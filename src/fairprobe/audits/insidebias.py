@@ -5,6 +5,7 @@ document.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,14 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.audits.base import OnStage, Stages
-from fairprobe.datasets.image_folders import ImageGroups, read_groups, read_labels
+from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.interpret.excitement import OverMaps
 from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.load import open_model
 from fairprobe.present.insidebias_page import sentence, warnings
+from fairprobe.statistics.paired import holm
 from fairprobe.versions import versions
 
 
@@ -31,47 +34,94 @@ def look_inside(
     weights: Path | None = None,
     layer: str | None = None,
     labels: Path | None = None,
+    criteria: Path | None = None,
+    confident: float | None = None,
+    over_maps: OverMaps = "maximum",
     references: Sequence[str] = (),
     reference_weights: Sequence[Path] = (),
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
-) -> InsideBiasDocument:
-    """Compare how strongly the images of each group activate a network. Pixels are given to it as
-    numbers from 0 to 1. `labels` is a CSV with the class of each image; `references`, networks of
-    the same architecture that were trained on balanced data, each with its weights or all without.
+) -> list[InsideBiasDocument]:
+    """Compare how strongly the images of each group activate a network: one document for each
+    criterion. Pixels are given to it as numbers from 0 to 1.
+
+    `labels` is a CSV with the class of each image; `criteria` one with the groups of each image,
+    instead of a folder for each group; `references` are networks of the same architecture that were
+    trained on balanced data, each with its weights or all without.
     """
     if reference_weights and len(reference_weights) != len(references):
         raise SettingError(
             f"There are {len(references)} reference networks and {len(reference_weights)} files"
             " with weights for them; expected one for each, in the same order."
         )
-    opened, network = _open(model, weights)
+    network = _open(model, weights)
     own: Sequence[Path | None] = reference_weights or [None] * len(references)
     beside = [_open(one, file) for one, file in zip(references, own, strict=True)]
-    read = _read(opened, network, folder)
-    groups = read.images
-    if len(groups) < 2:
+    read = _read(*network, folder, as_one=criteria is not None)
+    every = {"": read} if criteria is None else by_criteria(criteria, read)
+    options = _Options(layer, labels, confident, over_maps, seed, command)
+    stages = Stages(progress)
+    documents = [
+        _look(network, beside, groups, criterion, options, stages)
+        for criterion, groups in every.items()
+    ]
+    if len(documents) < 2:
+        return documents
+    adjusted = holm([one.p_value for one in documents])
+    return [
+        msgspec.structs.replace(one, p_adjusted=float(p))
+        for one, p in zip(documents, adjusted, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Options:
+    layer: str | None
+    labels: Path | None
+    confident: float | None
+    over_maps: OverMaps
+    seed: int
+    command: str
+
+
+def _look(
+    main: tuple[Opened, nn.Module],
+    beside: Sequence[tuple[Opened, nn.Module]],
+    read: ImageGroups,
+    criterion: str,
+    options: _Options,
+    stages: Stages,
+) -> InsideBiasDocument:
+    """Compare the groups of one criterion."""
+    opened, network = main
+    if len(read.images) < 2:
+        of = f" of '{criterion}'" if criterion else ""
         raise DataError(
-            f"Expected two groups of images or more to compare; {len(groups)} can be used."
+            f"Expected two groups of images or more to compare; {len(read.images)}{of} can be used."
             f" {' '.join(read.messages)}".rstrip()
         )
-    classes, unlabeled = (None, "") if labels is None else read_labels(labels, read.files)
+    classes, unlabeled = (
+        (None, "") if options.labels is None else read_labels(options.labels, read.files)
+    )
     channels_last = _is_channels_last(network)
     hooks = [
         one.register_forward_pre_hook(_prepare(source.width is not None, channels_last))
-        for source, one in [(opened, network), *beside]
+        for source, one in [main, *beside]
     ]
+    looking = f"Looking at images by {criterion}" if criterion else "Looking at images"
     try:
-        with Stages(progress).stage("Looking at images") as step:
+        with stages.stage(looking) as step:
             found = insidebias(
                 network,
-                groups,
-                layers=None if layer is None else [layer],
+                read.images,
+                layers=None if options.layer is None else [options.layer],
+                over_maps=options.over_maps,
                 channels_last=channels_last,
                 labels=classes,
+                confident=options.confident,
                 references=[one for _, one in beside],
-                seed=seed,
+                seed=options.seed,
                 progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
             )
     finally:
@@ -84,10 +134,11 @@ def look_inside(
         body
         | {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": command,
+            "command": options.command,
             "versions": versions("torch", "numpy"),
-            "seed": seed,
+            "seed": options.seed,
             "model": {"kind": opened.kind, "name": opened.name},
+            "criterion": criterion,
             "warnings": [],
             "messages": [*read.messages, *filter(None, [unlabeled])],
         },
@@ -105,20 +156,20 @@ def _open(model: str, weights: Path | None) -> tuple[Opened, nn.Module]:
     return opened, opened.network
 
 
-def _read(opened: Opened, network: nn.Module, folder: Path) -> ImageGroups:
+def _read(opened: Opened, network: nn.Module, folder: Path, *, as_one: bool) -> ImageGroups:
     """Read the images in color, or gray if the network takes one channel, as its first convolution
     or the number of its inputs shows.
     """
     first = next((part for part in network.modules() if isinstance(part, nn.Conv2d)), None)
     if first is not None and first.in_channels == 1:
-        return read_groups(folder, channels=1)
-    read = read_groups(folder)
+        return read_groups(folder, channels=1, as_one=as_one)
+    read = read_groups(folder, as_one=as_one)
     example = next(iter(read.images.values()), None)
     if opened.width is None or example is None or opened.width == example[0].size:
         return read
     _, height, width = example.shape[1:]
     if opened.width == height * width:
-        return read_groups(folder, channels=1)
+        return read_groups(folder, channels=1, as_one=as_one)
     raise DataError(
         f"{opened.name} takes {opened.width} numbers; an image of {width} × {height} pixels has"
         f" {height * width}, or {3 * height * width} in color. Bring the images to the size that"

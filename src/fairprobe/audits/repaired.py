@@ -176,6 +176,8 @@ def repair_run(
     budget = Budget(
         seeds=found.seeds or 1,
         global_iterations=found.global_iterations or None,
+        clusters=found.clusters,
+        seeds_by=found.seeds_by,
         local_iterations=found.local_iterations,
         seconds=found.wall_seconds if found.stopped == "seconds" else None,
         cpu_seconds=found.cpu_seconds if found.stopped == "cpu_seconds" else None,

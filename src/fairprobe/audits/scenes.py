@@ -28,6 +28,7 @@ from fairprobe.audits.base import AuditResult, OnStage, Stages, Write, run_files
 from fairprobe.audits.scene_evidence import collect
 from fairprobe.documents import AUDIT
 from fairprobe.documents.scenes import (
+    PAIRS,
     Comparisons,
     DetectorDocument,
     DetectorFailures,
@@ -47,8 +48,10 @@ from fairprobe.scenes.detectors.base import Detector
 from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.examples import find_examples
+from fairprobe.scenes.export import export_coco
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.oracles import Test
+from fairprobe.scenes.pairs import write_pairs
 from fairprobe.scenes.plan import MUTATIONS, Settings
 from fairprobe.scenes.quality import measure_quality
 from fairprobe.scenes.scene import Scenes
@@ -97,9 +100,10 @@ class SceneAudit(AuditResult[ScenesDocument]):
         return _unfair(self.evidence, self.analyses)
 
     def files(self) -> dict[str, Write]:
-        """All tests one by one, and the paper's tables."""
+        """All tests one by one, what was recognized in their pictures, and the paper's tables."""
         return {
             "tests.csv": lambda path: write_text(path, _table(self.tests)),
+            PAIRS: lambda path: write_pairs(path, self.evidence),
             "tables.md": lambda path: write_text(path, scene_tables(self.document)),
         }
 
@@ -120,6 +124,10 @@ class SceneAudit(AuditResult[ScenesDocument]):
             write(place / name)
         return place
 
+    def export_coco(self, folder: Path | str) -> Path:
+        """Write the mutated pictures with updated annotations as COCO, to retrain a recognizer."""
+        return export_coco(self.evidence, folder)
+
     def with_command(self, command: str) -> SceneAudit:
         """The same, with the command that made it in the document."""
         return replace(self, content=msgspec.structs.replace(self.content, command=command))
@@ -134,8 +142,10 @@ def audit_scenes(
     classes: Sequence[str] | None = None,
     repeats: int = 5,
     clusters: int = 3,
+    cluster_by: Sequence[str] | None = None,
     seed: int = 0,
     inpainting: str = "exemplars",
+    clip: Path | str | None = None,
     cutouts: Path | str | None = None,
     folder: Path | str | None = None,
     workers: int = 1,
@@ -158,7 +168,9 @@ def audit_scenes(
     `cutouts` is a folder label/*.png of objects to insert instead of the scenes' own. A class with
     fewer than `fewest` objects is not judged. Services get at most `rate` requests a second,
     `at_once` together, and `most_requests` in all. `counted_as` maps classes of the recognizers to
-    those of the annotation: {"van": "car"}.
+    those of the annotation: {"van": "car"}. Pictures are clustered by the classes `cluster_by`, by
+    default those of roads, or by ["all"]. `clip` is a folder of a CLIP model, which then rates how
+    realistic pictures are.
     """
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_open(one) for one in several]
@@ -174,8 +186,10 @@ def audit_scenes(
         classes=tuple(dict.fromkeys(map(common, classes))) if classes else None,
         repeats=repeats,
         clusters=clusters,
+        cluster_by=tuple(map(common, cluster_by)) if cluster_by else None,
         seed=seed,
         inpainting=inpainting,
+        clip=None if clip is None else str(clip),
         workers=workers,
         timeout=timeout,
         rate=rate,
@@ -284,6 +298,7 @@ def _document(
         least_objects=settings.fewest,
         settings={
             "clusters": settings.clusters,
+            **({"clustered by": ", ".join(settings.cluster_by)} if settings.cluster_by else {}),
             "in-painting": settings.inpainting,
             "time-out (seconds)": settings.timeout,
         },

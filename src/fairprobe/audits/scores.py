@@ -4,7 +4,7 @@ with the measures of `metrics/scores.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from fairprobe.audits.table import (
     check_settings,
     chosen_method,
     measure_plausible,
+    settled,
     streams,
     with_findings,
     within_stage,
@@ -138,6 +139,7 @@ def audit_scores(
     people: Literal["plausible", "possible"] = "plausible",
     method: str | Method = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget | None = None,
     counterparts: CounterpartKind = "twins",
     outside: Literal["clip", "refuse"] = "clip",
@@ -162,9 +164,11 @@ def audit_scores(
     """
     check_workers(workers, cluster)
     check_settings(
-        method, variant, outside, samples, seed, counterparts=counterparts, people=people
+        *(method, variant, outside, samples, seed),
+        counterparts=counterparts,
+        people=people,
+        settings=settings,
     )
-    budget = budget or Budget()
     check_data(data)
     coupled = data.with_sensitive(sensitive)
     data = coupled.with_counterparts(counterparts)
@@ -183,7 +187,12 @@ def audit_scores(
     )
     among = maker if among_plausible else None
     chosen = chosen_method(method, scored, has_layers=False, makes_people=among is not None)
-    how = method_named(chosen, variant, bias=None, x=data.x) if isinstance(chosen, str) else chosen
+    own, budget = settled(chosen, settings, budget or Budget())
+    how = (
+        method_named(chosen, variant, bias=None, x=data.x, **own)
+        if isinstance(chosen, str)
+        else chosen
+    )
     test = data.split(seed).test
     with one_thread():
         common = dm_rs(
@@ -203,7 +212,7 @@ def audit_scores(
         groups, quality = scored_groups(data, scored, test), amount_quality(data, scored, test)
         median = float(np.median(scored.amounts(data.x[test]))) if len(test) else 0.0
         usual = data.x if among is None else data.x[among.is_plausible(data.x)]
-        seeds = choose_seeds(domain, usual, budget.seeds, rng=rngs["seeds"])
+        seeds = choose_seeds(domain, usual, budget, rng=rngs["seeds"])
 
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")

@@ -4,7 +4,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,7 @@ from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.present.notebook import figure
 from fairprobe.repairs.proof import Proof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
@@ -57,9 +58,11 @@ from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
 from fairprobe.search.elsewhere import check_workers
+from fairprobe.search.settings import with_settings
 from fairprobe.versions import versions
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import nn
 
 AUTO = "auto"
@@ -134,6 +137,12 @@ class Audit(AuditResult[TableDocument]):
         """A section for a model card, in Markdown."""
         return model_card(self.document)
 
+    def plot(self) -> Figure:
+        """The main numbers as a matplotlib figure: who is affected, with intervals, and the layers
+        of the network. `audit.plot().savefig("audit.png")` writes it to a file.
+        """
+        return figure(self.document)
+
     def audit_table(self) -> str:
         """Selection rates and impact ratios by group, in Markdown, as a bias audit lists them."""
         return audit_table(self.document)
@@ -160,6 +169,7 @@ def audit(
     people: Literal["plausible", "possible"] = "plausible",
     method: str | Method = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget | None = None,
     counterparts: CounterpartKind = "twins",
     outside: Literal["clip", "refuse"] = "clip",
@@ -179,7 +189,8 @@ def audit(
       from them; and among `samples` possible people, drawn uniformly from the domain.
     - A search looks for as many discriminatory instances as the `budget` allows, among "plausible"
       or "possible" `people`, with a `method` by name (`search.METHODS`; its first variant is the
-      default) or one of your own. "auto" is Probe, fairprobe's own.
+      default) or one of your own. "auto" is Probe, fairprobe's own. `settings` are those of a
+      method by name, or by the letter of its paper: {"step": 2, "mu": 0.2}.
 
     Counterparts are twins: what the schema couples to a sensitive attribute changes along (the
     counterpart of a husband is a wife). `counterparts="bare"` changes nothing else, as the papers
@@ -204,7 +215,10 @@ def audit(
     """
     check_workers(workers, cluster)
     check_settings(
-        method, variant, outside, samples, seed, counterparts=counterparts, people=people
+        *(method, variant, outside, samples, seed),
+        counterparts=counterparts,
+        people=people,
+        settings=settings,
     )
     check_data(data)
     if data.amounts is not None:
@@ -225,6 +239,7 @@ def audit(
     tell = progress or (lambda *_: None)
     rngs = streams(seed)
     samples, budget = affordable(model, samples, budget, tell)
+    own, budget = settled(chosen, settings, budget)
 
     tell("Checking the model", 0, 1, "")
     check_classes(model, data)
@@ -241,7 +256,7 @@ def audit(
             else (None, None)
         )
         how = (
-            method_named(chosen, variant, bias=bias, x=data.x)
+            method_named(chosen, variant, bias=bias, x=data.x, **own)
             if isinstance(chosen, str)
             else chosen
         )
@@ -264,7 +279,7 @@ def audit(
         held_out = fairness(data, model, test)
         counted = weighted(data, model, test, verdict, domain.comparable(data.x))
         usual = data.x if among is None else data.x[among.is_plausible(data.x)]
-        seeds = choose_seeds(domain, usual, budget.seeds, rng=rngs["seeds"])
+        seeds = choose_seeds(domain, usual, budget, rng=rngs["seeds"])
 
     def watch(where: Progress) -> None:
         tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
@@ -395,9 +410,12 @@ def check_settings(
     seed: int,
     counterparts: str = "twins",
     people: str = "plausible",
+    settings: Mapping[str, object] | None = None,
 ) -> None:
     """Refuse impossible settings before any work is done."""
     check_counterparts(counterparts)
+    if settings:
+        settled("probe" if method == AUTO else method, settings, Budget())
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)
@@ -427,6 +445,20 @@ def check_settings(
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
     check_seed(seed)
+
+
+def settled(
+    method: str | Method, settings: Mapping[str, object] | None, budget: Budget
+) -> tuple[dict[str, Any], Budget]:
+    """The settings of the method, and the budget with those of its seeds."""
+    if isinstance(method, str):
+        return with_settings(method, settings, budget)
+    if settings:
+        raise SettingError(
+            f"The settings {', '.join(settings)} go with a method's name. Give them to the object:"
+            f" {type(method).__name__}(...)."
+        )
+    return {}, budget
 
 
 def chosen_method(

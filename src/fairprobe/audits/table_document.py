@@ -236,6 +236,8 @@ def search_document(audit: Audit | ScoreAudit) -> Search:
         seeds=how.seeds,
         global_iterations=how.global_iterations,
         local_iterations=how.local_iterations,
+        clusters=how.clusters,
+        seeds_by=how.seeds_by,
         tried=how.tried,
         judged=how.judged,
         idis=idis,

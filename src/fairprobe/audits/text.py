@@ -7,12 +7,13 @@ those of another, beside the same exchange within a group.
     the excess and its interval             `excess`, `statistics/clusters.py`
     activation differences by layer         `inside`
     the search among context words          `search`
+    repair of a network                     `lessons`, `proof`; see `audits/text_repair.py`
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
@@ -26,14 +27,18 @@ from fairprobe.audits.text_document import text_document
 from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
+from fairprobe.models.formats.text_network import save_network
 from fairprobe.models.text import TextModel, TextSource, load_text_model
+from fairprobe.runs import MODEL, REFUSED
 from fairprobe.storage import write_text
 from fairprobe.text.excess import Answers, Observations, sides
 from fairprobe.text.exchange import PER_GROUP, Plan, plan
 from fairprobe.text.inside import Inside, biased_neurons, look_inside
 from fairprobe.text.lexicon import Lexicon, open_lexicon
-from fairprobe.text.search import Guide, Searcher, SearchResult, Vocabulary
+from fairprobe.text.proof import TextProof
+from fairprobe.text.search import Fluency, Guide, Searcher, SearchResult
 from fairprobe.text.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
+from fairprobe.text.vocabulary import Vocabulary
 
 TEXTS = 2000  # texts that are asked about, unless the caller wants more
 ASKING = "Exchanging words"
@@ -52,6 +57,7 @@ class TextAudit(AuditResult[TextDocument]):
     inside: Inside | None
     searches: list[SearchResult]
     content: TextDocument
+    repair: TextProof | None = None
 
     @property
     def document(self) -> TextDocument:
@@ -63,8 +69,13 @@ class TextAudit(AuditResult[TextDocument]):
         return self.content.stopped
 
     def files(self) -> dict[str, Write]:
-        """All exchanges one by one."""
-        return {"exchanges.csv": lambda path: write_text(path, _table(self))}
+        """All exchanges one by one; a repaired network, in the format it came in."""
+        files: dict[str, Write] = {"exchanges.csv": lambda path: write_text(path, _table(self))}
+        if self.repair is not None:
+            texts = [each.text for each in self.plan.texts]
+            where = MODEL if self.repair.accepted else REFUSED
+            files[where] = lambda path: save_network(self.model, path, texts)
+        return files
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,7 @@ def audit_text(
     per_group: int = PER_GROUP,
     search: int = 0,
     bigrams: bool = True,
+    fluency: Fluency | None = None,
     seed: int = 0,
     name: str = "",
     progress: OnStage | None = None,
@@ -113,67 +125,119 @@ def audit_text(
       group a text is given.
     - `search`: of a network, search from this many texts for more that are answered differently, by
       exchanging context words; with `bigrams`, only for words that stood beside each other in the
-      texts.
+      texts. `fluency`, a function from texts to a language model's mean log-probability of a token,
+      also keeps it to texts that are as fluent as the first.
 
     Interrupted, it reports what the texts asked until then say.
     """
     settings = TextSettings(limit, per_group, seed)
     stages = Stages(progress)
     lexicon = open_lexicon(sensitive)
+    rng = np.random.default_rng(seed)
     with stages.stage("Reading the texts"):
         found = open_texts(texts, column=column, cluster=cluster, label=label)
-        words = read_slots(slots) if isinstance(slots, str | Path) else slots or {}
-        rng = np.random.default_rng(seed)
-        exchanges = plan(
-            expand(found, lexicon, words, rng), lexicon, rng=rng, per_group=per_group, limit=limit
-        )
+        every = expanded(found, lexicon, slots, rng)
+        exchanges = plan(every, lexicon, rng=rng, per_group=per_group, limit=limit)
     _require_exchanges(exchanges, lexicon, len(found))
-    with stages.stage("Opening the model"):
-        opened = load_text_model(model, classes=classes, **options)
-        opened.classes  # noqa: B018  (asks a model that names them only in its answers)
+    opened = opened_model(model, classes, options, stages)
     if search and opened.network is None:
         raise SettingError(
             "The search looks into a network, and this model is a black box. Leave --search out, or"
             " give a torch module with its tokenizer or a transformers folder."
         )
-    answers = Answers(opened)
+    chosen = {"texts at most": settings.limit, "words of each group": settings.per_group}
+    about = About(name or title_of(texts), found, chosen, seed)
+    how = SearchOptions(search, bigrams, fluency)
+    return audited(opened, lexicon, exchanges, about, stages, how)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """From how many texts the search starts, and what keeps it to fluent ones."""
+
+    seeds: int
+    bigrams: bool
+    fluency: Fluency | None
+
+
+@dataclass(frozen=True)
+class About:
+    """What a document says about where its numbers come from."""
+
+    title: str
+    texts: Sequence[Text]
+    settings: Mapping[str, Any]
+    seed: int
+
+
+def title_of(texts: TextsSource) -> str:
+    """What the texts are called."""
+    return Path(texts).name if isinstance(texts, str | Path) else "texts"
+
+
+def expanded(
+    texts: Sequence[Text],
+    lexicon: Lexicon,
+    slots: Slots | Path | str | None,
+    rng: np.random.Generator,
+) -> list[Text]:
+    """The texts, with the slots of templates filled."""
+    words = read_slots(slots) if isinstance(slots, str | Path) else slots or {}
+    return expand(texts, lexicon, words, rng)
+
+
+def opened_model(
+    model: TextSource, classes: Sequence[str] | None, options: Mapping[str, Any], stages: Stages
+) -> TextModel:
+    """The model, asked for its classes if it names them only in its answers."""
+    with stages.stage("Opening the model"):
+        opened = load_text_model(model, classes=classes, **options)
+        opened.classes  # noqa: B018
+    return opened
+
+
+def audited(
+    model: TextModel,
+    lexicon: Lexicon,
+    exchanges: Plan,
+    about: About,
+    stages: Stages,
+    how: SearchOptions | None = None,
+) -> TextAudit:
+    """Ask the model about all exchanges, look inside and search where that is possible."""
+    answers = Answers(model)
     with stages.keep_partial(lambda: len(answers) > 0), stages.stage(ASKING) as step:
         answers.ask(sides(exchanges), _counted(step))
     observations = Observations(exchanges, answers, lexicon.words)
     inside: Inside | None = None
     searches: list[SearchResult] = []
     with stages.keep_partial(lambda: True):
-        if opened.network is not None and not stages.stopped:
-            inside = _look_inside(opened, exchanges, stages)
-            if search:
-                every = [each.text for each in found]
-                seeds = exchanges.texts[:search]
-                for result in _searches(
-                    opened, lexicon, seeds, every, inside, stages, seed, bigrams=bigrams
-                ):
+        if model.network is not None and not stages.stopped:
+            inside = _look_inside(model, exchanges, stages)
+            if how is not None and how.seeds:
+                for result in _searches(model, lexicon, exchanges, about, inside, stages, how):
                     searches.append(result)
                     if result.stopped != "complete":
                         raise KeyboardInterrupt
     if stages.stopped and not observations.exchanges:
         raise KeyboardInterrupt if not stages.failed else DataError(stages.stopped)
-    title = name or (Path(texts).name if isinstance(texts, str | Path) else "texts")
     content = text_document(
-        name=title,
-        texts=len(found),
+        name=about.title,
+        texts=len(about.texts),
         lexicon=lexicon,
-        model=opened,
+        model=model,
         plan=exchanges,
         observations=observations,
         inside=inside,
         searches=searches,
         calls=len(answers),
-        seed=seed,
-        settings={"texts at most": settings.limit, "words of each group": settings.per_group},
+        seed=about.seed,
+        settings=about.settings,
         stopped=stages.stopped,
         seconds=stages.seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return TextAudit(lexicon, opened, exchanges, answers, observations, inside, searches, content)
+    return TextAudit(lexicon, model, exchanges, answers, observations, inside, searches, content)
 
 
 def _look_inside(model: TextModel, exchanges: Plan, stages: Stages) -> Inside:
@@ -188,18 +252,16 @@ def _look_inside(model: TextModel, exchanges: Plan, stages: Stages) -> Inside:
 def _searches(
     model: TextModel,
     lexicon: Lexicon,
-    seeds: Sequence[Text],
-    texts: Sequence[str],
+    exchanges: Plan,
+    about: About,
     inside: Inside,
     stages: Stages,
-    seed: int,
-    *,
-    bigrams: bool,
+    how: SearchOptions,
 ) -> Iterator[SearchResult]:
     """The search and its rivals, from the same seeds, with the same loop and counting."""
     assert model.network is not None
     with stages.stage("Reading the vocabulary"):
-        vocabulary = Vocabulary(model.network, texts, lexicon)
+        vocabulary = Vocabulary(model.network, [each.text for each in about.texts], lexicon)
     for guide in GUIDES:
         with stages.stage(f"Searching ({guide})") as step:
             searcher = Searcher(
@@ -207,11 +269,12 @@ def _searches(
                 lexicon,
                 vocabulary,
                 guide=guide,
-                filtered=bigrams,
-                rng=np.random.default_rng(seed),
+                filtered=how.bigrams,
+                rng=np.random.default_rng(about.seed),
                 neurons=biased_neurons(inside),
+                fluency=how.fluency,
             )
-            yield searcher.run(seeds, progress=_counted(step))
+            yield searcher.run(exchanges.texts[: how.seeds], progress=_counted(step))
 
 
 def _require_exchanges(exchanges: Plan, lexicon: Lexicon, texts: int) -> None:

@@ -24,7 +24,7 @@ from fairprobe.documents.text import (
 )
 from fairprobe.models.text import TextModel
 from fairprobe.present.text_sentences import sentences, verdict
-from fairprobe.text.excess import Excess, Observations
+from fairprobe.text.excess import Excess, GroupAnswers, Observations, WordInfluence
 from fairprobe.text.exchange import Plan, Side
 from fairprobe.text.inside import Inside
 from fairprobe.text.lexicon import Lexicon
@@ -75,21 +75,8 @@ def text_document(
             without_control=plan.without_control,
             duplicates=plan.duplicates,
         ),
-        lexicon=LexiconDocument(
-            name=lexicon.name,
-            title=lexicon.title,
-            about=lexicon.about,
-            words=lexicon.words,
-            groups=list(lexicon.groups),
-            control="neutral words" if lexicon.control else "words of the same group",
-        ),
-        model=TextModelDocument(
-            network=model.name,
-            kind=model.kind,
-            classes=list(model.classes),
-            origin=model.origin,
-            notes=list(model.notes),
-        ),
+        lexicon=_lexicon(lexicon),
+        model=_model(model),
         calls=calls,
         flips=excess_document(seen.excess(seen.flips)),
         gaps=excess_document(seen.excess(seen.gaps)),
@@ -97,26 +84,8 @@ def text_document(
             PairExcessDocument(groups=each.groups, flips=excess_document(each.excess))
             for each in seen.by_pair()
         ],
-        groups=[
-            GroupDocument(
-                name=each.name,
-                texts=each.texts,
-                probabilities=[min(float(p), 1.0) for p in each.probabilities],
-                answers=[min(float(p), 1.0) for p in each.answers],
-            )
-            for each in seen.groups(lexicon.groups)
-        ],
-        words=[
-            WordDocument(
-                word=each.word,
-                group=each.group,
-                texts=each.texts,
-                estimate=each.without.estimate,
-                low=each.without.low,
-                high=each.without.high,
-            )
-            for each in seen.words()[:WORDS]
-        ],
+        groups=[_group(each) for each in seen.groups(lexicon.groups)],
+        words=[_word(each) for each in seen.words()[:WORDS]],
         interpretation=None if inside is None else _inside(inside),
         searches=[_search(each) for each in searches],
         verdict="",
@@ -124,8 +93,54 @@ def text_document(
         pairs=[_pair(seen, row, plan, model) for row in seen.striking(PAIRS)],
         found=_found(searches, model, plan),
     )
+    return written_out(document)
+
+
+def written_out(document: TextDocument) -> TextDocument:
+    """The document with its sentences."""
     return msgspec.structs.replace(
         document, verdict=verdict(document), sentences=sentences(document)
+    )
+
+
+def _lexicon(lexicon: Lexicon) -> LexiconDocument:
+    return LexiconDocument(
+        name=lexicon.name,
+        title=lexicon.title,
+        about=lexicon.about,
+        words=lexicon.words,
+        groups=list(lexicon.groups),
+        control="neutral words" if lexicon.control else "words of the same group",
+    )
+
+
+def _model(model: TextModel) -> TextModelDocument:
+    return TextModelDocument(
+        network=model.name,
+        kind=model.kind,
+        classes=list(model.classes),
+        origin=model.origin,
+        notes=list(model.notes),
+    )
+
+
+def _group(each: GroupAnswers) -> GroupDocument:
+    return GroupDocument(
+        name=each.name,
+        texts=each.texts,
+        probabilities=[min(float(p), 1.0) for p in each.probabilities],
+        answers=[min(float(p), 1.0) for p in each.answers],
+    )
+
+
+def _word(each: WordInfluence) -> WordDocument:
+    return WordDocument(
+        word=each.word,
+        group=each.group,
+        texts=each.texts,
+        estimate=each.without.estimate,
+        low=each.without.low,
+        high=each.without.high,
     )
 
 
@@ -181,11 +196,10 @@ def _found(searches: Sequence[SearchResult], model: TextModel, plan: Plan) -> li
         p = model.probabilities(each.texts)
         label = int(p[0].argmax())
         other = next(number for number, row in enumerate(p) if int(row.argmax()) != label)
-        sides = [Side(each.texts[n], each.groups[n], "", ()) for n in (0, other)]
         pairs[each.seed] = TextPair(
             row=plan.texts[each.seed].row,
-            first=side_document(sides[0], p[0], model.classes),
-            second=side_document(sides[1], p[other], model.classes),
+            first=side_document(each.sides[0], p[0], model.classes),
+            second=side_document(each.sides[other], p[other], model.classes),
             gap=min(float(abs(p[0, label] - p[other, label])), 1.0),
         )
     return sorted(pairs.values(), key=lambda pair: -pair.gap)[:PAIRS]

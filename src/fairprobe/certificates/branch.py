@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import fsum
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,13 @@ from fairprobe.certificates.planes import leading, plane_of, shares
 
 BOXES_AT_ONCE = 128  # that are split, each into four
 SPLITS = 2
-MOST_OPEN = 800_000  # boxes that wait; more would need too much memory
+EXACT = 2**23  # whole numbers below it are exact in float32, and so are their halves
+MOST_MEMORY = 350e6  # bytes of all boxes; a proof that needs more ends
+
+COLUMNS = (
+    *("low", "high", "label", "undecided", "proved", "gaps"),
+    *("slopes", "constants", "shares"),
+)
 
 OnProgress = Callable[[float, float], None]  # proved share, share of the budget that is spent
 
@@ -40,8 +47,8 @@ class Limit:
 
 @dataclass
 class Boxes:
-    """Boxes with the class they are proved for, or open ones with the share that half-spaces
-    prove. Grows in place.
+    """Boxes with the class they are proved for, or open ones with a half-space for each class and
+    the share that it proves. Grows in place. Whole numbers take half the room.
     """
 
     low: Floats
@@ -50,19 +57,41 @@ class Boxes:
     undecided: Floats  # share of all people
     proved: Floats
     gaps: Floats
+    slopes: Floats  # (boxes, classes, columns)
+    constants: Floats
+    shares: Floats
     count: int = 0
 
     @classmethod
-    def empty(cls, parts: int, room: int = 4096) -> Boxes:
-        table = (room, parts)
+    def empty(cls, chain: Chain, room: int = 4096) -> Boxes:
+        table, classes = (room, len(chain.parts)), (room, chain.classes)
+        is_short = chain.whole.all() and chain.last.max(initial=0) < EXACT
+        kind: type[np.floating[Any]] = np.float32 if is_short else np.float64
         return cls(
-            *(np.zeros(table), np.zeros(table), np.full(room, -1, dtype=np.int64)),
-            *(np.zeros(room), np.zeros(room), np.zeros(table)),
+            low=np.zeros(table, dtype=kind),
+            high=np.zeros(table, dtype=kind),
+            label=np.full(room, -1, dtype=np.int64),
+            undecided=np.zeros(room),
+            proved=np.zeros(room),
+            gaps=np.zeros(table, dtype=np.float32),
+            slopes=np.zeros((*classes, chain.first.shape[2])),
+            constants=np.zeros(classes),
+            shares=np.zeros(classes),
         )
+
+    def corners(self, which: Ints | slice) -> tuple[Floats, Floats]:
+        """The least and the largest values of some boxes."""
+        low, high = (each[: self.count][which] for each in (self.low, self.high))
+        return low.astype(np.float64), high.astype(np.float64)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the boxes that there are."""
+        return sum(getattr(self, name)[: self.count].nbytes for name in COLUMNS)
 
     def put(self, places: Floats | Ints, **columns: Floats | Ints) -> None:
         need = int(places.max(initial=-1)) + 1
-        for name in ("low", "high", "label", "undecided", "proved", "gaps"):
+        for name in COLUMNS:
             if need > len(old := getattr(self, name)):
                 room = max(need, 2 * len(old))
                 new = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
@@ -86,7 +115,7 @@ class Search:
     _pending: dict[str, Floats | Ints] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.boxes = Boxes.empty(len(self.chain.parts))
+        self.boxes = Boxes.empty(self.chain)
         last = self.chain.last[None]
         self._bound(np.zeros_like(last), last, np.zeros(1, dtype=np.int64))
 
@@ -117,7 +146,7 @@ class Search:
             if not len(chosen):
                 self.stopped = "nothing left to split"
                 return
-            if self.boxes.count > MOST_OPEN:
+            if self.boxes.memory > MOST_MEMORY:
                 self.stopped = "memory"
                 return
             self._split(chosen)
@@ -132,8 +161,8 @@ class Search:
 
     def _split(self, chosen: Ints) -> None:
         boxes = self.boxes
-        low, high, gaps = boxes.low[chosen], boxes.high[chosen], boxes.gaps[chosen]
-        parent = chosen
+        low, high = boxes.corners(chosen)
+        gaps, parent = boxes.gaps[chosen].astype(np.float64), chosen
         for _ in range(SPLITS):
             low, high, gaps, parent = self._halved(low, high, gaps, parent)
         is_first = np.zeros(len(parent), dtype=bool)
@@ -173,10 +202,8 @@ class Search:
         found = bounds(chain, low, high)
         mass = chain.mass(low, high)
         label = labels(chain, found)
-        share = np.where(label >= 0, 1.0, 0.0)
-        is_open = np.flatnonzero(label < 0)
-        if len(is_open):
-            share[is_open] = open_share(chain, found, low, high, is_open)
+        planes = half_spaces(chain, found, low, high, np.flatnonzero(label < 0))
+        share = np.minimum(planes["shares"].sum(axis=1), 1.0)
         proved = np.where(label >= 0, mass, chain.proved_mass(low, high, share))
         undecided = np.where(label >= 0, 0.0, mass - proved)
         single = (high - low == 0).all(axis=1)
@@ -184,6 +211,7 @@ class Search:
         self.looked_at += len(low)
         new: dict[str, Floats | Ints] = {"places": places, "low": low, "high": high}
         new |= {"label": label, "undecided": undecided, "proved": proved, "gaps": found.gaps.T}
+        new |= planes
         self._pending = new
         self.boxes.put(**new)
         self._pending = None
@@ -197,13 +225,18 @@ def labels(chain: Chain, found: Bounds) -> Ints:
     return label
 
 
-def open_share(chain: Chain, found: Bounds, low: Floats, high: Floats, which: Ints) -> Floats:
-    """The share of each open box that half-spaces prove. Half-spaces of two classes share nobody,
-    so their counts add up.
+def half_spaces(
+    chain: Chain, found: Bounds, low: Floats, high: Floats, which: Ints
+) -> dict[str, Floats | Ints]:
+    """The half-space of each class in some of the boxes, and the share of the box that it proves.
+    Half-spaces of two classes share nobody, so their shares add up.
     """
-    some = Bounds(*(each[..., which] for each in found))
-    total = np.zeros(len(which))
-    for label in range(chain.classes):
-        planes = plane_of(chain, some, label, low[which], high[which])
-        total += shares(chain, planes, low[which], high[which])
-    return np.minimum(total, 1.0)
+    shape = (len(low), chain.classes)
+    slopes, constants, share = np.zeros((*shape, chain.first.shape[2])), *np.zeros((2, *shape))
+    if len(which):
+        some = Bounds(*(each[..., which] for each in found))
+        for label in range(chain.classes):
+            plane = plane_of(chain, some, label, low[which], high[which])
+            slopes[which, label], constants[which, label] = plane.slopes.T, plane.constants
+            share[which, label] = shares(chain, plane, low[which], high[which])
+    return {"slopes": slopes, "constants": constants, "shares": share}

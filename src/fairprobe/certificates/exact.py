@@ -22,6 +22,7 @@ from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.certificates.bounds import ends, first_range
 from fairprobe.certificates.chain import Chain, activate
 from fairprobe.judgement import TIED_ODDS, two_labels
+from fairprobe.workers.base import interrupts_blocked
 
 TILE = 6000  # people at once: a tile of all neurons stays in the cache
 UNIT32 = 2.0**-24
@@ -269,10 +270,11 @@ def enumerated(
         initializer=signal.signal,
         initargs=(signal.SIGINT, signal.SIG_IGN),
     ) as pool:
-        jobs = [
-            pool.submit(count_tiles, chain, low, high, start, min(start + piece, tiles))
-            for start in starts
-        ]
+        with interrupts_blocked():
+            jobs = [
+                pool.submit(count_tiles, chain, low, high, start, min(start + piece, tiles))
+                for start in starts
+            ]
         try:
             for done, job in enumerate(jobs, 1):
                 total += job.result()

@@ -27,7 +27,7 @@ from fairprobe.certificates.exact import Counts, enumerated, rate, verdicts
 from fairprobe.certificates.forest import Forest
 from fairprobe.certificates.leaves import Leaves
 from fairprobe.certificates.leaves import verdicts as tree_verdicts
-from fairprobe.certificates.planes import plane_of, shares
+from fairprobe.certificates.planes import plane_of
 from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing
 
@@ -35,7 +35,6 @@ Way: TypeAlias = Literal["no weight", "enumerated", "bounds", "leaves"]
 # What is done, how much of how much, and the share that is proved
 OnProgress: TypeAlias = Callable[[str, float, float], None]
 REST = 2000  # people drawn from what is undecided
-AT_ONCE = 4096
 FORMAT = 1
 
 
@@ -82,7 +81,7 @@ class Proof:
             return verdicts(self.chain, said, allowed)[0]
         proved = np.zeros(len(cases), dtype=bool)
         boxes = self.search.boxes
-        low, high = boxes.low[: boxes.count], boxes.high[: boxes.count]
+        low, high = boxes.corners(slice(None))
         for place, case in enumerate(cases):
             home = np.flatnonzero(((low <= case) & (case <= high)).all(axis=1))
             proved[place] = any(
@@ -111,12 +110,12 @@ def prove(
     people = chain.people
     if people is not None and people * chain.values <= rate(chain) * limit.seconds * workers * 0.8:
         return _asked(chain, chain.possible or people, workers, tell)
-    search = Search(chain)
-    search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
-    rest = None
+    search, rest = Search(chain), None
     try:
-        rest = _rest(search, np.random.default_rng(seed))
-    except KeyboardInterrupt:  # who is undecided is not known better then
+        search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
+        if search.stopped != "interrupted":
+            rest = _rest(search, np.random.default_rng(seed))
+    except KeyboardInterrupt:
         search.stopped = "interrupted"
     return Proof(
         chain,
@@ -136,7 +135,7 @@ def _by_leaves(forest: Forest, limit: Limit, rng: np.random.Generator, tell: OnP
         search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
     except KeyboardInterrupt:
         search.stopped = "interrupted"
-    if search.waiting:
+    if search.waiting and search.stopped != "interrupted":
         said = forest.differences(search.drawn(REST, rng))
         rest = Rate(int(tree_verdicts(forest, said, said)[1].sum()), REST)
     seconds = time.monotonic() - start
@@ -173,7 +172,7 @@ def _rest(search: Search, rng: np.random.Generator) -> Rate:
     """People drawn uniformly from what is undecided, and how many of them are affected."""
     chain, boxes = search.chain, search.boxes
     is_open = np.flatnonzero(boxes.label[: boxes.count] < 0)
-    low, high = boxes.low[is_open], boxes.high[is_open]
+    low, high = boxes.corners(is_open)
     volume = chain.volume(low, high)
     if not len(is_open) or volume.sum() <= 0:
         return Rate(0, 0)
@@ -244,7 +243,7 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
     }
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     with replacing(path) as part, part.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez(file, **arrays)  # coefficients hardly compress, and somebody may wait for them
     return proved
 
 
@@ -277,29 +276,17 @@ def _chain_arrays(chain: Chain, proof: Proof) -> tuple[dict[str, Any], dict[str,
 
 def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
     """Proved boxes, and open ones with their planes and counts; and the share they prove."""
-    low, high, label = (getattr(boxes, name)[: boxes.count] for name in ("low", "high", "label"))
+    label = boxes.label[: boxes.count]
     is_open = np.flatnonzero((label < 0) & (boxes.proved[: boxes.count] > 0))
     order = np.concatenate([np.flatnonzero(label >= 0), is_open])
-    low, high, label = low[order], high[order], label[order]
+    (low, high), label = boxes.corners(order), label[order]
     opened = np.flatnonzero(label < 0)
-    columns = chain.first.shape[2]
-    slopes = np.zeros((len(opened), chain.classes, columns))
-    constants, share = (np.zeros((len(opened), chain.classes)) for _ in range(2))
-    for start in range(0, len(opened), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        some = opened[part]
-        found = bounds(chain, low[some], high[some])
-        for each in range(chain.classes):
-            plane = plane_of(chain, found, each, low[some], high[some])
-            slopes[part, each], constants[part, each] = plane.slopes.T, plane.constants
-            share[part, each] = shares(chain, plane, low[some], high[some])
+    planes = {name: getattr(boxes, name)[is_open] for name in ("slopes", "constants", "shares")}
     proved = chain.mass(low, high)
-    some = np.minimum(share.sum(axis=1), 1.0)
+    some = np.minimum(planes["shares"].sum(axis=1), 1.0)
     proved[opened] = chain.proved_mass(low[opened], high[opened], some)
-    proved = proved.sum()
     regions = {"low": low, "high": high, "label": label}
     if chain.whole.all():
         kind = np.min_scalar_type(int(chain.last.max(initial=0)))
         regions |= {"low": low.astype(kind), "high": high.astype(kind)}
-    regions |= {"slopes": slopes, "constants": constants, "shares": share}
-    return regions, float(min(1.0, proved) * (1 - 1e-11))
+    return regions | planes, float(min(1.0, proved.sum()) * (1 - 1e-11))

@@ -7,7 +7,7 @@ by cell; in large ones the least and the largest leaf of each tree must decide.
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,12 @@ U = 2.0**-53
 CELLS = 100_000  # a larger box must be decided as a whole
 
 
+def need(is_right: Any, what: str) -> None:
+    """Reject the certificate unless something is right."""
+    if not is_right:
+        raise ValueError(what)
+
+
 def check_leaves(data: dict[str, Any], meta: dict[str, Any]) -> float:
     """The share of people who are proved; ValueError if a box claims too much."""
     low, high, alike = data["low"].astype(int), data["high"].astype(int), data["alike"]
@@ -24,14 +30,13 @@ def check_leaves(data: dict[str, Any], meta: dict[str, Any]) -> float:
     inside = [data[f"inside{a}"] for a in range(count)]
     weight = [data[f"weight{a}"] / data[f"weight{a}"].sum() for a in range(count)]
     last = np.array([each.shape[1] - 1 for each in inside])
-    if (low < 0).any() or (high > last).any() or (high < low).any():
-        raise ValueError("a box leaves the domain")
+    need(((low >= 0) & (high <= last) & (high >= low)).all(), "a box leaves the domain")
     total = 0.0
     for box in np.flatnonzero(alike > 0):
         cells = [np.arange(a, b + 1) for a, b in zip(low[box], high[box], strict=True)]
         found = share(data, meta, inside, weight, cells)
-        if found * (1 + 1e-9) < alike[box]:
-            raise ValueError(f"box {box} has fewer people who are treated alike than claimed")
+        is_enough = found * (1 + 1e-9) >= alike[box]
+        need(is_enough, f"box {box} has fewer people who are treated alike than claimed")
         total += found * np.prod([weight[a][cells[a]].sum() for a in range(count)])
     return float(total)
 
@@ -51,7 +56,8 @@ def share(
     if np.prod(sizes) > CELLS:
         return float(one_class(data, meta, *ends(data, alive))[0])
     total = 0.0
-    for group in _chunks(product(*(cells[a] for a in used)), 500):
+    people = product(*(cells[a] for a in used))
+    while group := list(islice(people, 500)):
         places = np.array(group).reshape(len(group), len(used)).astype(int)
         said = np.empty((len(group), *data["base"].shape))
         for v in range(len(data["base"])):
@@ -91,14 +97,3 @@ def one_class(data: dict[str, Any], meta: dict[str, Any], low: Array, high: Arra
         leads += [-high[:, :, p] for p in pairs if order[p][1] == c]
         found |= (np.stack(leads) > error).all(axis=(0, 2))
     return found
-
-
-def _chunks(items: Any, size: int) -> Any:
-    batch = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

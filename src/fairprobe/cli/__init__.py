@@ -4,10 +4,12 @@ a command needs it.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
 from io import TextIOWrapper
+from threading import Timer
 from traceback import format_exception
 from types import TracebackType
 from typing import Annotated, Any
@@ -30,6 +32,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     listings,
     names,
     repair,
+    repair_text,
     scenes,
     serve,
 )
@@ -53,7 +56,7 @@ def root(
 
 
 def main() -> None:
-    """The entry point."""
+    """Parse the command line and run a command."""
     signal.signal(signal.SIGINT, Interrupts.request)
     signal.signal(signal.SIGTERM, Interrupts.request)
     # A terminal with few characters shows a question mark for the others.
@@ -62,12 +65,16 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning
     sys.excepthook = _show_bug
+    sys.unraisablehook = _raise_again
     try:
         app()
     except KeyboardInterrupt:  # before a command began
         say("Interrupted; nothing was written.")
         sys.exit(INTERRUPTED)
     except Exception as error:  # noqa: BLE001
+        if Interrupts.requests and isinstance(error, ImportError | SystemError):
+            say("Interrupted; nothing was written.")  # an import was cut off
+            sys.exit(INTERRUPTED)
         # A bug. Python's own exit code 1 would tell a build that a limit was exceeded.
         _show_bug(type(error), error, error.__traceback__)
         sys.exit(BAD_INPUT)
@@ -79,6 +86,15 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any, 
         say(str(message))
     else:
         sys.stderr.write(printable(warnings.formatwarning(message, category, *where[:2])))
+
+
+def _raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised while it tidies up, an interrupt too: that one comes again."""
+    if lost.exc_type is KeyboardInterrupt:
+        Interrupts.is_raised = False
+        Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

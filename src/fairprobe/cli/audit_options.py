@@ -35,6 +35,14 @@ COUNTERPARTS = (
 )
 OUTSIDE = "Rows outside the domain: clip them where the search starts, or refuse the data."
 RECORDS = "Let the report show people in the data as pairs. Off, because a report travels."
+SET = (
+    "A setting of the method, such as step=2 or, as its paper calls it, mu=0.2; may be repeated."
+    " 'fairprobe methods' lists them."
+)
+SEEDS_BY = (
+    "Seeds come in turn from clusters of the data: by scaled attributes, which count alike, or by"
+    " raw codes, as in NeuronFair."
+)
 OWN = "the method's own"
 TOLERANCE = (
     "Amounts: by how much an answer may change with the sensitive attribute before it counts: 500,"
@@ -57,6 +65,7 @@ class AuditOptions:
             show_default="the method's first",
         ),
     ] = None
+    set_: Annotated[list[str] | None, typer.Option("--set", help=SET, metavar="NAME=VALUE")] = None
     error: Annotated[
         float | None,
         typer.Option(help="Themis only: the precision of its score.", show_default="0.002"),
@@ -67,6 +76,7 @@ class AuditOptions:
             help="How many rows the search starts from. Themis draws its own people and ignores it."
         ),
     ] = 1000
+    seeds_by: Annotated[str, typer.Option(help=SEEDS_BY)] = "scaled"
     global_iterations: Annotated[
         int | None,
         typer.Option(help="Steps of each seed towards a first finding.", show_default=OWN),
@@ -192,12 +202,14 @@ def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions)
 def _settings(options: AuditOptions) -> dict[str, Any]:
     """The arguments of `audit`, checked before anything is opened."""
     from fairprobe import audits
+    from fairprobe.search.settings import parsed
 
     method = _method(options.method, options.variant, options.error)
     settings: dict[str, Any] = {
         "people": options.people,
         "method": method,
         "variant": options.variant if isinstance(method, str) else None,
+        "settings": parsed(options.set_ or ()),
         "counterparts": options.counterparts,
         "outside": options.outside,
         "samples": options.samples,
@@ -212,6 +224,7 @@ def _budget(options: AuditOptions) -> Budget:
 
     return Budget(
         seeds=options.seeds,
+        seeds_by=options.seeds_by,
         global_iterations=options.global_iterations,
         local_iterations=options.local_iterations,
         seconds=options.seconds,

@@ -22,21 +22,17 @@ from fairprobe.cli.common import (
     print_run,
     progress,
     report_errors,
+    write,
 )
-from fairprobe.cli.inputs import split
+from fairprobe.cli.inputs import CACHE, DRY_RUN, PROMPT
+from fairprobe.cli.options import Overwrite, grouped
+from fairprobe.cli.text_options import Out, TextOptions, Texts
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
+    from fairprobe.audits.text import TextAudit
     from fairprobe.documents import TextDocument
 
-TEXTS = "A .csv or .jsonl file, or a file with one text on each line; also templates with {slots}."
-MODEL = (
-    "The classifier: module:function or file.py:function (a list of texts in, probabilities out),"
-    " file.onnx that takes text, a folder with a transformers classifier, or an http(s) address."
-)
-SENSITIVE = "race, gender, religion, orientation, names, or a lexicon of your own (TOML)."
-COLUMN = "The column that holds the texts."
-CLUSTER = "A column that says which texts belong together, such as a template's number."
 SEARCH = (
     "Of a network: search from this many texts for more that are answered differently, by"
     " exchanging context words."
@@ -47,30 +43,16 @@ FAIL_OVER = (
 
 
 @app.command("audit-text")
+@grouped
 def audit_text(
-    texts: Annotated[Path, typer.Argument(help=TEXTS, metavar="TEXTS")],
-    model: Annotated[str, typer.Option(help=MODEL)],
-    sensitive: Annotated[str, typer.Option(help=SENSITIVE)],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder to write.", show_default="runs/TEXTS-SENSITIVE"),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
-    ] = False,
-    column: Annotated[str | None, typer.Option(help=COLUMN, show_default="found")] = None,
-    cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
-    slots: Annotated[
-        Path | None, typer.Option(help="Words for other slots of templates (TOML).")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(help="The names of the model's classes, in its order, with commas between."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Of a model with several independent labels, the one that decides."),
-    ] = None,
+    texts: Texts,
+    *,
+    named: TextOptions,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    prompt: Annotated[Path | None, typer.Option(help=PROMPT)] = None,
+    cache: Annotated[Path | None, typer.Option(help=CACHE)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)] = False,
     limit: Annotated[
         int, typer.Option(help="Use at most this many texts, drawn at random; 0 for all.")
     ] = 2000,
@@ -106,35 +88,54 @@ def audit_text(
       fairprobe audit-text templates.txt --model toxicity.onnx --sensitive names --fail-over 2%
 
       fairprobe audit-text reviews.jsonl --model ./my-transformers-folder --sensitive my_words.toml
+
+      fairprobe audit-text letters.csv --model chat:https://host/v1 --prompt screening.toml
+      --sensitive gender --limit 200 --dry-run
     """
     with report_errors():
         from fairprobe.audits import text
-        from fairprobe.audits.base import RunFolder
+        from fairprobe.audits.base import OnStage, RunFolder
 
         most = _share(fail_over)
-        name = f"{texts.name.split('.')[0] or 'texts'}-{Path(sensitive).stem}"
-        folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
+        folder = out or named.folder(texts)
+        show = not (quiet or as_json or dry_run)
+
+        def audit(on_stage: OnStage) -> TextAudit:
+            return text.audit_text(
+                texts,
+                limit=limit or None,
+                per_group=per_group,
+                search=search,
+                bigrams=bigrams,
+                seed=seed,
+                prompt=prompt,
+                cache=cache,
+                dry_run=dry_run or None,
+                progress=on_stage,
+                **named.settings(),
+            )
+
+        if dry_run:
+            with progress(show=show) as on_stage:
+                write(_requests(audit(on_stage)))
+            return
         with RunFolder(folder, overwrite=overwrite) as run:
-            with progress(show=not quiet and not as_json) as on_stage:
-                audit = text.audit_text(
-                    texts,
-                    model,
-                    sensitive,
-                    column=column,
-                    cluster=cluster,
-                    slots=slots,
-                    classes=None if classes is None else split(classes),
-                    limit=limit or None,
-                    per_group=per_group,
-                    search=search,
-                    bigrams=bigrams,
-                    seed=seed,
-                    target=target,
-                    progress=on_stage,
-                )
-            document = run.fill(audit, command=command_line())
+            with progress(show=show) as on_stage:
+                done = audit(on_stage)
+            document = run.fill(done, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)
         _finish(document, folder, most, fail_over)
+
+
+def _requests(audit: TextAudit) -> str:
+    """What a dry run says."""
+    from fairprobe.models.formats.chat_models import ChatText
+    from fairprobe.present.chat_sentences import requests_sentence
+
+    assert isinstance(audit.model, ChatText)
+    used, prices = audit.model.chat.usage, audit.model.chat.prompt.prices
+    numbers = (used.requests, used.stored, used.sent, used.received, used.cost)
+    return requests_sentence(*numbers, prices.currency) + "\n"
 
 
 def _finish(document: TextDocument, folder: Path, most: float | None, given: str | None) -> None:

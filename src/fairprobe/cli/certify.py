@@ -101,10 +101,10 @@ def certify(
         rows = how.of(data, sensitive).open()
         from fairprobe.audits.certify import certify as prove
 
-        with progress(show=show) as on_stage:
+        with progress(show=show, at_once=True) as on_stage:
             network = replace(named, model=what).open(rows, nothing_to_train)
             done = prove(rows, network, rows.domain.sensitive, progress=on_stage, **options)
-        folder = done.save(out or Path("certificate"))
+            folder = done.save(out or Path("certificate"))
         if as_json:
             from fairprobe.documents import encode
 
@@ -116,7 +116,7 @@ def certify(
             _print(said(done.document))
             _print(people(done.document))
             _print(f"Certificate: {folder / 'certificate.npz'}, report: {folder / 'report.html'}")
-        _end(done.document.stopped)
+        _end(done.interrupted, folder)
 
 
 def _run(
@@ -130,18 +130,17 @@ def _run(
 ) -> None:
     from fairprobe.audits.certify import certify_run
 
-    with progress(show=not (quiet or as_json)) as on_stage:
-        document, _ = certify_run(
+    with progress(show=not (quiet or as_json), at_once=True) as on_stage:
+        document, done = certify_run(
             folder, table=table, model=named.opener(), progress=on_stage, **options
         )
     print_run(document, folder, as_json=as_json, quiet=quiet)
-    assert document.certificate is not None
-    _end(document.certificate.stopped)
+    _end(done.interrupted, folder)
 
 
-def _end(stopped: str) -> None:
-    if stopped == "interrupted":
-        end(INTERRUPTED, "Interrupted: what was proved until then is true, and was kept.")
+def _end(interrupted: bool, folder: Path) -> None:
+    if interrupted:
+        end(INTERRUPTED, f"Interrupted: what was proved until then is true, and is in {folder}.")
 
 
 def _print(text: str) -> None:

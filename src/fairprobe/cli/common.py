@@ -60,6 +60,19 @@ class Commands(TyperGroup):
             sys.exit(code or OK)
         return code
 
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """The words that were typed; an interrupt here comes before any command."""
+        with report_errors():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. What it does not say of an interrupt itself is said here."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            errors.print("Interrupted; nothing was written.")
+            raise typer.Exit(INTERRUPTED) from interrupt
+
 
 app = typer.Typer(
     name="fairprobe",
@@ -92,17 +105,22 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and 
 
 class Interrupts:
     """Ctrl-C, or a request to terminate. During an audit it takes effect at the next step, when
-    nothing can be lost; a third one exits immediately.
+    nothing can be lost; a third one exits immediately. Work that may be left anywhere (`is_first`)
+    is left at once, and what then saves its results is not disturbed by a second one.
     """
 
     requests = 0
     is_raised = False
     is_deferred = False
+    is_first = False
 
     @classmethod
     def request(cls, *_: Any) -> None:
         """Handle a signal."""
         cls.requests += 1
+        if cls.is_first:
+            cls.is_first, cls.is_raised = False, True
+            raise KeyboardInterrupt
         if not cls.is_deferred or cls.requests >= 3:
             raise KeyboardInterrupt
 
@@ -115,7 +133,7 @@ class Interrupts:
 
 
 @contextmanager
-def report_errors() -> Iterator[None]:
+def report_errors(interrupted: str = "nothing was written") -> Iterator[None]:
     """End a command with one sentence and exit code 2 at a user's mistake, and with 130 at an
     interrupt. Anything else is a bug and shows its traceback.
     """
@@ -131,7 +149,7 @@ def report_errors() -> Iterator[None]:
         say(f"Error: {reason}")
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as interrupt:
-        errors.print("Interrupted; nothing was written.")
+        errors.print(f"Interrupted; {interrupted}.")
         raise typer.Exit(INTERRUPTED) from interrupt
 
 
@@ -149,8 +167,10 @@ def _about_path(error: Exception) -> str | None:
 
 
 @contextmanager
-def progress(*, show: bool) -> Iterator[OnStage]:
-    """A progress bar on standard error, one line a stage. Interrupts take effect between steps."""
+def progress(*, show: bool, at_once: bool = False) -> Iterator[OnStage]:
+    """A progress bar on standard error, one line a stage. Interrupts take effect between steps, or
+    the first one at once, if the work within can be left anywhere.
+    """
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -164,7 +184,7 @@ def progress(*, show: bool) -> Iterator[OnStage]:
         tasks: dict[str, Any] = {}
         watcher = Watcher()
         piped = Lines() if show and not errors.is_terminal else None
-        Interrupts.is_deferred = True
+        Interrupts.is_deferred, Interrupts.is_first = True, at_once
 
         def on_stage(stage: str, done: int, total: int, note: str) -> None:
             Interrupts.check()
@@ -180,7 +200,7 @@ def progress(*, show: bool) -> Iterator[OnStage]:
         try:
             yield on_stage
         finally:
-            Interrupts.is_deferred = False
+            Interrupts.is_deferred = Interrupts.is_first = False
 
 
 class Lines:

@@ -7,15 +7,28 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fairprobe.cli.common import AsJson, Quiet, app, errors, output, report_errors, write_json
-from fairprobe.cli.inputs import split
+from fairprobe.cli.inputs import TableOptions, split
+from fairprobe.cli.options import Seed, grouped
 from fairprobe.errors import SettingError
 
+
+class _Named(TyperGroup):
+    """`datasets NAME --groups` is the command `groups` of that name."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if "--groups" in args and args[0] not in self.commands:
+            args = ["groups", *(word for word in args if word != "--groups")]
+        return super().resolve_command(ctx, args)
+
+
 datasets_app = typer.Typer(
+    cls=_Named,
     help="List the data sets, and fetch those that are not packaged.",
     invoke_without_command=True,
 )
@@ -60,6 +73,54 @@ def fetch(
             f" {entry.protected[0]}",
             highlight=False,
         )
+
+
+@datasets_app.command()
+def groups(
+    name: Annotated[str, typer.Argument(help="A data set, such as adult.")],
+    sensitive: Annotated[
+        str, typer.Option(help="Attributes, separated by commas.", show_default="those usual")
+    ] = "",
+) -> None:
+    """Show how large each group is in the data, and how often it has each label: the true base
+    rates, before any model. 'fairprobe datasets NAME --groups' is the same.
+    """
+    with report_errors():
+        from fairprobe.datasets import load
+        from fairprobe.datasets.base_rates import base_rates
+        from fairprobe.present.data_tables import base_rates_table
+
+        data = load(name)
+        for each in split(sensitive) or data.protected:
+            output.print(base_rates_table(base_rates(data.with_sensitive(each))))
+
+
+@app.command()
+@grouped
+def similar(
+    table: Annotated[str, typer.Argument(help="A packaged data set, or your own table.")],
+    sensitive: Annotated[str, typer.Option(help="Sensitive attributes, separated by commas.")],
+    how: TableOptions,
+    pairs: Annotated[int, typer.Option(help="How many pairs to show.")] = 3,
+    most: Annotated[int, typer.Option(help="Compare this many people at most.")] = 20_000,
+    seed: Seed = 0,
+) -> None:
+    """Show people in the data who are alike but for their group, and whose labels are opposite.
+
+    A network that learns such labels learns to treat groups differently. The pairs are records of
+    the table: do not pass them on.
+
+    Example:
+
+      fairprobe similar adult --sensitive gender
+    """
+    with report_errors():
+        from fairprobe.audits.similar import opposite_labels
+        from fairprobe.present.data_tables import similar_tables
+
+        named = how.of(table, sensitive)
+        data = named.open().with_sensitive(named.names)
+        output.print(similar_tables(data, opposite_labels(data, pairs, most=most, seed=seed)))
 
 
 @app.command("domain")

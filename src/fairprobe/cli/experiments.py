@@ -72,6 +72,13 @@ def experiment(
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same numbers, times excepted.")
     ] = 0,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For DistroFair's tables: a run of 'fairprobe scenes'; may be given several times."
+            " NAME=FOLDER names its data set."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment of a paper again, and put our numbers beside the paper's: a table as
@@ -85,6 +92,8 @@ def experiment(
       fairprobe experiment neuronfair-table4
 
       fairprobe experiment neuronfair-table4 --scale full --workers 2 --out results
+
+      fairprobe experiment distrofair-table6 --run camvid=runs/street --out results
     """
     with report_errors():
         from os import cpu_count
@@ -106,6 +115,7 @@ def experiment(
                     seed=seed,
                     workers=(cpu_count() or 1) if workers is None else workers,
                     cluster=cluster,
+                    runs=run or (),
                     progress=lambda at: tell("Running jobs", at.done, at.total, str(at)),
                 )
         except KeyboardInterrupt:

@@ -4,8 +4,9 @@ inside.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +22,18 @@ from fairprobe.cli.common import (
     write_json,
 )
 
+if TYPE_CHECKING:
+    from fairprobe.documents.insidebias import InsideBiasDocument
+
 MODEL = (
     "module:function or file.py:function that returns a torch module, or a file (.onnx, .keras) of"
     " a network for images."
+)
+
+CRITERIA = (
+    "CSV with the column file (path below --groups) and a column for each criterion (gender, age"
+    " band) that holds the image's group; then --groups is any folder of images, and each criterion"
+    " is compared. --out and --report write a file for each."
 )
 
 
@@ -51,10 +61,22 @@ def insidebias(
         typer.Option(
             help=(
                 "CSV with the columns file (path below --groups) and label (number of the class"
-                " from 0), to see whether the network is better than the commonest label."
+                " from 0): how often the network is right, in each group and beside the commonest"
+                " label."
             )
         ),
     ] = None,
+    criteria: Annotated[Path | None, typer.Option(help=CRITERIA)] = None,
+    confident: Annotated[
+        float | None,
+        typer.Option(
+            help="Only images of which the network is surer than this, such as 0.99.", min=0, max=1
+        ),
+    ] = None,
+    over_maps: Annotated[
+        str,
+        typer.Option(help="Over the maps of a layer: maximum, or average (the paper tried both)."),
+    ] = "maximum",
     reference: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,38 +114,66 @@ def insidebias(
       fairprobe insidebias --model my_code.py:network --weights faces.safetensors --groups faces
 
       fairprobe insidebias --model faces.onnx --groups faces --out bias.json --report bias.html
+
+      fairprobe insidebias --model faces.onnx --groups faces --criteria people.csv --confident 0.99
     """
     with report_errors():
         from fairprobe.audits.insidebias import look_inside
         from fairprobe.documents import encode
-        from fairprobe.present.insidebias_page import layers_table, render_insidebias
+        from fairprobe.present.insidebias_page import render_insidebias
         from fairprobe.storage import write_text
 
         with progress(show=not quiet and not as_json) as on_stage:
-            document = look_inside(
+            documents = look_inside(
                 model,
                 groups,
                 weights=weights,
                 layer=layer,
                 labels=labels,
+                criteria=criteria,
+                confident=confident,
+                over_maps=over_maps,  # type: ignore[arg-type]  # checked there
                 references=reference or (),
                 reference_weights=reference_weights or (),
                 seed=seed,
                 command=command_line(),
                 progress=on_stage,
             )
-        for message in document.messages:
+        for message in dict.fromkeys(one for document in documents for one in document.messages):
             say(message)
-        if out is not None:
-            write_text(out, encode(document).decode())
-        if report is not None:
-            write_text(report, render_insidebias(document))
-        if as_json:
-            write_json(encode(document).decode())
-        elif not quiet:
-            for warning in document.warnings:
-                output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-            output.print(document.sentence, markup=False, highlight=False, soft_wrap=True)
-            output.print(layers_table(document).terminal())
+        for document in documents:
+            if out is not None:
+                write_text(_named(out, document), encode(document).decode())
             if report is not None:
-                output.print(f"Report: {report}", highlight=False, markup=False, soft_wrap=True)
+                write_text(_named(report, document), render_insidebias(document))
+        if as_json:
+            bodies = [encode(document).decode().rstrip() for document in documents]
+            write_json(f"[{', '.join(bodies)}]\n" if criteria is not None else f"{bodies[0]}\n")
+        elif not quiet:
+            for document in documents:
+                _print(document)
+                if report is not None:
+                    place = _named(report, document)
+                    output.print(f"Report: {place}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _named(path: Path, document: InsideBiasDocument) -> Path:
+    """The file of a criterion."""
+    plain = re.sub(r"[^\w.-]+", "-", document.criterion)
+    return path.with_name(f"{path.stem}-{plain}{path.suffix}") if document.criterion else path
+
+
+def _print(document: InsideBiasDocument) -> None:
+    from fairprobe.present.insidebias_page import answers_table, layers_table
+
+    if document.criterion:
+        output.print(document.criterion, style="bold", markup=False, highlight=False)
+    for warning in document.warnings:
+        output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+    output.print(document.sentence, markup=False, highlight=False, soft_wrap=True)
+    if document.p_adjusted is not None:
+        output.print(f"p, adjusted for all criteria: {document.p_adjusted:.3f}", highlight=False)
+    output.print(layers_table(document).terminal())
+    answers = answers_table(document)
+    if answers.rows:
+        output.print(answers.terminal())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,6 +98,13 @@ class RepairOptions:
             "--by-share", help="average: let each sensitive value count as often as it occurs."
         ),
     ] = False
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            help="adam, or adadelta with a learning rate of 0.1 as IIFR trains on Adult.",
+            show_default="adam",
+        ),
+    ] = None
     criterion: Annotated[
         str | None, typer.Option(help=CRITERION, show_default="demographic_parity")
     ] = None
@@ -129,13 +136,19 @@ class RepairOptions:
         return repair
 
     def _settings(self) -> dict[str, Any]:
+        from fairprobe.networks import Training
+
         handed = self.max_handed_over
+        how = None if self.optimizer is None else Training(optimizer=self.optimizer)  # type: ignore[arg-type]  # checked there
+        if how is not None and how.optimizer == "adadelta":
+            how = replace(how, learning_rate=0.1)
         given: dict[str, Any] = {
             "threshold": self.threshold,
             "labels": self.labels,
             "real": self.real,
             "rounds": self.rounds,
             "criterion": self.criterion,
+            "training": how,
             "max_handed_over": None if handed is None else handed / 100,
             "copies": False if self.single else None,
             "balanced": True if self.balanced else None,
@@ -279,8 +292,13 @@ def _write(
 ) -> TableDocument:
     """Repair the model of a run, write the new run into a folder, and return its document."""
     from fairprobe.audits import RunFolder, repair_run
-    from fairprobe.documents import read_table_run
+    from fairprobe.documents import TextDocument, read_run, read_table_run
 
+    if isinstance(read_run(run), TextDocument):
+        raise SettingError(
+            f"{run} is an audit of texts. Repair a text network from its texts: fairprobe"
+            " repair-text TEXTS --model MODEL --sensitive WORDS."
+        )
     read_table_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
         done = repair_run(

@@ -67,6 +67,14 @@ INPAINTING = (
     "How holes are filled: exemplars (keeps texture), ns or telea (faster, they smear), or"
     " lama:FILE (TorchScript or ONNX)."
 )
+CLIP = (
+    "The folder of a CLIP model of transformers: rates pictures by the paper's prompts, 'Realistic"
+    " photo' against 'Unrealistic photo'."
+)
+EXPORT = (
+    "Also write the mutated pictures with updated COCO annotations into this folder, to retrain a"
+    " recognizer on them."
+)
 DEMO = "demo"
 DRAWN, DRAWN_SEED = 20, 2026  # scenes that the demo's detector was not trained on
 REPEATS, DEMO_REPEATS = 5, 2
@@ -87,6 +95,9 @@ class _ScenesCommand(TyperCommand):
         for parameter in self.params:
             if parameter.name == "detector":
                 parameter.help = DETECTOR.format(forms=", ".join(FORMS), layouts=layouts)  # type: ignore[attr-defined]
+
+
+KEPT = "no run was written, and finished pictures and answers are kept for the same command"
 
 
 @app.command(cls=_ScenesCommand)
@@ -131,6 +142,22 @@ def scenes(
         ),
     ] = None,
     clusters: Annotated[int, typer.Option(help="Groups of pictures with similar contents.")] = 3,
+    cluster_by: Annotated[
+        str,
+        typer.Option(
+            help="The classes by whose numbers pictures are grouped, with commas, or 'all'.",
+            show_default="those of roads",
+        ),
+    ] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option(help="Most scenes to use, drawn at random.", show_default="all", min=1),
+    ] = None,
+    containing: Annotated[
+        str, typer.Option(help="Only scenes with an object of this class: 'traffic light'.")
+    ] = "",
+    clip: Annotated[Path | None, typer.Option(help=CLIP)] = None,
+    export: Annotated[Path | None, typer.Option(help=EXPORT)] = None,
     fewest: Annotated[int, typer.Option(help="A class with fewer objects is not judged.")] = 10,
     workers: Annotated[int, typer.Option(help="Processes that make pictures.", min=1)] = 1,
     timeout: Annotated[
@@ -174,7 +201,7 @@ def scenes(
 
       fairprobe scenes photos --annotations masks --detector my_code.py:detect --mutations delete
     """
-    with report_errors():
+    with report_errors(KEPT):
         from fairprobe.audits.base import Stages
         from fairprobe.audits.scene_forecast import forecast
         from fairprobe.audits.scenes import audit_scenes
@@ -182,6 +209,7 @@ def scenes(
         from fairprobe.scenes.detectors import open_detector
         from fairprobe.scenes.labels import common
         from fairprobe.scenes.plan import Settings
+        from fairprobe.scenes.scene import sample_scenes
 
         repeats = repeats or (DEMO_REPEATS if images == DEMO else REPEATS)
         folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
@@ -197,12 +225,14 @@ def scenes(
             source, detectors = _inputs(
                 images, annotations, opened, segmenter, (kind, names), folder, report
             )
+            sample_scenes(source, limit=limit, containing=containing, seed=seed)
             if dry_run:
                 settings = Settings(
                     mutations=split(mutations),  # type: ignore[arg-type]  # checked there
                     classes=tuple(map(common, split(classes))) or None,
                     repeats=repeats,
                     clusters=clusters,
+                    cluster_by=tuple(map(common, split(cluster_by))) or None,
                     seed=seed,
                 )
                 expected = forecast(source, detectors, settings, Stages(report))
@@ -217,8 +247,10 @@ def scenes(
                 classes=split(classes) or None,
                 repeats=repeats,
                 clusters=clusters,
+                cluster_by=split(cluster_by) or None,
                 seed=seed,
                 inpainting=inpainting,
+                clip=clip,
                 cutouts=cutouts,
                 folder=folder,
                 workers=workers,
@@ -227,11 +259,13 @@ def scenes(
                 at_once=at_once,
                 most_requests=most_requests,
                 fewest=fewest,
-                counted_as=_counted_as(count_as),
+                counted_as=_pairs(count_as, "--count-as"),
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=report,
             ).with_command(command_line())
             audit.save(folder)
+            if export is not None:
+                audit.export_coco(export)
             if audit.evidence.made:
                 with suppress(SettingError):  # too few pictures for an order that reveals nothing
                     write_survey(audit, folder)
@@ -264,7 +298,7 @@ def survey(
     """
     with report_errors():
         from fairprobe.documents import encode
-        from fairprobe.papers.distrofair.survey import evaluate_survey
+        from fairprobe.papers.distrofair.answers import evaluate_survey
         from fairprobe.present.scenes_terminal import survey_table
 
         evaluation = evaluate_survey(run, answers)
@@ -278,6 +312,59 @@ def survey(
             " well enough to be included."
         )
         output.print(survey_table(evaluation))
+
+
+@app.command()
+def mix_surveys(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Run folders of 'fairprobe scenes'; NAME=FOLDER names the data set."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("survey"),
+    mix: Annotated[
+        str,
+        typer.Option(
+            help="How many mutants of each data set: coco=20,cityscapes=10.",
+            show_default="as they come",
+        ),
+    ] = "",
+    inducing: Annotated[
+        float, typer.Option(help="The share of mutants that make a recognizer err.", min=0, max=1)
+    ] = 0.8,
+    each: Annotated[int, typer.Option(help="Mutants of each mutation.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 0,
+) -> None:
+    """Make one survey from the pictures of several runs, as in DistroFair's study: 20 mutants of
+    MS-COCO and 10 of Cityscapes, 24 of them error-inducing.
+
+    Example:
+
+      fairprobe mix-surveys coco=runs/coco cityscapes=runs/bremen --mix coco=20,cityscapes=10
+    """
+    with report_errors():
+        from fairprobe.papers.distrofair.runs import named_folder
+        from fairprobe.papers.distrofair.survey import mix_surveys, read_key
+
+        folders: dict[str, Path] = {}
+        for text in runs:
+            name, folder = named_folder(text)
+            name = name or Path(folder).name
+            if name in folders:
+                raise SettingError(f"Two runs have the name '{name}'. Name them: NAME={folder}.")
+            folders[name] = Path(folder)
+        wanted = {name: _number(count, mix) for name, count in _pairs(mix, "--mix").items()}
+        page = mix_surveys(
+            folders, out, mix=wanted or None, each=each, inducing=inducing, seed=seed
+        )
+        for message in read_key(out).messages:
+            say(message)
+        output.print(f"Wrote {page}", highlight=False, soft_wrap=True)
+
+
+def _number(count: str, text: str) -> int:
+    if not (count.isascii() and count.isdigit()):
+        raise SettingError(f"--mix takes pairs such as coco=20,cityscapes=10; got '{text}'.")
+    return int(count)
 
 
 def _is_finished(path: Path) -> bool:
@@ -349,12 +436,13 @@ def _names(path: Path | None) -> list[str] | None:
     return names
 
 
-def _counted_as(text: str) -> dict[str, str]:
+def _pairs(text: str, option: str) -> dict[str, str]:
     """Pairs such as bus=car, with commas."""
     pairs = [part.partition("=") for part in split(text)]
     for name, _, wider in pairs:
         if not name.strip() or not wider.strip():
-            raise SettingError(f"--count-as takes pairs such as bus=car,van=car; got '{text}'.")
+            example = {"--count-as": "bus=car,van=car"}.get(option, "coco=20,cityscapes=10")
+            raise SettingError(f"{option} takes pairs such as {example}; got '{text}'.")
     return {name.strip(): wider.strip() for name, _, wider in pairs}
 
 

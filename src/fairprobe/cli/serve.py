@@ -82,9 +82,17 @@ def serve(
             state=state or state_folder(runs),
             token=os.environ.get("FAIRPROBE_SERVE_TOKEN") or token_urlsafe(24),
         )
+        up: list[str] = []
+
+        def when_up(address: str) -> None:
+            up.append(address)
+            _tell(address)
+
         try:
-            serve_runs(settings, port=port, when_up=_tell)
+            serve_runs(settings, port=port, when_up=when_up)
         except KeyboardInterrupt:
+            if not up:
+                raise
             output.print("Stopped. Jobs that run go on.", highlight=False)
 
 

@@ -20,6 +20,7 @@ from fairprobe.storage import Scratch, scratch
 MINUTES = 3  # for npm, which waits long without a network
 # FairFace (Kärkkäinen and Joo, CC BY 4.0) as one file or as its own folder, and faces beside other
 # pictures. No package index carries them, so users place them by hand.
+DIVEFACE = ("diveface", "DiveFace")
 FAIRFACE = ("fairface64_jpeg.npz", "fairface")
 FACES_AND_OTHERS = ("face_nonface32.npz",)
 

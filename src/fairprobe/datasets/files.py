@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
 from numbers import Number
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = "Path | str | pd.DataFrame | polars.DataFrame"
 
+MOST_NAMED = 10  # columns that cannot be used and are named with the reason
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d.*)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
@@ -64,12 +66,46 @@ def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
     return read(source, drop=drop).frame
 
 
-def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = ()) -> Read:
-    """The table and its origin; columns named in `words` may mix words with numbers."""
+def read(
+    source: Source,
+    *,
+    drop: Sequence[str] = (),
+    words: Collection[str] = (),
+    unusable: dict[str, DataError] | None = None,
+) -> Read:
+    """The table and its origin; columns named in `words` may mix words with numbers. Columns that
+    cannot be used are left out and added to `unusable`; without it, they are refused.
+    """
+    found: dict[str, DataError] = {}
+    table = _read(source, drop, words, found)
+    if unusable is None:
+        refuse(found)
+    else:
+        unusable |= found
+    return table
+
+
+def refuse(unusable: Mapping[str, DataError]) -> None:
+    """Refuse columns that cannot be used, all at once."""
+    if len(unusable) == 1:
+        raise next(iter(unusable.values()))
+    if unusable:
+        reasons = [str(error).partition(";")[0] for error in unusable.values()]
+        more = f"\n- and {len(reasons) - MOST_NAMED:,} more" if len(reasons) > MOST_NAMED else ""
+        raise DataError(
+            f"{len(unusable):,} columns cannot be used as they are:\n- "
+            + "\n- ".join(reasons[:MOST_NAMED])
+            + f"{more}\nConvert them, or leave them out: --drop {quote(','.join(unusable))}"
+        )
+
+
+def _read(
+    source: Source, drop: Sequence[str], words: Collection[str], unusable: dict[str, DataError]
+) -> Read:
     if isinstance(source, pd.DataFrame):
-        return _read_frame(source, drop, words)
+        return _read_frame(source, drop, words, unusable)
     if isinstance(source, Path | str):
-        return _read_file(Path(source), drop, words)
+        return _read_file(Path(source), drop, words, unusable)
     if hasattr(source, "collect") and not hasattr(source, "to_arrow"):
         raise SettingError(
             "The table is a lazy frame, which has no rows yet. Call its collect() first."
@@ -82,14 +118,31 @@ def read(source: Source, *, drop: Sequence[str] = (), words: Collection[str] = (
     table = source.to_arrow()
     categories = categories_of(table.schema)
     keep = kept(table.schema.names, drop, what="The table")
-    columns = {
-        name: _series(name, table.column(name), categories, mixed=name in words) for name in keep
-    }
-    frame = _frame(columns, table.num_rows)
+    columns = _usable(
+        keep,
+        lambda name: _series(name, table.column(name), categories, mixed=name in words),
+        unusable,
+    )
+    frame = _frame(columns, table.num_rows, unusable)
     return Read(frame, categories, gap_words=_gap_words(table, frame))
 
 
-def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
+def _usable(
+    names: Iterable[str], column: Callable[[str], pd.Series[Any]], unusable: dict[str, DataError]
+) -> dict[str, pd.Series[Any]]:
+    """The columns; those that cannot be used are added to `unusable`."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = column(name)
+        except DataError as error:
+            unusable[name] = error
+    return found
+
+
+def _read_file(
+    path: Path, drop: Sequence[str], words: Collection[str], unusable: dict[str, DataError]
+) -> Read:
     if not path.exists():
         raise StorageError(f"There is no file {path}. Check the path.")
     if path.is_dir():
@@ -109,11 +162,14 @@ def _read_file(path: Path, drop: Sequence[str], words: Collection[str]) -> Read:
             table, sha256 = text.arrow(kept(text.names, drop, what=str(path))), text.sha256
     except PermissionError as error:
         raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
-    columns = {
-        name: _series(name, table.column(name), categories, text=not packed, mixed=name in words)
-        for name in table.schema.names
-    }
-    frame = _frame(columns, table.num_rows)
+    columns = _usable(
+        table.schema.names,
+        lambda name: _series(
+            name, table.column(name), categories, text=not packed, mixed=name in words
+        ),
+        unusable,
+    )
+    frame = _frame(columns, table.num_rows, unusable)
     return Read(frame, categories, path, sha256, _gap_words(table, frame) if packed else {})
 
 
@@ -137,10 +193,13 @@ def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
     return [name for name in names if name not in drop]
 
 
-def _frame(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:
+def _frame(
+    columns: dict[str, pd.Series[Any]], rows: int, unusable: Mapping[str, DataError]
+) -> pd.DataFrame:
     if rows == 0:
         raise DataError("The table has no rows, only column names.")
     if not columns:
+        refuse(unusable)
         raise DataError("All columns of the table are dropped. Drop fewer.")
     return pd.DataFrame(columns)
 
@@ -249,12 +308,18 @@ def _date(name: str, example: str) -> DataError:
 # -- columns of pandas -----------------------------------------------------------------------------
 
 
-def _read_frame(table: pd.DataFrame, drop: Sequence[str], words: Collection[str]) -> Read:
+def _read_frame(
+    table: pd.DataFrame,
+    drop: Sequence[str],
+    words: Collection[str],
+    unusable: dict[str, DataError],
+) -> Read:
     named = table.set_axis([str(name) for name in table.columns], axis=1).reset_index(drop=True)
     keep = kept(list(named.columns), drop, what="The table")
-    frame = _frame({name: _cleaned(named[name], mixed=name in words) for name in keep}, len(named))
+    columns = _usable(keep, lambda name: _cleaned(named[name], mixed=name in words), unusable)
+    frame = _frame(columns, len(named), unusable)
     categories = frozenset(
-        name for name in keep if isinstance(frame[name].dtype, pd.CategoricalDtype)
+        name for name in columns if isinstance(frame[name].dtype, pd.CategoricalDtype)
     )
     return Read(frame, categories, gap_words=_gap_words(named, frame))
 

@@ -21,7 +21,7 @@ from fairprobe.datasets.pictures import (
 )
 from fairprobe.errors import DataError, StorageError
 
-__all__ = ["Bytes", "Channels", "ImageGroups", "read_groups", "read_labels"]
+__all__ = ["Bytes", "Channels", "ImageGroups", "by_criteria", "read_groups", "read_labels"]
 
 FEWEST = 2  # images of a group
 MOST_CLASSES = 1_000_000
@@ -38,9 +38,9 @@ class ImageGroups:
     messages: tuple[str, ...]
 
 
-def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
+def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = False) -> ImageGroups:
     """All images in the folders of `folder` that have the most common size. Nothing is resized,
-    because that would change what is measured.
+    because that would change what is measured. `as_one`: all images below it are one group.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -52,6 +52,8 @@ def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
         for path in sorted(root.iterdir())
         if path.is_dir() and not path.name.startswith(".")
     ]
+    if as_one:
+        names = [""]
     if not names:
         raise DataError(
             f"{root} has no folders. Put the images of each group into a folder of its own:"
@@ -73,6 +75,57 @@ def read_groups(folder: Path | str, *, channels: Channels = 3) -> ImageGroups:
             count = "only one usable image" if fitting else "no usable image"
             log.empty.append(f"Group '{name}' has {count} and is left out.")
     return ImageGroups(groups, files, log.messages(f"{wanted[2]} × {wanted[1]}"))
+
+
+def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
+    """The images in the groups of each criterion.
+
+    The file is a CSV with the column `file`, the image's path below the folder, and a column for
+    each criterion that holds the image's group; an empty cell leaves it out.
+    """
+    rows, columns = _criteria(path)
+    places = {name: at for at, name in enumerate(read.files.get("", []))}
+    if not places.keys() & rows.keys():
+        raise DataError(
+            f"{path} names none of the images; expected paths below the folder, such as"
+            f" {next(iter(places), 'a.png')}."
+        )
+    found = {}
+    for column in columns:
+        members: dict[str, list[int]] = {}
+        for name, at in places.items():
+            group = rows.get(name, {}).get(column, "")
+            if group:
+                members.setdefault(group, []).append(at)
+        few = sorted(group for group, own in members.items() if len(own) < FEWEST)
+        messages = [f"Group '{group}' has only one image and is left out." for group in few]
+        kept = {group: members[group] for group in sorted(members) if group not in few}
+        found[column] = ImageGroups(
+            {group: read.images[""][own] for group, own in kept.items()},
+            {group: [read.files[""][at] for at in own] for group, own in kept.items()},
+            (*read.messages, *messages),
+        )
+    return found
+
+
+def _criteria(path: Path | str) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """The cells of each file, and the names of the criteria."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            columns = [name for name in reader.fieldnames or () if name != "file"]
+            if "file" not in (reader.fieldnames or ()) or not columns:
+                raise DataError(
+                    f"{path} has the columns {', '.join(reader.fieldnames or ())}; expected 'file'"
+                    " and one for each criterion."
+                )
+            rows = {
+                str(row["file"]): {name: (row[name] or "").strip() for name in columns}
+                for row in reader
+            }
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StorageError(f"Cannot read the criteria in {path}: {error}") from error
+    return rows, columns
 
 
 def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str, Ints], str]:

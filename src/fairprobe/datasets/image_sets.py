@@ -14,7 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.datasets.image_layouts import celeba, fairface, imagenet, lfw, npz, utkface
+from fairprobe.datasets.image_layouts import (
+    celeba,
+    diveface,
+    fairface,
+    imagenet,
+    lfw,
+    npz,
+    utkface,
+)
 from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
 from fairprobe.datasets.image_layouts.npz import FACE_CLASSES, MOST_BYTES
 from fairprobe.datasets.pictures import (
@@ -28,7 +36,13 @@ from fairprobe.errors import DataError, SettingError, StorageError
 
 __all__ = ["FACE_CLASSES", "ImageAttribute", "ImageSet", "open_images"]
 
-LAYOUTS = (celeba, fairface, lfw, utkface)  # UTKFace last: it checks the names of all pictures
+LAYOUTS = (
+    celeba,
+    diveface,
+    fairface,
+    lfw,
+    utkface,
+)  # UTKFace last: it checks the names of all pictures
 TEST_SHARE = 5  # one picture in so many is held out if there is no test part
 SMALLEST, LARGEST = 8, 1024  # pixels
 
@@ -120,8 +134,9 @@ def _folder(root: Path, size: int | None, limit: int | None, rng: np.random.Gene
     if listing is None:
         raise DataError(
             f"{root} has an unsupported layout. Supported are CelebA (list_attr_celeba.txt),"
-            " FairFace (fairface_label_train.csv), LFW (lfw_attributes.txt, or male_names.txt and"
-            " female_names.txt), UTKFace (pictures named age_gender_race_date.jpg), and .npz files."
+            " DiveFace (Group1_Female and so on), FairFace (fairface_label_train.csv), LFW"
+            " (lfw_attributes.txt, or male_names.txt and female_names.txt), UTKFace (pictures named"
+            " age_gender_race_date.jpg), and .npz files."
         )
     return _read(root, listing, size, limit, rng, of_class=1)
 

@@ -20,7 +20,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.files import Read, Source, read
+from fairprobe.datasets.files import Read, Source, read, refuse
 from fairprobe.datasets.target import TargetKind, amounts_of, target_of
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.escapes import printable
@@ -61,8 +61,11 @@ def open_table(
     words = {label}
     if declared is not None:
         words |= {each.name for each in declared.coding.domain.attributes if each.categories}
-    table = read(source, drop=dropped, words=words)
-    _check_names(list(table.frame.columns), label, groups, dropped)
+    unusable: dict[str, DataError] = {}
+    table = read(source, drop=dropped, words=words, unusable=unusable)
+    _check_names([*table.frame.columns, *unusable], label, groups, dropped)
+    if label in unusable:
+        raise unusable[label]
 
     known = table.frame[label].notna().to_numpy()
     frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
@@ -78,6 +81,11 @@ def open_table(
         if declared is None and each not in (*groups, *kept) and looks_like_id(people[each])
     ]
     people = people.drop(columns=ids)
+    refuse(
+        unusable | _too_many_words(people)
+        if declared is None
+        else {name: unusable[name] for name in unusable if name in declared.coding.domain.names}
+    )
     if people.shape[1] == 0:
         raise DataError(
             f"The table has no column besides the label '{label}', so nothing describes a person."
@@ -276,9 +284,12 @@ def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
 
 
 def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[Coding, list[str]]:
-    for name in people.columns:
-        if is_words(people[name]):
-            _check_categories(name, people[name].nunique(), sensitive=name in sensitive)
+    for name in sensitive:
+        if is_words(people[name]) and (count := people[name].nunique()) > MOST_GROUPS:
+            raise DataError(
+                f"The sensitive attribute '{name}' has {count:,} categories; at most {MOST_GROUPS}"
+                " groups are compared. Group its words into fewer."
+            )
     coding = Coding.of(people, sensitive=sensitive, gaps=True)
     types = {name: kind for name, kind in coding.types.items() if name in table.categories}
     coding = replace(coding, types=types, gap_words=table.gap_words)
@@ -296,17 +307,16 @@ def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
     ]
 
 
-def _check_categories(name: str, count: int, *, sensitive: bool) -> None:
-    if count > MOST_CATEGORIES:
-        raise DataError(
+def _too_many_words(people: pd.DataFrame) -> dict[str, DataError]:
+    """Columns that hold free text, or more categories than can be compared."""
+    return {
+        str(name): DataError(
             f"Column '{name}' has {count:,} different words; at most {MOST_CATEGORIES:,} categories"
             f" are possible. Drop it (--drop {name}) or group its words."
         )
-    if sensitive and count > MOST_GROUPS:
-        raise DataError(
-            f"The sensitive attribute '{name}' has {count:,} categories; at most {MOST_GROUPS}"
-            " groups are compared. Group its words into fewer."
-        )
+        for name in people.columns
+        if is_words(people[name]) and (count := people[name].nunique()) > MOST_CATEGORIES
+    }
 
 
 def _as_declared(

@@ -70,6 +70,17 @@ class PixelControlDocument(Document, frozen=True, kw_only=True):
     p_value: Share | None
 
 
+class GroupAnswersDocument(Document, frozen=True, kw_only=True):
+    """How sure the network is of a group's images on average, and how often it is right where
+    labels are known.
+    """
+
+    name: str
+    images: Count
+    score: Share
+    right: RateDocument | None
+
+
 class AnswersDocument(Document, frozen=True, kw_only=True):
     """Whether the network gives all images one answer, and where labels are known, how often it is
     right beside the share of the commonest label.
@@ -78,6 +89,7 @@ class AnswersDocument(Document, frozen=True, kw_only=True):
     is_constant: bool
     right: RateDocument | None
     commonest: Share | None
+    groups: list[GroupAnswersDocument] = msgspec.field(default_factory=list)
 
 
 class ReferenceDocument(Document, frozen=True, kw_only=True):
@@ -123,10 +135,17 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     detectable: Share
     verdict: InsideBiasVerdict
     order: str
+    over_maps: Literal["maximum", "average"] = "maximum"
+    confident: Share | None = None
+    criterion: str = ""
+    """What the groups differ in, where a run compares several criteria."""
+    p_adjusted: Share | None = None
+    """Holm's p-value over all criteria of the run."""
     confidence: Share
     resamples: Count
     layers: list[LayerDocument]
     curves: dict[str, list[Number]]
+    common_curves: dict[str, list[Number]] = msgspec.field(default_factory=dict)
     pixels: PixelControlDocument
     answers: AnswersDocument | None
     references: list[ReferenceDocument]

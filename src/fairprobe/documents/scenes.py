@@ -18,6 +18,7 @@ from fairprobe.documents.base import (
 )
 
 FORMAT: Final = 3  # raised when the meaning of a field changes
+PAIRS, ANSWERS = "pairs.zip", "answers.json"  # in a run; in that file, `SceneAnswers`
 
 Mutation: TypeAlias = Literal["insert", "delete", "rotate"]
 Operator: TypeAlias = Literal["insert", "delete", "rotate", "all"]
@@ -45,6 +46,8 @@ class ClassRate(Document, frozen=True, kw_only=True):
     errors: int
     objects: Count
     scenes: Count
+    images: Count | None = None
+    """Pictures with an error in the class: Err_ImgDict of the paper's algorithm 2."""
     rate: float
     low: float | None
     high: float | None
@@ -159,6 +162,19 @@ class OriginalsOverlap(Document, frozen=True, kw_only=True):
     covered: Share | None
 
 
+class ClassAccuracy(Document, frozen=True, kw_only=True):
+    """Objects found of those that are there, in originals and in unusual pictures (figure 2).
+
+    `objects` of the class are in the unusual pictures in which it was not mutated.
+    """
+
+    detector: str
+    label: str
+    objects: Count
+    original: Share
+    mutated: Share
+
+
 class ControlRate(Document, frozen=True, kw_only=True):
     """The rate of a class after the mutation and after in-painting alone, and their difference.
 
@@ -234,6 +250,7 @@ class Comparisons(Document, frozen=True, kw_only=True):
     usual: list[UsualComparison] = msgspec.field(default_factory=list)
     overlaps: list[OracleOverlap] = msgspec.field(default_factory=list)
     originals: OriginalsOverlap | None = None
+    accuracies: list[ClassAccuracy] = msgspec.field(default_factory=list)
     causes: list[ControlRate] = msgspec.field(default_factory=list)
     rq5: list[RealComparison] = msgspec.field(default_factory=list)
     rq6: list[UnmodifiedComparison] = msgspec.field(default_factory=list)
@@ -265,6 +282,24 @@ class MutatedPicture(OriginalPicture, frozen=True, kw_only=True):
     """The picture after the mutation, and where it was mutated."""
 
     places: list[Corners]
+
+
+class OriginalSize(Document, frozen=True, kw_only=True):
+    """A small copy of an original in `pairs.zip`, and the size of the original itself."""
+
+    picture: str
+    width: Pixels
+    height: Pixels
+
+
+class SceneAnswers(Document, frozen=True, kw_only=True):
+    """What recognizers saw in all pictures of a run, in pixels of these: by recognizer, and there
+    by scene or by the mutant's path below the run.
+    """
+
+    sizes: dict[str, OriginalSize]
+    originals: dict[str, dict[str, list[DetectedObject]]]
+    mutants: dict[str, dict[str, list[DetectedObject]]]
 
 
 class Example(Document, frozen=True, kw_only=True):

@@ -178,6 +178,8 @@ class Search(Document, frozen=True, kw_only=True):
     seeds: Count
     global_iterations: Count
     local_iterations: Count
+    clusters: Count = 4
+    seeds_by: str = "scaled"
     tried: Count
     judged: Count
     idis: Count

@@ -10,6 +10,7 @@ from fairprobe.documents.base import (
     Count,
     Document,
     Number,
+    RateDocument,
     Seconds,
     Settings,
     Share,
@@ -136,6 +137,17 @@ class TextInterpretation(Document, frozen=True, kw_only=True):
     layers: list[TextLayer]
     most_biased: str
 
+    def __post_init__(self) -> None:
+        sizes = {len(each) for layer in self.layers for each in (layer.curve, layer.curve_control)}
+        if len(sizes) != 1 or min(sizes) < 2:
+            raise ValueError("curves of different lengths, or of a single point")
+        if self.most_biased not in [layer.name for layer in self.layers]:
+            raise ValueError(f"the layer {self.most_biased} is missing")
+
+    @property
+    def most_biased_layer(self) -> TextLayer:
+        return next(layer for layer in self.layers if layer.name == self.most_biased)
+
 
 class TextSearch(Document, frozen=True, kw_only=True):
     """A search that exchanges context words: model calls, findings after removing duplicates,
@@ -157,6 +169,71 @@ class TextSearch(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.seeds_hit > min(self.seeds, self.findings):
             raise ValueError(f"{self.seeds_hit} seeds hit with {self.findings} findings")
+
+
+class TextState(Document, frozen=True, kw_only=True):
+    """One network on the texts held out."""
+
+    accuracy: RateDocument
+    flips: ExcessDocument
+    gaps: ExcessDocument
+
+
+class TextSpread(Document, frozen=True, kw_only=True):
+    """A number's mean over the seeds, and its smallest and largest value."""
+
+    mean: Number
+    least: Number
+    most: Number
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.least <= self.most <= 1:
+            raise ValueError(f"numbers of seeds from {self.least} to {self.most}")
+
+
+class TextComparison(Document, frozen=True, kw_only=True):
+    """Networks trained on without the repair beside repaired ones. `low` to `high`: how much lower
+    the number of the repaired ones is, by two one-sided bounds.
+    """
+
+    what: str
+    control: TextSpread
+    repaired: TextSpread
+    low: Number
+    high: Number
+
+
+class TextRepairDocument(Document, frozen=True, kw_only=True):
+    """What a repair of a text network did: the verdict over `seeds`, and the given network, that
+    trained on without the repair, and the delivered one, on the texts held out.
+    """
+
+    name: str
+    title: str
+    strength: Number
+    strength_means: str
+    settings: Settings
+    outcome: Literal["accepted", "refused", "undecided"]
+    accepted: bool
+    forced: bool
+    reasons: list[str]
+    doubts: list[str]
+    confidence: Share
+    min_help: Share
+    max_accuracy_drop: Share
+    seeds: list[int]
+    delivered: int
+    comparisons: list[TextComparison]
+    before: TextState
+    control: TextState
+    after: TextState
+    learned: Count
+    held_out: Count
+    own_labels: bool
+
+    def __post_init__(self) -> None:
+        if self.delivered not in self.seeds:
+            raise ValueError(f"the seed {self.delivered} is delivered, but was not trained")
 
 
 class TextModelDocument(Document, frozen=True, kw_only=True):
@@ -223,6 +300,7 @@ class TextDocument(Document, frozen=True, kw_only=True):
     sentences: list[str]
     pairs: list[TextPair]
     found: list[TextPair]
+    repair: TextRepairDocument | None = None
 
     def __post_init__(self) -> None:
         classes = len(self.model.classes)

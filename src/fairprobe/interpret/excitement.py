@@ -30,14 +30,29 @@ Images: TypeAlias = (
     "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
 )
 Order = Literal["image", "group"]
+OverMaps = Literal["maximum", "average"]
 
 AT_ONCE = 64  # images
+TO_ONE = 1e-3  # probabilities add up to 1 but for rounding
 ATTENTION = frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward})
 # What mixes channels along the last axis: an activation of its answer has its channels last.
 LINEAR = frozenset(
     {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
 )
 CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
+
+
+@dataclass(frozen=True)
+class GroupAnswers:
+    """How sure the network is of a group's images, the score S of the paper's table II: its mean
+    probability of the label, or of its own answer where the label is unknown; and how often it is
+    right, where labels are known.
+    """
+
+    name: str
+    images: int
+    score: float
+    right: Rate | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,7 @@ class Answers:
     is_constant: bool
     right: Rate | None = None
     commonest: float | None = None
+    groups: tuple[GroupAnswers, ...] = ()
 
     @property
     def is_no_better_than_chance(self) -> bool:
@@ -62,7 +78,24 @@ class Answers:
             "is_constant": self.is_constant,
             "right": self.right and self.right.to_dict(),
             "commonest": self.commonest,
+            "groups": [
+                {**vars(one), "right": one.right and one.right.to_dict()} for one in self.groups
+            ],
         }
+
+
+@dataclass(frozen=True)
+class Given:
+    """The answers to one group's images: classes, how sure the network is of each image's label
+    (or of its answer, where the label is unknown), and the labels, −1 where unknown.
+    """
+
+    classes: Ints
+    sure: Floats
+    labels: Ints
+
+    def take(self, rows: Ints) -> Given:
+        return Given(self.classes[rows], self.sure[rows], self.labels[rows])
 
 
 @dataclass(frozen=True)
@@ -80,7 +113,31 @@ class Excitement:
     values: tuple[tuple[Floats, ...], ...]
     order: Order
     pixels: tuple[Floats, ...] | None = None
-    answers: Answers | None = None
+    given: tuple[Given, ...] | None = None
+    over_maps: OverMaps = "maximum"
+
+    @property
+    def answers(self) -> Answers | None:
+        """What the network answers, if it gives classes."""
+        return None if self.given is None else _answers(self.groups, self.given)
+
+    def confident(self, least: float) -> list[Ints]:
+        """The rows of each group of which the network is surer than this."""
+        if not 0 <= least < 1:
+            raise SettingError(f"A confidence is from 0 to below 1; got {least:g}.")
+        if self.given is None:
+            raise ModelError(
+                "The network gives no classes, so its confidence is unknown. Leave the choice by"
+                " confidence out."
+            )
+        rows = [np.flatnonzero(one.sure > least) for one in self.given]
+        for name, own in zip(self.groups, rows, strict=True):
+            if len(own) < 2:
+                raise DataError(
+                    f"The network is surer than {least:g} of {len(own)} images of group '{name}'; 2"
+                    " or more are needed. Lower the confidence, or give more images."
+                )
+        return rows
 
     def sample(self, count: int, rng: np.random.Generator) -> Excitement:
         """That many images of each group, drawn without putting back."""
@@ -91,6 +148,10 @@ class Excitement:
                 f" {count}."
             )
         chosen = [rng.choice(size, count, replace=False) for size in sizes]
+        return replace(self.take(chosen), given=None)
+
+    def take(self, chosen: Sequence[Ints]) -> Excitement:
+        """Only these rows of each group."""
         values = tuple(
             tuple(part[rows] for part, rows in zip(layer, chosen, strict=True))
             for layer in self.values
@@ -98,7 +159,10 @@ class Excitement:
         pixels = self.pixels and tuple(
             part[rows] for part, rows in zip(self.pixels, chosen, strict=True)
         )
-        return replace(self, values=values, pixels=pixels, answers=None)
+        given = self.given and tuple(
+            one.take(rows) for one, rows in zip(self.given, chosen, strict=True)
+        )
+        return replace(self, values=values, pixels=pixels, given=given)
 
 
 def excitement(
@@ -107,6 +171,7 @@ def excitement(
     *,
     layers: Sequence[str] | None = None,
     order: Order = "image",
+    over_maps: OverMaps = "maximum",
     channels_last: bool = False,
     labels: Mapping[str, Ints] | None = None,
     batch: int = AT_ONCE,
@@ -119,6 +184,10 @@ def excitement(
         raise SettingError(
             "The order is image (the strongest map of each image) or group (of the group's mean);"
             f" got '{order}'."
+        )
+    if over_maps not in ("maximum", "average"):
+        raise SettingError(
+            f"Over the maps of a layer the maximum or the average is taken; got '{over_maps}'."
         )
     if batch < 1:
         raise SettingError(f"A batch has 1 image or more; got {batch}.")
@@ -143,7 +212,7 @@ def excitement(
                 outputs.append(output)
                 parts.append(
                     [
-                        _reduced(one, names[layer], name, order)
+                        _reduced(one, names[layer], name, order, over_maps)
                         for layer, one in zip(wanted, means.values, strict=True)
                     ]
                 )
@@ -159,7 +228,12 @@ def excitement(
         tuple(tuple(group[at] for group in found) for at in range(len(wanted))),
         order,
         tuple(map(_pixels, tensors.values())),
-        _answers(outputs, None if labels is None else [labels[name] for name in tensors]),
+        _given_answers(
+            outputs,
+            [len(images) for images in tensors.values()],
+            None if labels is None else [np.asarray(labels[name]) for name in tensors],
+        ),
+        over_maps,
     )
 
 
@@ -173,26 +247,54 @@ def _pixels(images: Tensor) -> Floats:
     return values
 
 
-def _answers(outputs: Sequence[Tensor | None], labels: Sequence[Ints] | None) -> Answers | None:
+def _given_answers(
+    outputs: Sequence[Tensor | None], sizes: Sequence[int], labels: Sequence[Ints] | None
+) -> tuple[Given, ...] | None:
     """The class of each image, if the network gives classes: the greatest of several numbers, or a
     single one above 0 (a logit) or 0.5 (a probability).
     """
     parts = [one.flatten(1) for one in outputs if one is not None]
     if len(parts) < len(outputs):
         return None
-    scores = torch.cat(parts)
+    scores = torch.cat(parts).double()
+    are_shares = bool(((scores >= 0) & (scores <= 1)).all())
     if scores.shape[1] == 1:
-        is_probability = bool(((scores >= 0) & (scores <= 1)).all())
-        classes = (scores[:, 0] > (0.5 if is_probability else 0)).long().cpu().numpy()
+        second = scores if are_shares else scores.sigmoid()
+        shares = torch.cat([1 - second, second], dim=1)
+        classes = (scores[:, 0] > (0.5 if are_shares else 0)).long().cpu().numpy()
     else:
+        adds_up = are_shares and bool(((scores.sum(dim=1) - 1).abs() < TO_ONE).all())
+        shares = scores if adds_up else scores.softmax(dim=1)
         classes = scores.argmax(dim=1).cpu().numpy()
+    known = np.full(len(classes), -1) if labels is None else np.concatenate(labels)
+    of_class = np.where((known >= 0) & (known < shares.shape[1]), known, classes)
+    sure = shares.cpu().numpy()[np.arange(len(classes)), of_class]
+    sure = np.where(known >= shares.shape[1], 0.0, sure)  # a class that the network does not know
+    ends = np.cumsum(sizes)[:-1]
+    groups = zip(*(np.split(part, ends) for part in (classes, sure, known)), strict=True)
+    return tuple(Given(*parts) for parts in groups)
+
+
+def _answers(names: Sequence[str], given: Sequence[Given]) -> Answers:
+    groups = tuple(
+        GroupAnswers(name, len(one.sure), float(one.sure.mean()), _right(one))
+        for name, one in zip(names, given, strict=True)
+    )
+    classes = np.concatenate([one.classes for one in given])
+    known = np.concatenate([one.labels for one in given])
     is_constant = bool((classes == classes[0]).all())
-    known = np.concatenate(labels) if labels is not None else np.full(len(classes), -1)
-    if not (known >= 0).any():
-        return Answers(is_constant)
-    classes, known = classes[known >= 0], known[known >= 0]
-    right = Rate(int((classes == known).sum()), len(known))
-    return Answers(is_constant, right, float(np.bincount(known).max() / len(known)))
+    right = _right(Given(classes, np.empty(0), known))
+    if right is None:
+        return Answers(is_constant, groups=groups)
+    labels = known[known >= 0]
+    return Answers(is_constant, right, float(np.bincount(labels).max() / len(labels)), groups)
+
+
+def _right(given: Given) -> Rate | None:
+    is_known = given.labels >= 0
+    if not is_known.any():
+        return None
+    return Rate(int((given.classes == given.labels)[is_known].sum()), int(is_known.sum()))
 
 
 def _tokens(layer: str) -> str:
@@ -254,9 +356,9 @@ def _means(
     return means, output.reshape(len(given), -1).float() if is_plain else None
 
 
-def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
+def _reduced(means: Tensor, layer: str, group: str, order: Order, over_maps: OverMaps) -> Floats:
     """(images, 1) or (images, maps). With the strongest map of each image taken here, the greatest
-    of the means is right for both orders.
+    of the means is right for both orders; an average over maps is the same in both.
     """
     values: Floats = means.cpu().numpy()
     if not np.isfinite(values).all():
@@ -264,6 +366,8 @@ def _reduced(means: Tensor, layer: str, group: str, order: Order) -> Floats:
             f"Layer '{layer}' gives values that are not finite for images of group '{group}'. Check"
             " the network's weights and the scale of the pixels."
         )
+    if over_maps == "average":
+        return np.asarray(values.mean(axis=1, keepdims=True))
     return values.max(axis=1, keepdims=True) if order == "image" else values
 
 

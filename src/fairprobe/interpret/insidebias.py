@@ -5,14 +5,18 @@ Biometrics", ICPR 2020.
 
     paper                           here
     λ[l], of a group                `LayerActivation.activation`
-    λ'[l], normalised               `InsideBias.curves`
+    λ'[l], normalised (eq. 5)       `InsideBias.curves`, `InsideBias.common_curves`
     Λ[l], the Activation Ratio      `LayerActivation.ratio`; of the layer that decides,
                                     `InsideBias.ratio`
+    average instead of maximum      `over_maps="average"`
+    confidence score S (table II)   `Answers.groups`
+    images of > 99 % confidence     `confident=0.99`
 
 Choices where the paper is silent: activations after the activation function; the strongest map is
 taken for each image and then averaged over the group (`order="image"`; the other order is an
 option); the last convolutional layer decides, in a network without convolutions the last hidden
-one; a curve is divided by its own greatest value over the layers.
+one; a curve is divided by its own greatest value over the layers, or by the greatest of all groups
+(`common_curves`), which keeps the distances between groups that figures 1 and 4 show.
 
 The paper concludes from Λ below a threshold that a network is biased, and that it knows the group
 with the lowest λ least. Neither held on faces (docs/how-to/insidebias.md), so neither is concluded
@@ -40,7 +44,15 @@ from torch import nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.interpret.excitement import AT_ONCE, Answers, Excitement, Images, Order, excitement
+from fairprobe.interpret.excitement import (
+    AT_ONCE,
+    Answers,
+    Excitement,
+    Images,
+    Order,
+    OverMaps,
+    excitement,
+)
 from fairprobe.interpret.insidebias_reference import WIDEST, Reference, against
 from fairprobe.statistics.rates import CONFIDENCE
 
@@ -107,6 +119,9 @@ class InsideBias:
     pixels: PixelControl | None = None
     answers: Answers | None = None
     references: tuple[Reference, ...] = ()
+    over_maps: OverMaps = "maximum"
+    confident: float | None = None
+    """Only images of which the network is surer than this."""
 
     @property
     def ratio(self) -> float:
@@ -128,8 +143,16 @@ class InsideBias:
     @property
     def curves(self) -> dict[str, tuple[float, ...]]:
         """Each group's λ over the layers, divided by its greatest (figure 4)."""
+        return self._divided(lambda rows: rows.max(axis=0))
+
+    @property
+    def common_curves(self) -> dict[str, tuple[float, ...]]:
+        """The same, divided by the greatest λ of all groups."""
+        return self._divided(lambda rows: np.full(rows.shape[1], rows.max()))
+
+    def _divided(self, by: Callable[[Floats], Floats]) -> dict[str, tuple[float, ...]]:
         rows = np.array([layer.activation for layer in self.layers])
-        greatest = rows.max(axis=0)
+        greatest = by(rows)
         normal = np.divide(rows, greatest, out=np.zeros_like(rows), where=greatest > 0)
         return {name: tuple(normal[:, at].tolist()) for at, name in enumerate(self.groups)}
 
@@ -154,12 +177,15 @@ class InsideBias:
             "detectable": self.decisive.detectable,
             "verdict": self.verdict,
             "order": self.order,
+            "over_maps": self.over_maps,
+            "confident": self.confident,
             "confidence": CONFIDENCE,
             "resamples": self.resamples,
             "layers": [
                 {**vars(layer), "activation": by_group(layer.activation)} for layer in self.layers
             ],
             "curves": {name: list(curve) for name, curve in self.curves.items()},
+            "common_curves": {name: list(curve) for name, curve in self.common_curves.items()},
             "pixels": pixels
             and {
                 **vars(pixels),
@@ -177,8 +203,10 @@ def insidebias(
     *,
     layers: Sequence[str] | None = None,
     order: Order = "image",
+    over_maps: OverMaps = "maximum",
     channels_last: bool = False,
     labels: Mapping[str, Ints] | None = None,
+    confident: float | None = None,
     references: Sequence[nn.Module] = (),
     batch: int = AT_ONCE,
     resamples: int = RESAMPLES,
@@ -190,7 +218,10 @@ def insidebias(
 
     `layers` names the layers to compare instead of all. `channels_last` is for networks whose maps
     are (height, width, channels), as in Keras. `labels` are the classes of each group's images, −1
-    where unknown, to see whether the network is any good. `references` are networks of the same
+    where unknown, to see whether the network is any good. With `confident` only those images count
+    of whose label (or of its own answer, where that is unknown) the network is surer than this, as
+    the paper chooses its images; `over_maps` takes the average over maps instead of the maximum.
+    `references` are networks of the same
     architecture that were trained on balanced data.
     """
     networks = [model, *references]
@@ -200,6 +231,7 @@ def insidebias(
             groups,
             layers=layers,
             order=order,
+            over_maps=over_maps,
             channels_last=channels_last,
             labels=labels,
             batch=batch,
@@ -207,7 +239,11 @@ def insidebias(
         )
         for at, network in enumerate(networks)
     ]
-    return compare(excited, others, resamples=resamples, seed=seed)
+    if confident is not None:
+        rows = excited.confident(confident)
+        excited, others = excited.take(rows), [one.take(rows) for one in others]
+    found = compare(excited, others, resamples=resamples, seed=seed)
+    return replace(found, confident=confident)
 
 
 def compare(
@@ -243,7 +279,7 @@ def compare(
             " Name another layer."
         )
     found = InsideBias(excited.groups, sizes, layers, layers[place], excited.order, resamples)
-    found = replace(found, answers=excited.answers)
+    found = replace(found, answers=excited.answers, over_maps=excited.over_maps)
     if excited.pixels is not None:
         pixels = _pixel_control(together[place], sizes, excited.pixels, resamples, regressed)
         found = replace(found, pixels=pixels)

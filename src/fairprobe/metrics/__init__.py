@@ -13,6 +13,7 @@ from fairprobe.metrics.generation import (
     generation_diversity,
     gsr,
     ms_per_1000_idis,
+    seed_distance,
     spread,
 )
 from fairprobe.metrics.group import (
@@ -29,10 +30,12 @@ from fairprobe.metrics.held_out import Divided, Fairness, fairness
 from fairprobe.metrics.individual import (
     IFR,
     IndividualFairness,
+    boundary_tau,
     ifr_b,
     ifr_p,
     individual_fairness,
     js,
+    over_tau,
 )
 from fairprobe.metrics.pairs import Pair, striking_pairs
 from fairprobe.metrics.people import Advantage, Group, People, people
@@ -64,6 +67,7 @@ __all__ = [
     "Severity",
     "Twins",
     "accuracy",
+    "boundary_tau",
     "cells",
     "compare_counterparts",
     "coverage_rate",
@@ -83,7 +87,9 @@ __all__ = [
     "js",
     "mcc",
     "ms_per_1000_idis",
+    "over_tau",
     "people",
+    "seed_distance",
     "selection_rates",
     "selection_tables",
     "spread",

@@ -9,6 +9,7 @@ CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs r
 DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, by bare
             counterparts, with an exact interval
 (ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
+(§3.3)      `seed_distance`: the mean distance of a finding to its seed, on the same scale
 (ours)      `cells`: how many different cells of a coarse grid the findings lie in, among 20,000 of
             them. Few cells: the findings are many copies of few cases, which the spread can miss
 """
@@ -116,6 +117,23 @@ def _mean_distance(count: Ints, one_hot: bool) -> float:
         return float(1 - (share**2).sum())
     below = np.cumsum(share)[:-1]
     return float(2 * (below * (1 - below)).sum() / max(len(count) - 1, 1))
+
+
+def seed_distance(findings: Findings, seeds: Rows) -> float | None:
+    """The mean distance of a finding to the seed that the search came from, on the scale of
+    `spread`. None without findings, and where the search did not set out from all of its seeds.
+    """
+    domain, columns = findings.domain, findings.domain.other_columns
+    one_hot = np.array([domain.attributes[column].one_hot for column in columns])
+    reach = np.maximum(domain.high[columns] - domain.low[columns], np.float32(1e-12))
+    total = 0.0
+    for batch in findings.batches():
+        origin = batch.column("origin").to_numpy()
+        if origin.max(initial=0) >= len(seeds):
+            return None
+        apart = np.abs(findings.rows(batch)[:, columns] - seeds[origin][:, columns])
+        total += float(np.where(one_hot, apart > 0, apart / reach).mean(axis=1).sum(dtype=float))
+    return total / len(findings) if len(findings) else None
 
 
 def cells(findings: Findings, *, drawn: int = DRAWN, seed: int = 0) -> float | None:

@@ -11,6 +11,7 @@ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import Any, Literal, TypeAlias, get_args
@@ -119,6 +120,24 @@ def ifr_p(
     )
 
 
+def boundary_tau(difference: float = 0.05, *, base: Base = "nats") -> float:
+    """τ as the paper chooses it: the divergence of two answers on both sides of the decision
+    boundary whose probabilities differ by this much. For 5 % it is 0.00125 nats, which the paper
+    rounds to 0.001.
+    """
+    if not 0 <= difference <= 1:
+        raise SettingError(f"A difference of probabilities is from 0 to 1; got {difference}.")
+    up, down = (1 + difference) / 2, (1 - difference) / 2
+    return float(js([[up, down]], [[down, up]], base=base)[0])
+
+
+def over_tau(
+    domain: Domain, model: Model, x: Any, taus: Sequence[float], **settings: Any
+) -> list[IndividualFairness]:
+    """IFR_p for several τ, with the settings of `individual_fairness`; beyond 1 it is IFR_b."""
+    return [individual_fairness(domain, model, x, tau=tau, **settings) for tau in taus]
+
+
 def individual_fairness(
     domain: Domain,
     model: Model,
@@ -127,6 +146,7 @@ def individual_fairness(
     tau: float = TAU,
     base: Base = "nats",
     over: Over = "pairs",
+    single: np.random.Generator | None = None,
 ) -> IndividualFairness:
     """Measure IFR_b and IFR_p with every person under all their sensitive values; the groups are
     the people's own values.
@@ -134,6 +154,9 @@ def individual_fairness(
     `over="people"`: a person is treated fairly if every counterpart gets the same answer; by IFR_b,
     exactly if `judge` finds no discrimination. A person without an allowed counterpart is left
     out of both. For a binary attribute both are the same.
+
+    `single`: of the counterparts of each person only one counts, drawn with this generator, as in
+    the paper's Test'. By default all do.
     """
     _check_tau(tau)
     unit = _unit(base)
@@ -151,7 +174,7 @@ def individual_fairness(
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     with one_thread():
         parts = [
-            _tally(domain, model, inside[i : i + at_once], tau * unit)
+            _tally(domain, model, inside[i : i + at_once], tau * unit, single)
             for i in range(0, len(inside), at_once)
         ]
     pairs, fair_b, fair_p, one_label, alike = (
@@ -171,7 +194,11 @@ _NOBODY = (*[np.empty(0, dtype=np.int64)] * 3, *[np.empty(0, dtype=bool)] * 2)
 
 
 def _tally(
-    domain: Domain, model: Model, x: Rows, most_nats: float
+    domain: Domain,
+    model: Model,
+    x: Rows,
+    most_nats: float,
+    single: np.random.Generator | None = None,
 ) -> tuple[Ints, Ints, Ints, Mask, Mask]:
     """For each person: pairs, those fair by label, those fair by probability; whether all have one
     label, whether all are alike.
@@ -191,6 +218,10 @@ def _tally(
     may_be = domain.satisfies(every).reshape(n, v)
     counted = may_be & may_be[person, own][:, None]
     counted[person, own] = False
+    if single is not None:
+        drawn = (single.random(counted.shape) * counted).argmax(axis=1)
+        counted &= np.arange(v) == drawn[:, None]
+        may_be &= counted | (np.arange(v) == own[:, None])
     alike = _divergences(p[person, own], p) <= most_nats
     same_label = ~_differs(scores[person, own], scores)
     labels, certain = _labels(scores)

@@ -55,6 +55,7 @@ class Plan:
     repeats: int = 5
     seed: int = 0
     fetched: frozenset[str] = frozenset({"adult", "german", "bank", "compas"})
+    runs: tuple[str, ...] = ()  # folders of runs, for experiments that are made from them
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
@@ -88,6 +89,7 @@ class Experiment(ABC):
     titles: ClassVar[Mapping[str, str]] = {}
     center: ClassVar[Center] = "mean"
     rows: ClassVar[Row] = "subject"
+    from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
 
     @abstractmethod
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:

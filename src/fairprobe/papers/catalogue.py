@@ -4,6 +4,7 @@ JSON.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ from fairprobe.papers import (
     neuronfair_repair,
 )
 from fairprobe.papers.base import Experiment, Plan
+from fairprobe.papers.distrofair import figures, survey_tables
+from fairprobe.papers.distrofair import tables as distrofair
 from fairprobe.papers.jobs import OnJob, Outcome
 from fairprobe.papers.runner import run
 from fairprobe.papers.tables import write
@@ -47,6 +50,19 @@ EXPERIMENTS: dict[str, Experiment] = {
         iifr.Figure6(),
         insidebias.ColoredMNIST(),
         insidebias_faces.FaceTables(),
+        distrofair.Table3(),
+        distrofair.Table4(),
+        survey_tables.Table5(),
+        distrofair.Table6(),
+        distrofair.Table7(),
+        distrofair.Table8(),
+        distrofair.Table9(),
+        survey_tables.Table10(),
+        distrofair.Table11(),
+        distrofair.Table12(),
+        figures.Figure2(),
+        figures.Figure3(),
+        survey_tables.Figure4(),
     )
 }
 
@@ -69,22 +85,38 @@ def experiment(
     seed: int = 0,
     workers: int = 1,
     cluster: str | None = None,
+    runs: Sequence[str] = (),
     progress: OnJob | None = None,
 ) -> Finished:
     """Run an experiment and write its table into the folder. An interrupted run continues where it
     stopped.
 
-    Experiments may share a folder: a search that two tables need is done once.
+    Experiments may share a folder: a search that two tables need is done once. DistroFair's tables
+    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
-    fetched = frozenset(entry.name for entry in datasets.catalogue() if entry.available)
-    plan = Plan(scale=scale, repeats=repeats, seed=seed, fetched=fetched)  # type: ignore[arg-type]  # checked there
     chosen = EXPERIMENTS[name]
+    if chosen.from_runs and not runs:
+        raise SettingError(
+            f"{name} is made from runs that exist. Name their folders: --run FOLDER, or --run"
+            " NAME=FOLDER to name the data set. `fairprobe scenes` writes them."
+        )
+    if runs and not chosen.from_runs:
+        raise SettingError(f"{name} is not made from runs. Leave --run out.")
+    fetched = frozenset(entry.name for entry in datasets.catalogue() if entry.available)
+    plan = Plan(
+        scale=scale,  # type: ignore[arg-type]  # checked there
+        repeats=repeats,
+        seed=seed,
+        fetched=fetched,
+        runs=tuple(runs),
+    )
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
     document = chosen.document(plan, outcome, provenance(plan, outcome))
-    paths = write(document, Path(folder), name if scale == "full" else f"{name}-{scale}")
+    ending = "" if scale == "full" or chosen.from_runs else f"-{scale}"
+    paths = write(document, Path(folder), f"{name}{ending}")
     return Finished(paths, sum(len(stage) for stage in stages), outcome.failures)
 
 

@@ -27,6 +27,7 @@ from fairprobe.papers.neuronfair_work import (
     network_of,
 )
 from fairprobe.papers.tables import Cell, compare_with
+from fairprobe.search.catalogue import METHODS
 
 WORK = "fairprobe.papers.neuronfair_work"
 WEIGHTS = {"compas": 6.0, "meps": 12.0}  # wide networks take longer; a job on Adult is 1
@@ -44,6 +45,7 @@ AEQUITAS, SYMBGEN, RANDOM = Variant("aequitas", "full"), Variant("symbgen"), Var
 ADF, ADF_WALK, EIDIG = Variant("adf", "seed"), Variant("adf", "walk"), Variant("eidig", "5")
 PROBE = Variant("probe")  # not of the paper: a further column without printed figures
 NEURONFAIR, NEURONFAIR_WALK = Variant("neuronfair", "revert"), Variant("neuronfair", "walk")
+NEURONFAIR_PAPER = Variant("neuronfair", "paper")
 
 IDIS = Measure("idis", "Individual discriminatory instances found", "count")
 GSR = Measure("gsr", "Success rate (GSR): of all different instances that were tried", "share")
@@ -59,6 +61,14 @@ CELLS = Measure(
     " (ours; few cells are many findings of a few kinds)",
     "share",
 )
+TRIED = Measure(
+    "tried", "Input space: different instances that were tried, which is IDIs / GSR", "count"
+)
+DISTANCE = Measure(
+    "distance",
+    "Distance to the seed: mean over the findings, 0 to 1 (methods that set out from seeds)",
+    "number",
+)
 SPEED = Measure("seconds_per_1000", "CPU seconds for 1,000 IDIs, one thread", "seconds")
 
 SAME_NETWORK = (
@@ -71,7 +81,9 @@ SAME_SEEDS = (
     " data set is the same throughout."
 )
 LIKE_THE_PAPER = (
-    "“walk” is what the authors of NeuronFair and ADF do in their public code: a step that is no"
+    "“paper” is NeuronFair's Algorithm 3 as printed: attributes move by chance with SoftMax(|g|⁻¹),"
+    " several at once, and the walk goes on after a miss. “walk” is what the authors of NeuronFair"
+    " and ADF do in their public code: a step that is no"
     " IDI is accepted with probability 1/e. The other variants go back to an IDI instead, to the"
     " last (“revert”, Random) or to the first (“seed”, EIDIG), and find far more. Compare methods"
     " that do the same after a miss."
@@ -156,6 +168,9 @@ def printed(
     table: str, subject: Subject, variant: Variant, measure: Measure, phase: str = ""
 ) -> float | None:
     """The number of the paper's table, if it has one."""
+    if measure is TRIED:
+        idis, rate = (printed(table, subject, variant, each) for each in (IDIS, GSR))
+        return idis / rate if idis and rate else None
     return paper.figure(
         table, subject.dataset, subject.sensitive, variant.method, measure.key, phase=phase
     )
@@ -189,6 +204,7 @@ class Searches(Experiment):
             for measure in self.measures
             for subject in self.subjects
             for variant in self.variants
+            if measure is not DISTANCE or METHODS[variant.method].origin == "seed"
         ]
         return compare_with(cells, NEURONFAIR.method, NEURONFAIR.variant)
 
@@ -209,9 +225,12 @@ class Table4(Searches):
         " Different instances only."
     )
     quick = "100 seeds and 500 local steps, so the same rate of finding would be a ratio near 0.05."
-    variants = (AEQUITAS, ADF, ADF_WALK, EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE)
-    ours = (SPREAD, CELLS)
-    measures = (IDIS, GSR, *ours)
+    variants = (
+        *(AEQUITAS, ADF, ADF_WALK, EIDIG),
+        *(NEURONFAIR_PAPER, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE),
+    )
+    ours = (DISTANCE, SPREAD, CELLS)
+    measures = (IDIS, GSR, TRIED, *ours)
     paper_table = "table4"
     remarks = (LIKE_THE_PAPER, CONTROL, SAME_NETWORK, SAME_SEEDS)
 
@@ -270,7 +289,7 @@ class Table6(Experiment):
     )
     local_variants = (
         *(AEQUITAS, SYMBGEN, ADF, ADF_WALK),
-        *(EIDIG, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE),
+        *(EIDIG, NEURONFAIR_PAPER, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE),
     )
     tried = Measure(
         "instances_per_seed",
@@ -393,7 +412,7 @@ class Table8(Searches):
         " it has is scaled to 1,000."
     )
     quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 seconds."
-    variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM, PROBE)
+    variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR_PAPER, NEURONFAIR, RANDOM, PROBE)
     measures = (SPEED,)
     paper_table = "table8"
     remarks = (

@@ -15,7 +15,7 @@ from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
 from fairprobe.interpret import NeuronBias, coverage, neuron_bias
 from fairprobe.judgement import Verdict, judge
-from fairprobe.metrics import cells, generation_diversity, gsr, spread
+from fairprobe.metrics import cells, generation_diversity, gsr, seed_distance, spread
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.papers.jobs import Inputs, Plain, read_result
 from fairprobe.papers.protocol import from_each
@@ -51,6 +51,7 @@ class SearchResult(Document, frozen=True, kw_only=True):
     gsr: Share
     spread: float | None
     cells: Share | None
+    distance: Share | None
     cpu_seconds: Seconds
     wall_seconds: Seconds
     cpu_seconds_per_1000: Seconds | None
@@ -216,13 +217,13 @@ class Task:
 def generate(settings: Plain, inputs: Inputs) -> SearchResult:
     """A whole search, both phases."""
     task = Task.of(settings, inputs)
-    method = task.method()
+    method, seeds = task.method(), task.seeds()
     with scratch() as folder:
         found = search(
             task.domain,
             task.model,
             method,
-            task.seeds(),
+            seeds,
             task.budget(),
             rng=task.rng(method.name, method.variant),
             save_to=folder / "findings.parquet",
@@ -235,6 +236,7 @@ def generate(settings: Plain, inputs: Inputs) -> SearchResult:
             gsr=gsr(idis, how.tried),
             spread=spread(found),
             cells=cells(found),
+            distance=seed_distance(found, seeds) if method.origin == "seed" else None,
             cpu_seconds=how.cpu_seconds,
             wall_seconds=how.wall_seconds,
             cpu_seconds_per_1000=how.cpu_seconds * 1000 / idis if idis else None,

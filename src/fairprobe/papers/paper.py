@@ -28,7 +28,11 @@ INSIDEBIAS = (
     " in Deep Networks and Application to Face Gender Biometrics”, ICPR 2020, doi"
     " 10.1109/ICPR48806.2021.9412443."
 )
-PAPERS = ("neuronfair", "iifr", "insidebias")
+DISTROFAIR = (
+    "Sai Sathiesh Rajan, Ezekiel Soremekun, Yves Le Traon and Sudipta Chattopadhyay,"
+    " “Distribution-aware fairness test generation”, Journal of Systems and Software, 2024."
+)
+PAPERS = ("neuronfair", "iifr", "insidebias", "distrofair")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Figure:
 @cache
 def figures(table: str | None = None) -> tuple[Figure, ...]:
     """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4";
-    "insidebias-table1"), in the paper's order.
+    "insidebias-table1", "distrofair-table6"), in the paper's order.
     """
     if table is None:
         folder = files("fairprobe.papers").joinpath("paper_tables")
@@ -80,11 +84,12 @@ def figure(
                 f"The paper's {table} has no {field}"
                 f" '{wanted}'.{suggest(wanted, [one or 'none (empty)' for one in names])}"
             )
-    return _values().get((table, dataset, sensitive, phase, method, measure))
+    return values().get((table, dataset, sensitive, phase, method, measure))
 
 
 @cache
-def _values() -> dict[tuple[str, ...], float]:
+def values() -> dict[tuple[str, ...], float]:
+    """Every number by its table, data set, attribute, phase, method and measure."""
     return {
         (one.table, one.dataset, one.sensitive, one.phase, one.method, one.measure): one.value
         for one in figures()

@@ -71,6 +71,7 @@ class Cell:
     paper: float | None = None
     failed: str = ""  # why a repeat has no number: "not fetched", "failed: out of memory"
     against: tuple[str, float] | None = None  # the reference method and the p value of the t-test
+    interval: tuple[float, float] | None = None  # of a number that is not a mean of repeats
 
     @property
     def place(self) -> tuple[str, str, str, str, str]:
@@ -78,7 +79,7 @@ class Cell:
 
     def to_document(self, center: Center = "mean") -> CellDocument:
         repeats = Repeats(tuple(float(value) for value in self.values if isfinite(value)))
-        low, high = repeats.interval or (None, None)
+        low, high = self.interval or repeats.interval or (None, None)
         middle = median(repeats.values) if repeats.values else None
         shown = repeats.mean if center == "mean" else middle
         missing = len(self.values) - repeats.n

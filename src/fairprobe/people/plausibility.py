@@ -12,7 +12,6 @@ more. That is a conformal score: of new people from the same table, a share of a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,9 @@ from fairprobe.schema.domain import Domain
 AT_ONCE = 8192
 CALIBRATED = 50_000  # people who are measured to know what is usual, at most
 MOST_PAIRS = 150  # of attributes whose lifts are looked at
+COMPARISONS = 4_000_000_000  # of two values; of a wide table fewer people are compared, but never
+FEWEST_COMPARED = 2_000  # fewer than these
+CELLS_AT_ONCE = 4_000_000
 SUSPICIOUS = -1.0  # log lift; below it, a pair of values is rarer than chance explains
 
 Table: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"  # counts
@@ -102,30 +104,66 @@ class Plausibility:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many people have each bin of each attribute, and each pair of bins of two attributes."""
+    """How many people have each bin of each attribute, what every two attributes say about each
+    other (nats), and how many people are missing from combinations that chance would fill.
+    """
 
+    placed: list[Ints]
     singles: tuple[Ints, ...]
-    pairs: dict[tuple[int, int], Table]
+    information: Floats  # (D, D), above the diagonal
+    missing: Floats  # likewise
+
+    def both(self, a: int, b: int) -> Table:
+        """How many people have each pair of bins of two attributes."""
+        sizes = len(self.singles[a]), len(self.singles[b])
+        index = self.placed[a] * np.int32(sizes[1]) + self.placed[b]
+        counts = np.bincount(index, minlength=sizes[0] * sizes[1])
+        return counts.astype(np.int32).reshape(sizes)
 
 
 def _count(bins: Bins, x: Rows) -> Counts:
     placed, sizes = bins.place(x), bins.sizes
     singles = tuple(map(np.bincount, placed, [None] * len(sizes), sizes))
-    pairs = {}
-    for a, b in combinations(range(len(sizes)), 2):
-        both = placed[a] * np.int32(sizes[b]) + placed[b]
-        counts = np.bincount(both, minlength=sizes[a] * sizes[b]).astype(np.int32)
-        pairs[a, b] = counts.reshape(sizes[a], sizes[b])
-    return Counts(singles, pairs)
+    rows = max(FEWEST_COMPARED, COMPARISONS // len(sizes) ** 2)
+    return Counts(placed, singles, *_compared([each[:rows] for each in placed], sizes))
 
 
-def mutual_information(counts: Table) -> float:
-    """In nats, less what chance alone would show."""
-    n, rows, columns = counts.sum(), counts.sum(axis=1), counts.sum(axis=0)
-    seen = counts > 0
-    lift = np.log(counts[seen] * n / np.outer(rows, columns)[seen])
-    chance = ((rows > 0).sum() - 1) * ((columns > 0).sum() - 1) / (2 * n)
-    return max(float(counts[seen] @ lift / n - chance), 0.0)
+def _compared(placed: list[Ints], sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """What every two attributes share, and how many people are missing from their combinations:
+    each attribute with all that come after it, at once.
+    """
+    d, n = len(sizes), len(placed[0])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.stack(placed).astype(np.int64) + starts[:-1, None]
+    information, missing = np.zeros((d, d)), np.zeros((d, d))
+    for a in range(d - 1):
+        after, width = starts[a + 1], starts[-1] - starts[a + 1]
+        both = np.zeros(sizes[a] * width, dtype=np.int64)
+        step = max(1, CELLS_AT_ONCE // (d - a))
+        for first in range(0, n, step):
+            part = slice(first, first + step)
+            index = placed[a][part] * width + (places[a + 1 :, part] - after)
+            both += np.bincount(index.ravel(), minlength=len(both))
+        counts, blocks = both.reshape(sizes[a], width), starts[a + 1 : -1] - after
+        alone = np.bincount(placed[a], minlength=sizes[a])
+        expected = np.outer(alone, counts.sum(axis=0)) / n
+        information[a, a + 1 :] = mutual_information(counts, expected, blocks)
+        away = expected * (_log_lift(counts, expected) < SUSPICIOUS)
+        missing[a, a + 1 :] = np.add.reduceat(away.sum(axis=0), blocks)
+    return information, missing
+
+
+def mutual_information(counts: Ints, expected: Floats, starts: Ints) -> Floats:
+    """In nats, less what chance alone would show: of an attribute, whose bins are the rows, with
+    several others, whose bins are the columns from `starts` on; `expected` by chance.
+    """
+    ratio = counts / np.where(expected > 0, expected, 1)
+    lift = np.log(ratio, out=np.zeros(counts.shape), where=counts > 0)
+    n = float(expected[:, : [*starts, counts.shape[1]][1]].sum())
+    values = np.add.reduceat(expected.sum(axis=0) > 0, starts, dtype=np.int64)
+    chance = ((expected.sum(axis=1) > 0).sum() - 1) * (values - 1) / (2 * n)
+    shown = np.add.reduceat((counts * lift).sum(axis=0), starts) / n
+    return np.asarray(np.maximum(shown - chance, 0.0))
 
 
 # Where `fewer` is 1, the number in each place is the one that a person in that place would find if
@@ -133,10 +171,7 @@ def mutual_information(counts: Table) -> float:
 
 
 def _tree(counts: Counts, fewer: int) -> Tree:
-    d = len(counts.singles)
-    shared = np.zeros((d, d))
-    for (a, b), both in counts.pairs.items():
-        shared[a, b] = shared[b, a] = mutual_information(both)
+    d, shared = len(counts.singles), counts.information + counts.information.T
     # The spanning tree with the largest sum. An edge of weight 0 would count as absent.
     edges = minimum_spanning_tree(np.triu(shared.max() + 1 - shared, 1))
     order, parent = breadth_first_order(edges, 0, directed=False)
@@ -147,9 +182,7 @@ def _tree(counts: Counts, fewer: int) -> Tree:
         if above < 0:
             tables.append(np.log(_shares(counts.singles[column], fewer)).astype(np.float32))
         else:
-            pairs = counts.pairs
-            both = pairs[above, column] if above < column else pairs[column, above].T
-            tables.append(_log_conditional(both, fewer).ravel())
+            tables.append(_log_conditional(counts.both(above, column), fewer).ravel())
     information = np.array([shared[c, parent[c]] if parent[c] >= 0 else 0.0 for c in range(d)])
     return Tree(order.astype(np.int64), parent.astype(np.int64), information, tuple(tables))
 
@@ -172,24 +205,20 @@ def _lifts(counts: Counts, fewer: int) -> tuple[tuple[int, int, Rows], ...]:
     """Log lifts of the pairs of attributes that can tell most: where most people are missing from
     combinations that chance would fill.
     """
-    found = []
-    for (a, b), both in counts.pairs.items():
-        missing = _expected(both, 0)[_log_lift(both, 0) < SUSPICIOUS].sum()
-        if missing > 0:
-            found.append((float(missing), a, b))
-    found.sort(key=lambda each: -each[0])
+    chosen = np.argsort(-counts.missing, axis=None, kind="stable")[:MOST_PAIRS]
+    pairs = [divmod(int(each), len(counts.singles)) for each in chosen]
     return tuple(
-        (a, b, np.minimum(_log_lift(counts.pairs[a, b], fewer), 0).astype(np.float32).ravel())
-        for _, a, b in found[:MOST_PAIRS]
+        (a, b, np.minimum(_lift(counts.both(a, b), fewer), 0).astype(np.float32).ravel())
+        for a, b in pairs
+        if counts.missing[a, b] > 0
     )
 
 
-def _log_lift(both: Table, fewer: int) -> Floats:
-    together = np.maximum(both - fewer, 0)
-    return np.asarray(np.log((together + 0.5) / (_expected(both, fewer) + 0.5)))
-
-
-def _expected(both: Table, fewer: int) -> Floats:
-    """How many people would have each pair of values by chance."""
+def _lift(both: Table, fewer: int) -> Floats:
     rows, columns = (np.maximum(both.sum(axis=axis) - fewer, 0) for axis in (1, 0))
-    return np.asarray(np.outer(rows, columns) / (both.sum() - fewer))
+    expected = np.outer(rows, columns) / (both.sum() - fewer)
+    return _log_lift(np.maximum(both - fewer, 0), expected)
+
+
+def _log_lift(counts: Ints | Table, expected: Floats) -> Floats:
+    return np.asarray(np.log((counts + 0.5) / (expected + 0.5)))

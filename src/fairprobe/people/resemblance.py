@@ -61,16 +61,19 @@ def auc_between(real: Rows, made: Rows, *, seed: int = 0) -> float:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
     x = np.concatenate([real, made])
     is_made = np.repeat([0, 1], [len(real), len(made)])
-    chance = cross_val_predict(
-        HistGradientBoostingClassifier(max_iter=TREES, random_state=seed),
-        x,
-        is_made,
-        cv=StratifiedKFold(FOLDS, shuffle=True, random_state=seed),
-        method="predict_proba",
-    )[:, 1]
+    # So few rows need no second thread, and on a busy machine threads wait for each other.
+    with threadpool_limits(1, user_api="openmp"):
+        chance = cross_val_predict(
+            HistGradientBoostingClassifier(max_iter=TREES, random_state=seed),
+            x,
+            is_made,
+            cv=StratifiedKFold(FOLDS, shuffle=True, random_state=seed),
+            method="predict_proba",
+        )[:, 1]
     return float(roc_auc_score(is_made, chance))
 
 

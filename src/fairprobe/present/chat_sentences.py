@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairprobe.documents import TableDocument
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.present.formats import change, count, listed, percent, plural, points
+from fairprobe.present.table import Cell, Table
 
 
 def leaning(chat: ChatDocument, each: LeaningDocument) -> str:
@@ -31,6 +32,22 @@ def verdict(document: TableDocument) -> str:
             f" {leaning(chat, widest)}."
         )
     return f"{about}, {listed([leaning(chat, each) for each in chat.found])}."
+
+
+def leanings_table(chat: ChatDocument) -> Table:
+    """The difference that each sensitive value makes, over all people asked."""
+    rows = [
+        (
+            each.value,
+            each.than,
+            f"“{chat.favorable}”" if each.outcome == "favorable" else "no answer",
+            Cell(change(each.mean), f"{change(each.low)} to {change(each.high)}"),
+            f"{each.p:.2g}",
+        )
+        for each in chat.leanings
+    ]
+    head = ("value", "compared with", "answer", "difference", "p")
+    return Table(head, rows, words=(0, 1, 2))
 
 
 def notes(document: TableDocument) -> list[str]:

@@ -36,6 +36,7 @@ READING = (
     "A number is the {} of the repeats, ± their standard deviation (n − 1), beside the paper’s"
     " number and ours divided by it."
 )
+READING_ONE = "Our number stands beside the paper’s, with ours divided by it."
 T_TEST = (
     "p values are of Welch’s two-sided t-test between the repeats of a method and those of the"
     " reference. They are not corrected for the number of comparisons, and tell whether two means"
@@ -371,5 +372,6 @@ def _pairs(values: dict[str, str]) -> str:
 
 def reading(document: ExperimentDocument, tables: Iterable[Grid]) -> str:
     """How to read the tables."""
-    first = READING.format(document.center)
+    is_repeated = any(cell.repeats > 1 for cell in document.cells)
+    first = READING.format(document.center) if is_repeated else READING_ONE
     return f"{first} {T_TEST}" if any(table.references for table in tables) else first

@@ -41,7 +41,11 @@ def page(document: InsideBiasDocument) -> dict[str, Any]:
         "facts": _facts(document),
         "cards": _cards(document),
         "decisive": _decisive_figure(document),
-        "curves": _curves_figure(document),
+        "curves": _curves_figure(document, document.curves, ITS_OWN),
+        "common_curves": _curves_figure(document, document.common_curves, COMMON)
+        if document.common_curves
+        else None,
+        "answers": answers_table(document),
         "bar_legend": bar_legend(names),
         "line_legend": line_legend(names),
         "layers": layers_table(document),
@@ -185,9 +189,16 @@ def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
     return [
         ("Date", date(document.created)),
         ("Images", ", ".join(f"{group.name} {count(group.images)}" for group in document.groups)),
+        *([("Criterion", document.criterion)] if document.criterion else []),
         ("Layer that decides", document.decisive),
+        *([("Over maps", "average")] if document.over_maps == "average" else []),
+        *([] if document.confident is None else [("Confidence", _above(document.confident))]),
         ("Seed", str(document.seed)),
     ]
+
+
+def _above(confident: float) -> str:
+    return f"only images above {confident:g}"
 
 
 def _cards(document: InsideBiasDocument) -> list[Card]:
@@ -258,20 +269,45 @@ def _decisive_figure(document: InsideBiasDocument) -> Figure:
     )
 
 
-def _curves_figure(document: InsideBiasDocument) -> Figure:
+ITS_OWN = (
+    "Layer by layer",
+    "Each group’s λ divided by its maximum. In the paper, the groups part in the last layers of"
+    " biased networks.",
+    "curves",
+)
+COMMON = (
+    "Layer by layer, one scale for all groups",
+    "Each group’s λ divided by the greatest of all groups, which keeps the distances between them.",
+    "common-curves",
+)
+
+
+def _curves_figure(
+    document: InsideBiasDocument, curves: dict[str, list[float]], words: tuple[str, str, str]
+) -> Figure:
     places = [float(place) for place in range(1, len(document.layers) + 1)]
-    title = "Layer by layer"
-    series = [Series(name=name, x=places, y=curve) for name, curve in document.curves.items()]
-    drawing = line_figure(
-        series, x_title="layer", y_title="λ', normalized", title=title, name="curves"
-    )
-    return Figure(
-        title,
-        drawing,
-        "Each group’s λ divided by its maximum. In the paper, the groups part in the last layers of"
-        " biased networks.",
-        None,
-    )
+    title, caption, name = words
+    series = [Series(name=group, x=places, y=curve) for group, curve in curves.items()]
+    drawing = line_figure(series, x_title="layer", y_title="λ', normalized", title=title, name=name)
+    return Figure(title, drawing, caption, None)
+
+
+def answers_table(document: InsideBiasDocument) -> Table:
+    """How sure the network is of each group, and how often it is right, beside λ."""
+    if document.answers is None:
+        return Table([], [])
+    layer = next(layer for layer in document.layers if layer.name == document.decisive)
+    rows = [
+        [
+            one.name,
+            count(one.images),
+            f"{one.score:.3f}",
+            UNDEFINED if one.right is None else with_interval(one.right),
+            f"{layer.activation[one.name]:.3g}",
+        ]
+        for one in document.answers.groups
+    ]
+    return Table(["group", "images", "score S", "right", f"λ in {document.decisive}"], rows)
 
 
 def layers_table(document: InsideBiasDocument) -> Table:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fairprobe.catalogue import MEASURES, METHODS, POST_HOC, REPAIRS
 from fairprobe.present.markdown_text import escaped, table
+from fairprobe.search.settings import settings_of
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def methods() -> Listing:
                         f"{each}{'' if place else ' (default)'}: {words}"
                         for place, (each, words) in enumerate(method.variants.items())
                     ],
+                    "settings": [str(each) for each in settings_of(method).values()],
                     "paper": method.paper,
                 },
             )

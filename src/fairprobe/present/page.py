@@ -14,6 +14,7 @@ from fairprobe.documents import Score, Search, TableDocument
 from fairprobe.measure import Reading, added_readings
 from fairprobe.present import (
     certificate_sentences,
+    chat_sentences,
     counterparts,
     decision_sentences,
     figures,
@@ -44,6 +45,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "shades": shade_names(),
         "say": sentences,
         "say_certificate": certificate_sentences,
+        "say_chat": chat_sentences,
         "say_counterparts": counterparts,
         "say_decision": decision_sentences,
         "say_groups": group_sentences,
@@ -157,15 +159,17 @@ def _model(document: TableDocument) -> str:
 
 
 def _method(found: Search) -> list[str]:
-    """By name, unless something about it was changed."""
+    """By name, with what was changed about it; a plug-in that is not installed as an object."""
+    variant = [f"variant={found.variant!r}"] if found.variant else []
+    if found.method in METHODS:
+        changed = [f"settings={found.settings!r}"] if found.settings else []
+        named = (f"method={found.method!r}", *variant, *changed)
+        return [f"    {argument}," for argument in named]
     about = found.description
     if about is None or not all(
         _ARGUMENT.fullmatch(each) for each in (f"method={about.created_by}", *about.required)
     ):
         return [f"    method=...,  # your own: {found.method!r}"]
-    variant = [f"variant={found.variant!r}"] if found.variant else []
-    if not found.settings and found.method in METHODS:
-        return [f"    {argument}," for argument in (f"method={found.method!r}", *variant)]
     changed = [f"{name}={value!r}" for name, value in found.settings.items()]
     given = ", ".join([*about.required, *variant, *changed])
     return [f"    method={about.created_by}({given}),"]
@@ -181,6 +185,8 @@ def _budget(found: Search) -> list[str]:
         "seeds": found.seeds,
         "global_iterations": found.global_iterations or None,
         "local_iterations": found.local_iterations,
+        "clusters": None if found.clusters == 4 else found.clusters,
+        "seeds_by": None if found.seeds_by == "scaled" else found.seeds_by,
     }
     words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
     return [f"    budget=fp.Budget({', '.join(words)}),"]

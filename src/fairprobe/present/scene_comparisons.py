@@ -72,6 +72,7 @@ QUALITIES = {
     "similarity": "structural similarity to the original; 1: nothing changed",
     "blur": "blur effect; 0: sharp, 1: blurred",
     "clip_iqa": "CLIP-IQA; 0: bad, 1: good",
+    "clip_realism": "CLIP, “Realistic photo” against “Unrealistic photo”; 1: realistic",
 }
 CAUSES = {
     "in-painting": "in-painting alone does half of it or more",

@@ -1,10 +1,11 @@
-"""The tables of a scenes audit as Markdown, in the form of the paper's tables 6 to 9, with evidence
-and in-painting control.
+"""The tables of a scenes audit as Markdown, in the form of the paper's tables 6 to 9, 11 and 12,
+with evidence and in-painting control.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from fairprobe.documents.scenes import AnalysisDocument, ScenesDocument
 from fairprobe.present.markdown_text import joined
@@ -14,6 +15,7 @@ from fairprobe.present.table import UNDEFINED, Table
 
 def scene_tables(document: ScenesDocument) -> str:
     """All tables, one after another."""
+    found = document.comparisons
     tables = (
         _effectiveness("Table 6: ground-truth oracle", document, ("gt",)),
         _effectiveness(
@@ -23,7 +25,18 @@ def scene_tables(document: ScenesDocument) -> str:
         ),
         _usual(document),
         _times(document),
+        _accuracy(
+            "Table 11: accuracy on real and on generated pictures with the same objects (RQ5)",
+            ("real", "generated", "generated over real", "pairs"),
+            [(one.detector, one.real, one.generated, one.pairs) for one in found.rq5],
+        ),
+        _accuracy(
+            "Table 12: accuracy on classes that were not mutated, in error-inducing pictures (RQ6)",
+            ("original", "mutated", "mutated over original", "pictures"),
+            [(one.detector, one.original, one.mutated, one.images) for one in found.rq6],
+        ),
         _compared(document),
+        _by_class(document),
     )
     return joined(f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows)
 
@@ -108,6 +121,55 @@ def _times(document: ScenesDocument) -> Table:
     return Table(
         ("mutation", "images", "seconds an image", "images an hour"), rows, "Table 9: time"
     )
+
+
+def _accuracy(
+    title: str,
+    names: tuple[str, str, str, str],
+    rows: Sequence[tuple[str, float | None, float | None, int]],
+) -> Table:
+    """Two accuracies of each recognizer and their ratio; the last row has the means."""
+
+    def ratio(first: float | None, second: float | None) -> float | None:
+        return second / first if first and second is not None else None
+
+    lines = [
+        (name, _number(first), _number(second), _number(ratio(first, second)), str(count))
+        for name, first, second, count in rows
+    ]
+    if len(rows) > 1:
+        columns = (
+            [first for _, first, _, _ in rows],
+            [second for _, _, second, _ in rows],
+            [ratio(first, second) for _, first, second, _ in rows],
+        )
+        known = ([value for value in column if value is not None] for column in columns)
+        means = [_number(fmean(column)) if column else UNDEFINED for column in known]
+        lines.append(("average", means[0], means[1], means[2], str(sum(row[3] for row in rows))))
+    return Table(("recognizer", *names), lines, title)
+
+
+def _by_class(document: ScenesDocument) -> Table:
+    """Algorithm 2: errors, objects and erroneous pictures of every class."""
+    rows = [
+        (
+            one.detector,
+            OPERATORS[one.operator],
+            ORACLES[one.oracle].short,
+            rate.label,
+            str(rate.errors),
+            str(rate.objects),
+            _number(rate.rate),
+            UNDEFINED if rate.images is None else str(rate.images),
+            "yes" if rate.is_above else "no",
+        )
+        for one in document.results
+        if one.kind == "ood"
+        for rate in one.classes
+    ]
+    head = ("recognizer", "mutation", "oracle", "class", "errors", "objects", "error rate",
+            "erroneous pictures", "above the mean")  # fmt: skip
+    return Table(head, rows, "Errors by class (algorithm 2)")
 
 
 def _compared(document: ScenesDocument) -> Table:

@@ -41,16 +41,23 @@ def source(text: Any) -> str:
 
 
 def shots(example: Example) -> tuple[Shot, Shot]:
+    """The pictures of an example: original and mutated."""
+    sides = example.original, example.mutated
+    return shots_of(*sides, mutated=example.mutated_label, scene=example.scene)
+
+
+def shots_of(
+    before: OriginalPicture, after: OriginalPicture, *, mutated: str, scene: str
+) -> tuple[Shot, Shot]:
     """Original and mutated. In the mutated picture a dashed box shows where something was
     recognized before.
     """
-    before, after = example.original, example.mutated
-    first = _drawn(before.detections, after.detections, "lost", example.mutated_label)
-    second = _drawn(after.detections, before.detections, "new", example.mutated_label)
+    first = _drawn(before.detections, after.detections, "lost", mutated)
+    second = _drawn(after.detections, before.detections, "new", mutated)
     ghosts = [_Drawn(one.object, "lost", is_ghost=True) for one in first if one.kind == "lost"]
     return (
-        _shot(before, first, f"Original picture of {example.scene}."),
-        _shot(after, second + ghosts, f"Mutated picture of {example.scene}."),
+        _shot(before, first, f"Original picture of {scene}."),
+        _shot(after, second + ghosts, f"Mutated picture of {scene}."),
     )
 
 

@@ -15,6 +15,7 @@ from fairprobe.documents import RunDocument, ScoresDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
+from fairprobe.present import text_repair
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.score_summary import scores_summary
@@ -43,10 +44,14 @@ def summary(document: RunDocument) -> RenderableType:
 def _of_texts(document: TextDocument) -> RenderableType:
     sentences = [
         Text(sentence, no_wrap=True, overflow="ignore")
-        for sentence in (document.verdict, *document.sentences)
+        for sentence in (*_of_repair(document), document.verdict, *document.sentences)
     ]
     tables = [each.terminal() for each in summary_tables(document)]
     return Group(*sentences, *(part for table in tables for part in (Text(), table)))
+
+
+def _of_repair(document: TextDocument) -> list[str]:
+    return [] if document.repair is None else text_repair.said(document.repair)
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fairprobe.documents.text import ExcessDocument, SideDocument, TextDocument
+from fairprobe.present import text_repair
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
 from fairprobe.present.formats import (
@@ -25,11 +26,18 @@ from fairprobe.present.formats import (
     ratio,
     seconds,
 )
-from fairprobe.present.legends import bar_legend
+from fairprobe.present.legends import Key, bar_legend
+from fairprobe.present.plots import CONTROL_DASH, curves_beside_control
+from fairprobe.present.svg import MARK, MUTED, coloured
 from fairprobe.present.table import Cell, Table
 from fairprobe.present.text_sentences import bare, headline, status
 
 CROSS, CONTROL = "another group", "control"
+CURVES = [
+    Key(coloured(MARK), 2.6, "", "another group"),
+    Key(coloured(MARK), 1.6, " ".join(f"{step:g}" for step in CONTROL_DASH), "control"),
+    Key(coloured(MUTED), 0.7, "", "other layers, another group"),
+]
 SHOWN = 10  # pairs of groups that are drawn
 LONGEST = 1_500  # characters of a text on the page
 AROUND = 300  # characters kept around the exchanged words of a longer one
@@ -51,10 +59,14 @@ def page(document: TextDocument) -> dict[str, Any]:
         "group_table": group_table(document),
         "word_table": word_table(document),
         "marked": marked,
+        "curves_figure": _curves_figure(document),
+        "curves_legend": CURVES,
         "layer_table": layer_table(document),
         "search_table": search_table(document),
+        "say_repair": text_repair,
         "sentences": [one for one in document.sentences if one != document.stopped],
         "settings": in_words(document.settings),
+        "in_words": in_words,
         "times": [
             *((name, seconds(each)) for name, each in document.seconds.items()),
             ("All together", seconds(sum(document.seconds.values()))),
@@ -184,6 +196,22 @@ def word_table(document: TextDocument) -> Table:
 # -- inside and search -----------------------------------------------------------------------------
 
 
+def _curves_figure(document: TextDocument) -> Figure | None:
+    inside = document.interpretation
+    if inside is None or not inside.most_biased_layer.auc:
+        return None
+    title = f"How strongly the neurons of “{inside.most_biased}” react"
+    says = (
+        "Curves: the share of neurons that react more than a threshold, to an exchange of groups"
+        " and to the control."
+    )
+    caption = (
+        "The area under a curve is the layer’s AUC. What lies between the solid and the dashed"
+        " curve is about the groups; the rest is what any exchange of words does."
+    )
+    return Figure(title, curves_beside_control("curves", inside, says=says), caption, None)
+
+
 def layer_table(document: TextDocument) -> Table | None:
     """How each layer reacts, beside the control."""
     inside = document.interpretation
@@ -247,6 +275,14 @@ def marked(side: SideDocument) -> Markup:
 
 def summary_tables(document: TextDocument) -> list[Table]:
     """What the terminal shows below the verdict."""
-    every = (pair_table(document), group_table(document))
+    repaired = document.repair
+    before = (
+        ()
+        if repaired is None
+        else tuple(
+            table(repaired) for table in (text_repair.over_seeds, text_repair.before_and_after)
+        )
+    )
+    every = (*before, pair_table(document), group_table(document))
     more = (layer_table(document), search_table(document))
     return [each for each in (*every, *more) if each is not None and each.rows]

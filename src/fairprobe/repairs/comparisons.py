@@ -25,10 +25,11 @@ HELD_OUT, PLAUSIBLE, POSSIBLE, ACCURACY = (
 class Answers:
     """What one network says. `labels` (N,): the classes of the people held out; `affected`,
     `plausible`, `alone`, `others`: who is discriminated against, of those who have a counterpart.
+    Of texts, `affected` is the excess of each cluster over its control.
     """
 
     labels: Ints
-    affected: Mask
+    affected: Mask | Floats
     plausible: Mask | None = None
     possible: float = 0.0  # DM-RS
     alone: dict[str, Mask] = field(default_factory=dict)  # of several attributes, each by itself
@@ -80,16 +81,17 @@ class Pairs:
         what: str,
         by: str,
         trials: Sequence[Trial],
-        read: Callable[[Answers], Mask],
+        read: Callable[[Answers], Mask | Floats],
         than: str = "the network trained again",
+        clusters: Ints | None = None,
     ) -> None:
-        self.what, self.by, self.than = what, by, than
+        self.what, self.by, self.than, self._clusters = what, by, than, clusters
         self.control = np.array([read(trial.control) for trial in trials], dtype=float)
         self.repaired = np.array([read(trial.repaired) for trial in trials], dtype=float)
 
     def lower(self, margin: float) -> Difference:
         """How much lower the repaired share is than the control's less a margin."""
-        return paired_difference((1 - margin) * self.control - self.repaired)
+        return paired_difference((1 - margin) * self.control - self.repaired, self._clusters)
 
     def is_worse(self, factor: float, confidence: float) -> bool:
         """Whether more people are affected than with the control, beyond noise and by more than
@@ -150,7 +152,10 @@ class Pairs:
 
 
 def populations(
-    trials: Sequence[Trial], names: str, than: str = "the network trained again"
+    trials: Sequence[Trial],
+    names: str,
+    than: str = "the network trained again",
+    held_out: str = HELD_OUT,
 ) -> list[Pairs]:
     """Who is to be helped: people held out, and plausible people where there are any. A network
     that gives everybody the same answer helps nobody: it counts like its control.
@@ -159,7 +164,7 @@ def populations(
         trial if not trial.repaired.is_constant else replace(trial, repaired=trial.control)
         for trial in trials
     ]
-    found = [Pairs(HELD_OUT, names, living, lambda answers: answers.affected, than)]
+    found = [Pairs(held_out, names, living, lambda answers: answers.affected, than)]
     if all(each.control.plausible is not None for each in living):
         found.append(Pairs(PLAUSIBLE, names, living, _plausible, than))
     return [each for each in found if each.control.size]

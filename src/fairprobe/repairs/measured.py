@@ -132,7 +132,7 @@ class Workshop:
 
     def _searched(self, model: Model, bias: NeuronBias | None) -> tuple[int, int]:
         domain = self.panel.data.domain
-        seeds = choose_seeds(domain, self.panel.data.x, self.budget.seeds, rng=self._rng(1))
+        seeds = choose_seeds(domain, self.panel.data.x, self.budget, rng=self._rng(1))
         how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.panel.data.x))
         found = search(
             domain, model, how, seeds, self.budget, rng=self._rng(2), people=self.panel.maker

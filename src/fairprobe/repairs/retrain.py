@@ -149,7 +149,7 @@ class Retrain(Repair):
         kept = domain.satisfies(inside)
         inside, truth = inside[kept], data.y[part][kept]
         order = rng.permutation(np.flatnonzero(judge(domain, model, inside).is_discriminatory))
-        seeds = choose_seeds(domain, data.x[part], self.budget.seeds, rng=rng)
+        seeds = choose_seeds(domain, data.x[part], self.budget, rng=rng)
         return (
             _Found(inside[order], truth[order])
             .joined(self._searched(model, data, part, seeds, rng))

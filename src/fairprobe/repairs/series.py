@@ -5,7 +5,7 @@ weights, and both answer the same people.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -332,9 +332,17 @@ class Series:
                 accuracy = float((pair.repaired.labels(x) == y).mean())
                 is_able = accuracy >= least - ROUNDING and not is_constant(pair.repaired, x)
                 found.append((not is_able, int(affected.sum()), -accuracy, number))
-        best = [each for each in sorted(found) if each[0] == min(found)[0]]
-        half = best[(len(best) - 1) // 2]
-        return min(best, key=lambda each: (each[1] > half[1], each[2], each[3]))[3]
+        return delivered(found)
+
+
+def delivered(found: Sequence[tuple[bool, float, float, int]]) -> int:
+    """The number of the network to deliver, of those not accurate enough or not, how much they
+    discriminate, and minus their accuracy: of the able ones the fairer half, of it the most
+    accurate.
+    """
+    best = [each for each in sorted(found) if each[0] == min(found)[0]]
+    half = best[(len(best) - 1) // 2]
+    return min(best, key=lambda each: (each[1] > half[1], each[2], each[3]))[3]
 
 
 def seed_of(seed: int, number: int) -> int:

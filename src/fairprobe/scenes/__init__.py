@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairprobe.scenes.detectors import open_detector
     from fairprobe.scenes.detectors.base import Detection, Detector
     from fairprobe.scenes.detectors.layouts import LAYOUTS
-    from fairprobe.scenes.scene import GivenScenes, Instance, Scene, Scenes
+    from fairprobe.scenes.scene import GivenScenes, Instance, Scene, Scenes, sample_scenes
     from fairprobe.scenes.sources import open_scenes
 
 _HOMES = {
@@ -26,6 +26,7 @@ _HOMES = {
     "Scenes": "scenes.scene",
     "open_detector": "scenes.detectors",
     "open_scenes": "scenes.sources",
+    "sample_scenes": "scenes.scene",
 }
 _MOVED = {"audit": "audit_scenes", "SceneAudit": "SceneAudit"}
 
@@ -39,6 +40,7 @@ __all__ = [
     "Scenes",
     "open_detector",
     "open_scenes",
+    "sample_scenes",
 ]
 
 

@@ -6,6 +6,7 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
     paper                                here
     Err_Count[c], Tot_Count[c]           `ClassRate.errors`, `ClassRate.objects`: sums over all
                                          tests, negative GT errors included
+    Err_ImgDict[c]                       `ClassRate.images`
     Err_c (eq. 4)                        `ClassRate.rate`
     c faces a fairness error (eq. 5)     `ClassRate.is_above`, `Analysis.violations`: the plain
                                          rule, rate > mean of all rates
@@ -271,6 +272,7 @@ class _Measured:
                 errors=int(errors[:, at].sum()),
                 objects=int(objects[:, at].sum()),
                 scenes=int((objects[:, at] > 0).sum()),
+                images=int((cells.errors[:, at] > 0).sum()),
                 rate=float(rates[at]),
                 low=finite(low[at]),
                 high=finite(high[at]),

@@ -1,35 +1,29 @@
 """Mutated pictures against originals, usual mutations, real pictures, and in-painting alone.
 
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024
-(section 4.1, 5, algorithm 4).
+(section 4.1, 5).
 
     paper                                       here
     RQ1, figure 3a: GT against MT               `Overlap`
-    RQ2, figure 3b: violations of the originals `original_accuracy`, `Overlap`
+    RQ2, figure 3b: violations of the originals `Overlap`; of originals no class is too rare, as in
+                                                the paper
     RQ2: Mann–Whitney U of picture error rates  `against_original`, `against_usual`
     RQ2, table 8: OOD against ID                `against_usual`
     RQ3, table 9: seconds by operator           `times`
-    RQ5, table 11, algorithm 4: OOD_Oracle      `against_real`, `expected_counts`
-    RQ6, table 12: error-inducing pictures      `unmodified_accuracy`
+    RQ5, RQ6, figure 2: accuracy                `scenes.accuracy`
 
 The error rate of a picture is Σ_c |n_c − GT_c| / Σ_c GT_c over all classes but the mutated one. An
 original has no mutated class, so it enters once for each class that was mutated in it, with that
 class left out. The test assumes independent pictures, which those of one scene are not: its p is
 too small, and `RankTest.superiority`, the size of the effect, stands beside it.
-
-Accuracy is Σ min(n_c, true_c) / Σ true_c: objects found of those that are there; surplus objects
-are not counted (the paper is silent). Algorithm 4 forgets an inserted class of which the original
-has no object; here it is expected as often as it was inserted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from fairprobe.documents.scenes import (
     Comparisons,
@@ -44,35 +38,31 @@ from fairprobe.documents.scenes import (
     UnmodifiedComparison,
     UsualComparison,
 )
+from fairprobe.scenes.accuracy import (
+    Original,
+    Violation,
+    against_real,
+    class_accuracies,
+    original_accuracy,
+    original_violations,
+    part,
+    unmodified_accuracy,
+)
 from fairprobe.scenes.analysis import ALL, Analysis, analyses, totals
-from fairprobe.scenes.cells import TINY
 from fairprobe.scenes.controls import against_control
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.oracles import Test
 from fairprobe.statistics.ranks import RankTest, rank_test
 
-Violation: TypeAlias = tuple[str, str]  # recognizer, class
 TRUTH: tuple[Oracle, ...] = ("gt",)
 METAMORPHIC: tuple[Oracle, ...] = ("inclusion", "exclusion")
-
-
-@dataclass(frozen=True)
-class Original:
-    """One original picture and one recognizer."""
-
-    scene: str
-    detector: str
-    annotation: Counter[str]
-    found: Counter[str]
-    truth: Counter[str]
-    """The annotation and what all recognizers found (`reference_counts`)."""
 
 
 def compare(
     evidence: Evidence, found: Sequence[Analysis], quality: ImageQuality | None
 ) -> Comparisons:
     """All comparisons, recognizer by recognizer."""
-    seed, fewest = evidence.settings.seed, evidence.settings.fewest
+    seed = evidence.settings.seed
     annotations, truth = evidence.annotations(), evidence.truth()
     originals = [
         Original(name, detector, annotations[name], seen, truth[name])
@@ -86,7 +76,7 @@ def compare(
     usual = {name: against_usual(own, seed=seed) for name, own in tests.items()}
     single = [one for one in found if one.kind == "ood" and one.operator != ALL]
     inducing = {id(test): test for one in single if one.oracle == "gt" for test in one.inducing}
-    plain = original_violations(original_accuracy(originals, fewest=fewest))
+    plain = original_violations(original_accuracy(originals))  # no class is too rare
     mutants = violations(single, (*TRUTH, *METAMORPHIC))
     both = Overlap.of(mutants, plain)
     return Comparisons(
@@ -104,6 +94,7 @@ def compare(
             only_mutants=both.alone,
             covered=both.covered,
         ),
+        accuracies=class_accuracies(originals, evidence.tests, fewest=evidence.settings.fewest),
         causes=list(_causes(evidence, single)),
         rq5=[
             RealComparison(
@@ -271,13 +262,13 @@ class Overlap:
     @property
     def covered(self) -> float | None:
         """The share of the second's violations that the first finds as well."""
-        return _part(len(self.both), len(self.both) + len(self.only_second))
+        return part(len(self.both), len(self.both) + len(self.only_second))
 
     @property
     def alone(self) -> float | None:
         """The share of all violations that only the first finds."""
         every = len(self.both) + len(self.only_first) + len(self.only_second)
-        return _part(len(self.only_first), every)
+        return part(len(self.only_first), every)
 
 
 def violations(several: Iterable[Analysis], oracles: Collection[Oracle]) -> set[Violation]:
@@ -288,126 +279,6 @@ def violations(several: Iterable[Analysis], oracles: Collection[Oracle]) -> set[
         if one.oracle in oracles
         for label in one.violations
     }
-
-
-def original_accuracy(
-    originals: Iterable[Original], *, fewest: int = 1
-) -> dict[str, dict[str, float]]:
-    """The accuracy of each recognizer on the originals; classes with at least `fewest` objects."""
-    hits: dict[str, Counter[str]] = {}
-    there: dict[str, Counter[str]] = {}
-    for one in originals:
-        hits.setdefault(one.detector, Counter()).update(one.found & one.truth)
-        there.setdefault(one.detector, Counter()).update(one.truth)
-    return {
-        detector: {
-            label: hits[detector][label] / count
-            for label, count in sorted(counts.items())
-            if count >= max(fewest, 1)
-        }
-        for detector, counts in there.items()
-    }
-
-
-def original_violations(accuracy: Mapping[str, Mapping[str, float]]) -> set[Violation]:
-    """Classes whose accuracy is below the mean of all classes: found without any mutation."""
-    return {
-        (detector, label)
-        for detector, classes in accuracy.items()
-        for label, value in classes.items()
-        if value < float(np.mean(list(classes.values()))) - TINY
-    }
-
-
-# -- accuracy --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AccuracyPair:
-    """The accuracy of one recognizer on mutated pictures and on what they are compared with."""
-
-    detector: str
-    pairs: int
-    objects: int
-    mutated: float | None
-    other: float | None
-
-
-def expected_counts(
-    annotation: Counter[str], labels: Collection[str], inserted: str, count: int
-) -> Counter[str]:
-    """Algorithm 4: the objects of these classes after an insertion."""
-    counts = annotation + Counter({inserted: count})
-    return Counter({label: counts[label] for label in labels if counts[label]})
-
-
-def against_real(
-    tests: Iterable[Test], originals: Sequence[Original], labels: Collection[str], *, seed: int = 0
-) -> tuple[AccuracyPair, ...]:
-    """RQ5: each unusual insertion and a random real picture with the same annotated objects of all
-    `labels`. Insertions without such a picture are left out.
-    """
-    rng = np.random.default_rng(seed)
-    annotation = {one.scene: one.annotation for one in originals}
-    alike: dict[tuple[str, frozenset[tuple[str, int]]], list[Original]] = {}
-    for one in sorted(originals, key=lambda one: one.scene):
-        key = frozenset(expected_counts(one.annotation, labels, "", 0).items())
-        alike.setdefault((one.detector, key), []).append(one)
-    sums: dict[str, Counter[str]] = {one.detector: Counter() for one in originals}
-    chosen = (
-        test
-        for test in tests
-        if test.operator == "insert" and test.kind == "ood" and test.scene in annotation
-    )
-    for test in sorted(chosen, key=lambda one: (one.detector, one.scene, one.label, one.repeat)):
-        expected = expected_counts(annotation[test.scene], labels, test.label, test.objects)
-        real = alike.get((test.detector, frozenset(expected.items())), [])
-        if real:
-            other = real[int(rng.integers(len(real)))]
-            _add(sums[test.detector], expected, test.found, other.found)
-    return _pairs(sums)
-
-
-def unmodified_accuracy(
-    inducing: Iterable[Test], annotations: Mapping[str, Counter[str]]
-) -> tuple[AccuracyPair, ...]:
-    """RQ6: on error-inducing pictures, the accuracy on the classes that were not mutated, and on
-    the same classes in the originals.
-    """
-    sums: dict[str, Counter[str]] = {}
-    for test in inducing:
-        expected = Counter(annotations[test.scene])
-        del expected[test.label]
-        _add(sums.setdefault(test.detector, Counter()), expected, test.found, test.original)
-    return _pairs(sums)
-
-
-def _add(
-    sums: Counter[str], expected: Counter[str], mutated: Counter[str], other: Counter[str]
-) -> None:
-    sums.update(
-        pairs=1,
-        objects=expected.total(),
-        mutated=(mutated & expected).total(),
-        other=(other & expected).total(),
-    )
-
-
-def _pairs(sums: Mapping[str, Counter[str]]) -> tuple[AccuracyPair, ...]:
-    return tuple(
-        AccuracyPair(
-            name,
-            one["pairs"],
-            one["objects"],
-            _part(one["mutated"], one["objects"]),
-            _part(one["other"], one["objects"]),
-        )
-        for name, one in sorted(sums.items())
-    )
-
-
-def _part(some: int, of: int) -> float | None:
-    return some / of if of else None
 
 
 def times(taken: Iterable[tuple[str, float]]) -> list[OperatorTime]:

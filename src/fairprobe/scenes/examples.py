@@ -50,13 +50,18 @@ def find_examples(evidence: Evidence, found: Sequence[Analysis]) -> list[Example
 
 def data_url(image: Picture) -> str:
     """A small JPEG to embed in a page."""
+    return "data:image/jpeg;base64," + base64.b64encode(small_jpeg(image)).decode()
+
+
+def small_jpeg(image: Picture) -> bytes:
+    """A copy for a page."""
     picture = Image.fromarray(image)
     if picture.width > WIDEST:
         height = max(1, round(picture.height * WIDEST / picture.width))
         picture = picture.resize((WIDEST, height), Image.Resampling.LANCZOS)
     file = BytesIO()
     picture.save(file, format="jpeg", quality=QUALITY)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    return file.getvalue()
 
 
 def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Test]]]:
@@ -98,19 +103,20 @@ def _example(evidence: Evidence, test: Test, label: str, oracle: Oracle) -> Exam
             src=data_url(original),
             width=round(original.shape[1] * scale),
             height=round(original.shape[0] * scale),
-            detections=_objects(evidence.originals[test.detector][test.scene], scale),
+            detections=objects(evidence.originals[test.detector][test.scene], scale),
         ),
         mutated=MutatedPicture(
             src=data_url(mutated),
             width=round(mutated.shape[1] * scale),
             height=round(mutated.shape[0] * scale),
-            detections=_objects(evidence.answers[test.detector][test.image], scale),
+            detections=objects(evidence.answers[test.detector][test.image], scale),
             places=[_scaled(box, scale) for box in made.places],
         ),
     )
 
 
-def _objects(detections: Sequence[Detection], scale: float) -> list[DetectedObject]:
+def objects(detections: Sequence[Detection], scale: float = 1.0) -> list[DetectedObject]:
+    """What was recognized, as a document has it; boxes in a picture of another size."""
     return [
         DetectedObject(
             label=one.label,

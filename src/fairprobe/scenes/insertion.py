@@ -31,7 +31,7 @@ from fairprobe.scenes.perspective import (
     Perspective,
     perspective_of,
 )
-from fairprobe.scenes.scene import Box, Mutant, Scene, Skipped
+from fairprobe.scenes.scene import Box, Instance, Mutant, Scene, Skipped
 
 VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
 VEHICLE_GROUND = frozenset({"road", "earth"})
@@ -116,7 +116,12 @@ def insert(
         _shadow(canvas, ground, one, settings.shadow)
         _paste(canvas, scene, one, light)
     image = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
-    return Mutant(scene.name, "insert", label, image, count, tuple(one.box for one in placed))
+    added = tuple(
+        Instance(label, one.box, one.mask & ~nearer_within(scene, one.box, one.foot))
+        for one in placed
+    )
+    places = tuple(one.box for one in placed)
+    return Mutant(scene.name, "insert", label, image, count, places, added=added)
 
 
 def _fitting(

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from multiprocessing import get_context, parent_process
@@ -20,16 +19,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image
 
+from fairprobe.arrays import Mask
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.scenes.cutouts import Cutouts
 from fairprobe.scenes.deletion import control, delete
 from fairprobe.scenes.distribution import ClassRange
-from fairprobe.scenes.inpainting import inpainter
+from fairprobe.scenes.inpainting import Inpainter, inpainter
 from fairprobe.scenes.insertion import insert
 from fairprobe.scenes.plan import Task, random_for
 from fairprobe.scenes.rotation import rotate
 from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped
 from fairprobe.storage import replacing, write_text
+from fairprobe.workers.base import interrupts_blocked
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _outcomes(
         initargs=(studio,),
     )
     try:
-        with _uninterrupted():
+        with interrupts_blocked():
             waiting: dict[Future[list[Outcome]], int] = {
                 pool.submit(_in_worker, job): len(job) for job in jobs
             }
@@ -131,19 +132,6 @@ def _outcomes(
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Block Ctrl-C for processes started here, even before `_start_worker`; here it is deferred."""
-    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _STUDIO: list[Studio] = []  # of this worker process
@@ -197,8 +185,9 @@ def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
 def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Outcome]:
     rng = random_for(studio.seed, task.scene, task.operator, task.label, task.kind, task.repeat)
     start = time.perf_counter()
-    mutant = _mutate(studio, scene, task, rng)
-    found = [_write(studio, task, mutant, time.perf_counter() - start)]
+    mutant = _mutate(studio.cutouts, scene, task, rng, inpainter(studio.inpainting))
+    # A picture whose control is missing is kept: a kill may come between the two.
+    found = [_kept(studio, task) or _write(studio, task, mutant, time.perf_counter() - start)]
     if task.operator != "insert" and isinstance(mutant, Mutant):
         start = time.perf_counter()
         plain = control(scene, mutant, inpainter=inpainter(studio.inpainting), rng=rng)
@@ -207,10 +196,31 @@ def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Outcome]:
     return found
 
 
-def _mutate(studio: Studio, scene: Scene, task: Task, rng: np.random.Generator) -> Mutant | Skipped:
+def mutate_without_painting(
+    scene: Scene, task: Task, cutouts: Cutouts, seed: int
+) -> Mutant | Skipped:
+    """The same mutation as that of a picture on disk, with black holes: what was
+    removed and added, and where, at little cost.
+    """
+    rng = random_for(seed, task.scene, task.operator, task.label, task.kind, task.repeat)
+    return _mutate(cutouts, scene, task, rng, _Unpainted())
+
+
+class _Unpainted(Inpainter):
+    """Leave holes black."""
+
+    name = "none"
+
+    def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:
+        del mask, avoid
+        return image
+
+
+def _mutate(
+    cutouts: Cutouts, scene: Scene, task: Task, rng: np.random.Generator, fill: Inpainter
+) -> Mutant | Skipped:
     if task.operator == "insert":
-        return insert(scene, task.label, task.objects, studio.cutouts, rng=rng)
-    fill = inpainter(studio.inpainting)
+        return insert(scene, task.label, task.objects, cutouts, rng=rng)
     if task.operator == "delete":
         return delete(scene, task.label, inpainter=fill)
     is_unusual = ClassRange(0, 0, angles=task.usual).is_unusual

@@ -39,6 +39,8 @@ INSERTED = (*MUTATED, "bird", "cat", "dog")
 ROAD = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "traffic light", "sign", "pole",
         "dog")  # fmt: skip
 
+ALL_CLASSES = ("all",)
+
 LONGEST = 60  # characters of a scene's name in a file's name
 SIMPLE = re.compile(r"[a-z0-9]{1,40}( [a-z0-9]{1,40}){0,3}")  # labels that can name files
 SEEDS = range(2**32)  # those that k-means accepts
@@ -55,8 +57,12 @@ class Settings:
     """The classes to mutate; by default the paper's."""
     repeats: int = 5
     clusters: int = CLUSTERS
+    cluster_by: tuple[str, ...] | None = None
+    """The classes by whose counts pictures are clustered, or ("all",); by default `ROAD`."""
     seed: int = 0
     inpainting: str = "exemplars"
+    clip: str | None = None
+    """The folder of a CLIP model that rates how realistic pictures are."""
     workers: int = 1
     timeout: float | None = 60.0
     rate: float | None = None
@@ -182,7 +188,10 @@ def find_usual(
     """Cluster the scenes. `seen` is what each recognizer counts in the originals."""
     names = list(facts)
     there = {label for one in facts.values() for label in one.counts}
-    clustered = [label for label in ROAD if label in there] or sorted(there)
+    chosen = settings.cluster_by or ROAD
+    clustered = [label for label in chosen if label in there]
+    if chosen == ALL_CLASSES or not clustered:
+        clustered = sorted(there)
     members = clusters(
         [facts[name].counts for name in names], clustered, k=settings.clusters, seed=settings.seed
     )

@@ -7,9 +7,11 @@ mutants.
     clip_iqa     no reference: CLIP-IQA of Wang et al. (piq), the measure of the DistroFair paper; 0
                  bad, 1 good
 
-CLIP-IQA runs if piq is installed and its weights are on disk; nothing is downloaded without the
-user's knowledge. The paper compares "Realistic photo" with "Unrealistic photo"; the released piq
-knows only "Good photo." and "Bad photo.", so that is measured.
+    clip_realism no reference: CLIP-IQA with the paper's own prompts, "Realistic photo" against
+                 "Unrealistic photo", by a CLIP model in a folder that the user names
+
+CLIP-IQA of piq runs if it is installed and its weights are on disk; nothing is downloaded without
+the user's knowledge. It knows only the prompts "Good photo." and "Bad photo.".
 """
 
 from __future__ import annotations
@@ -24,16 +26,19 @@ import numpy as np
 
 from fairprobe.documents.base import RankTestDocument
 from fairprobe.documents.scenes import ImageQuality, Mutation, QualityMeasure
-from fairprobe.errors import DataError, FairprobeError, SettingError
+from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
+from fairprobe.models import one_thread
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.mutants import MadePicture, read_mutant
 from fairprobe.scenes.plan import random_for
+from fairprobe.scenes.pretrained import import_transformers, loading
 from fairprobe.scenes.scene import Picture
 from fairprobe.statistics.ranks import rank_test
 
 SAMPLE = 30  # pictures of an operator whose quality is measured
 SMALLEST = 7  # pixels a side: the window of structural similarity
 CLIP_FILES = ("RN50.pt", "clipiqa_tokens.pt")  # piq stores them in ~/.cache/clip
+PROMPTS = ("Realistic photo", "Unrealistic photo")  # of the paper
 Score: TypeAlias = Callable[[Picture], float]
 
 
@@ -49,7 +54,8 @@ class MutantPair(NamedTuple):
 def measure_quality(evidence: Evidence, progress: Callable[[int, int, str], None]) -> ImageQuality:
     """Measure a sample of the mutants."""
     try:
-        return image_quality(_pairs(evidence, progress))
+        clip = None if evidence.settings.clip is None else clip_realism(evidence.settings.clip)
+        return image_quality(_pairs(evidence, progress), realism=clip)
     except FairprobeError as error:
         return ImageQuality(messages=[str(error)])
 
@@ -79,9 +85,13 @@ def _sample(evidence: Evidence) -> list[MadePicture]:
     return sorted(found, key=lambda made: made.task.scene)
 
 
-def image_quality(pairs: Iterable[MutantPair], *, with_clip: bool = True) -> ImageQuality:
+def image_quality(
+    pairs: Iterable[MutantPair], *, with_clip: bool = True, realism: Score | None = None
+) -> ImageQuality:
     """Measure mutants and their originals; an original of several mutants counts once."""
     scores: dict[str, Score] = {"blur": blur}
+    if realism is not None:
+        scores["clip_realism"] = realism
     messages = []
     if with_clip:
         clip = clip_iqa()
@@ -154,6 +164,35 @@ def clip_iqa() -> Score | str:
         planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).float()
         with torch.no_grad():
             return float(metric(planes[None]))
+
+    return score
+
+
+def clip_realism(folder: Path | str) -> Score:
+    """How much more "Realistic photo" describes a picture than "Unrealistic photo", 0 to 1, by a
+    CLIP model of `transformers` in a folder.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise StorageError(
+            f"There is no folder {place}. Expected a CLIP model, as save_pretrained writes it."
+        )
+    transformers = import_transformers(place)
+    import torch
+
+    with loading(place, "CLIP model"):
+        model = transformers.CLIPModel.from_pretrained(
+            place, local_files_only=True, use_safetensors=True
+        ).eval()
+        pictures = transformers.CLIPImageProcessor.from_pretrained(place, local_files_only=True)
+        words = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True)
+        prompts = words(list(PROMPTS), padding=True, return_tensors="pt")
+
+    def score(image: Picture) -> float:
+        with one_thread(), torch.inference_mode():
+            given = pictures(images=image, return_tensors="pt")
+            alike = model(**prompts, **given).logits_per_image[0]  # 100 × the cosine, as trained
+            return float(alike.softmax(0)[0])
 
     return score
 

@@ -145,5 +145,13 @@ def _put_back(scene: Scene, turned: Turned, inpainter: Inpainter) -> Mutant:
     colors = turned.colors(scene.image).astype(np.float64)
     canvas[top:bottom, left:right] = np.rint(here + cover * (colors - here)).astype(np.uint8)
     return Mutant(
-        scene.name, "rotate", instance.label, canvas, 1, (turned.box,), turned.angle, (instance,)
+        scene.name,
+        "rotate",
+        instance.label,
+        canvas,
+        1,
+        (turned.box,),
+        turned.angle,
+        removed=(instance,),
+        added=(Instance(instance.label, turned.box, (turned.cover >= SOLID) & ~hidden),),
     )

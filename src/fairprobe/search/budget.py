@@ -11,6 +11,8 @@ import numpy as np
 
 from fairprobe.errors import SettingError
 
+SEEDS_BY = ("scaled", "raw")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -18,10 +20,13 @@ class Budget:
     clock, `cpu_seconds` of computing, `rows` judged (with repetitions), `wanted` different IDIs.
 
     A search looks at its limits after every batch, so it may exceed them by one batch. Iterations
-    that are not given are the method's own.
+    that are not given are the method's own. Seeds come in turn from `clusters` of the data, by
+    k-means on attributes that are "scaled" to count alike, or on their "raw" codes as in the paper.
     """
 
     seeds: int = 1000
+    clusters: int = 4
+    seeds_by: str = "scaled"
     global_iterations: int | None = None
     local_iterations: int | None = None
     seconds: float | None = None
@@ -32,6 +37,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name, least in (
             ("seeds", 1),
+            ("clusters", 1),
             ("global_iterations", 1),
             ("local_iterations", 0),
             ("seconds", 0),
@@ -46,6 +52,10 @@ class Budget:
             is_number = isinstance(value, kinds)
             if value is not None and not (is_number and value >= least):
                 raise SettingError(f"The budget's {name} must be at least {least}; got {value}.")
+        if self.seeds_by not in SEEDS_BY:
+            raise SettingError(
+                f"Seeds are chosen by {' or '.join(SEEDS_BY)} attributes; got '{self.seeds_by}'."
+            )
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,24 @@ def chances(effect: Rows) -> Rows:
     """(N, movable attributes) the chance of each attribute, in proportion to the reciprocal of its
     effect.
     """
-    chance: Rows = np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
+    chance = _reciprocals(effect)
     chance /= chance.sum(axis=1, keepdims=True)
     return chance
+
+
+def softmax_chances(effect: Rows) -> Rows:
+    """(N, movable attributes) the softmax of the reciprocals: nearly certain for the attribute
+    with the least effect where effects are small, nearly uniform where they are large.
+    """
+    chance = _reciprocals(effect)
+    chance -= chance.max(axis=1, keepdims=True)
+    np.exp(chance, out=chance)
+    chance /= chance.sum(axis=1, keepdims=True)
+    return chance
+
+
+def _reciprocals(effect: Rows) -> Rows:
+    return np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
 
 
 def up_to(chance: Rows) -> Rows:

@@ -413,6 +413,8 @@ def _findings(
             name: np.asarray(value).item() for name, value in method.scores(run.world).items()
         },  # as JSON has them
         scored=isinstance(run.world.model, ScoreModel),
+        clusters=run.world.budget.clusters,
+        seeds_by=run.world.budget.seeds_by,
     )
     findings = Findings.from_records(
         run.world.domain,

@@ -10,20 +10,20 @@ from sklearn.cluster import KMeans
 from fairprobe.arrays import Rows
 from fairprobe.errors import DataError
 from fairprobe.schema.domain import Domain
+from fairprobe.search.budget import Budget
 
-CLUSTERS = 4
 ROUNDS = 20  # draws without anybody new, after which the domain is taken to have no more people
 
 
-def choose_seeds(
-    domain: Domain, x: Rows, n: int, *, rng: np.random.Generator, clusters: int = CLUSTERS
-) -> Rows:
-    """Choose `n` different rows, clipped into the domain, round-robin from k-means clusters.
+def choose_seeds(domain: Domain, x: Rows, n: int | Budget, *, rng: np.random.Generator) -> Rows:
+    """Choose `n` different rows, or as many as the budget says and as it says, clipped into the
+    domain, round-robin from k-means clusters.
 
     If the data has too few, the rest is drawn from the domain; a domain with fewer than `n` people
     gives all of them.
     """
-    inside = domain.clip(x)
+    budget = n if isinstance(n, Budget) else Budget(seeds=n)
+    n, inside = budget.seeds, domain.clip(x)
     inside = inside[domain.satisfies(inside)]
     if len(inside) == 0:
         raise DataError(
@@ -35,7 +35,9 @@ def choose_seeds(
     # Attributes count alike: on raw codes, the one with the widest range would make the clusters
     # alone.
     scaled = (rows - domain.low) / np.maximum(domain.high - domain.low, 1e-9)
-    groups = min(clusters, len(np.unique(scaled, axis=0)))
+    if budget.seeds_by == "raw":
+        scaled = rows
+    groups = min(budget.clusters, len(np.unique(scaled, axis=0)))
     cluster = KMeans(groups, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(scaled)
     shuffled = rng.permutation(len(rows))
     # The place of each row within its cluster; sorting by it deals one row from every cluster

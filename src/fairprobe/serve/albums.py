@@ -1,6 +1,7 @@
 """The pictures of a run folder beyond those in its document: every pair in `findings.npz` of an
-audit of images, every test in `tests.csv` of an audit of scenes. What cannot be read is an error;
-what an older version did not write is not there.
+audit of images; every test in `tests.csv` of an audit of scenes, with what was recognized in its
+pictures in `pairs.zip`. What cannot be read is an error; what an older version did not write is not
+there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from PIL import Image
 
 from fairprobe.documents import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.scenes import ANSWERS, PAIRS, OriginalSize, SceneAnswers
 from fairprobe.errors import DAMAGED, StorageError
 from fairprobe.storage import check_unpacked
 
@@ -29,7 +31,9 @@ FOUND, TESTS = "findings.npz", "tests.csv"
 MOST_PICTURES = 512 * 2**20  # bytes of one array of pictures that are held in memory
 MOST_TESTS = 100_000
 MOST_FILE = 64 * 2**20
+MOST_ANSWERS = 256 * 2**20
 UNREADABLE: tuple[type[Exception], ...] = (*DAMAGED, csv.Error, Image.DecompressionBombError)
+VERDICTS = ("others lost", "others appear", "others unchanged")
 Side = Literal["without", "with"]
 
 
@@ -75,9 +79,7 @@ class SceneTest:
     @property
     def verdict(self) -> str:
         """What happened to the classes that were not mutated."""
-        if self.lost:
-            return "others lost"
-        return "others appear" if self.new else "others unchanged"
+        return VERDICTS[0 if self.lost else 1 if self.new else 2]
 
 
 @dataclass
@@ -188,6 +190,36 @@ def _test(row: dict[str, str]) -> SceneTest:
         msgspec.json.decode(row[name], type=dict[str, int]) for name in ("original", "found")
     )
     return SceneTest(**texts, image=row["image"], original=before, found=after)
+
+
+def scene_answers(folder: Path) -> SceneAnswers | None:
+    """What was recognized in all pictures; None where the run does not say so, or too much."""
+    try:
+        path = file_in(folder, PAIRS)
+    except FileNotFoundError:
+        return None
+    with _unzipped(path) as file:
+        if file.getinfo(ANSWERS).file_size > MOST_ANSWERS:
+            return None
+        return msgspec.json.decode(file.read(ANSWERS), type=SceneAnswers)
+
+
+def scene_original(folder: Path, size: OriginalSize) -> bytes:
+    """A small copy of an original picture, as JPEG."""
+    path = file_in(folder, PAIRS)
+    with _unzipped(path) as file:
+        if file.getinfo(size.picture).file_size <= MOST_FILE:
+            return file.read(size.picture)
+    raise StorageError(f"{size.picture} in {path} is larger than {MOST_FILE // 2**20} MiB.")
+
+
+@contextmanager
+def _unzipped(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            yield file
+    except DAMAGED as error:
+        raise StorageError(f"{path} is damaged: {error}. Run the audit again.") from error
 
 
 def scene_picture(folder: Path, test: SceneTest) -> bytes:

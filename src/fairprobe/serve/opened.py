@@ -19,7 +19,7 @@ from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import ModelOrigin, TableDocument, file_in
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.documents.scenes import SceneAnswers, ScenesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.models import FORMATS, Model, TorchModel, load_model
@@ -27,7 +27,13 @@ from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
 from fairprobe.present import report
 from fairprobe.runs import FINDINGS, data_of, model_of, outline_of
-from fairprobe.serve.albums import ImageAlbum, SceneTest, image_album, scene_tests
+from fairprobe.serve.albums import (
+    ImageAlbum,
+    SceneTest,
+    image_album,
+    scene_answers,
+    scene_tests,
+)
 from fairprobe.serve.browse import Browser
 from fairprobe.serve.index import AnyDocument, read_place
 from fairprobe.serve.places import Place, find
@@ -204,6 +210,11 @@ class OpenRun:
         """All tests of an audit of scenes."""
         is_scene = isinstance(self.document, ScenesDocument)
         return scene_tests(self.place.folder) if is_scene else []
+
+    @once
+    def scene_answers(self) -> SceneAnswers | None:
+        """What was recognized in the pictures of all tests; None where the run does not say so."""
+        return scene_answers(self.place.folder) if self.scene_tests else None
 
     @once
     def people(self) -> PlausiblePeople:

@@ -22,11 +22,14 @@ __all__ = [
     "load_text_model",
     "open_lexicon",
     "open_texts",
+    "repair",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`audit` is an orchestration, which stands to the right of this room."""
+    """`audit` and `repair` are orchestrations, which stand to the right of this room."""
     if name == "audit":
         return import_module("fairprobe.audits.text").audit_text
+    if name == "repair":
+        return import_module("fairprobe.audits.text_repair").repair_text
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

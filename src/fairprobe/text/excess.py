@@ -113,6 +113,15 @@ class Observations:
         self.is_control: Mask = np.array([each.is_control for each in self.exchanges], dtype=bool)
         self._clusters = _clusters(plan)
         self._words = words
+        keys: dict[tuple[str, str], int] = {}
+        self._members_of: Ints = np.array(  # (exchanges, 2) the word of each side
+            [
+                [keys.setdefault((side.group, side.word), len(keys)) for side in _both(each)]
+                for each in self.exchanges
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 2)
+        self._keys = list(keys)
         names = sorted({each.second.group for each in self.exchanges})
         self._target: Ints = np.array(
             [names.index(each.second.group) for each in self.exchanges], dtype=np.int64
@@ -131,7 +140,7 @@ class Observations:
         exchanges with another group.
         """
         kept = np.ones(len(values), dtype=bool) if kept is None else kept | self.is_control
-        cross, control, differences = self._by_cluster(values, kept)
+        cross, control, differences = self.by_cluster(values, kept)
         without = self._without_words(values, kept) if self._words == "sample" else ()
         return Excess(
             float(cross.mean()) if len(cross) else 0.0,
@@ -187,7 +196,7 @@ class Observations:
             kept = ~has & ~self.is_control
             if not kept.any():
                 continue
-            _, _, differences = self._by_cluster(self.flips, kept | self.is_control)
+            _, _, differences = self.by_cluster(self.flips, kept | self.is_control)
             texts = len(np.unique(self.unit[has & ~self.is_control]))
             found.append(WordInfluence(word, group, texts, clustered_difference(differences)))
         return sorted(found, key=lambda each: each.without.estimate)
@@ -205,10 +214,11 @@ class Observations:
 
     # -- by cluster --------------------------------------------------------------------------------
 
-    def _by_cluster(self, values: Floats, kept: Mask) -> tuple[Floats, Floats, Floats]:
+    def by_cluster(self, values: Floats, kept: Mask | None = None) -> tuple[Floats, Floats, Floats]:
         """The rate of the exchanges, of the control, and their difference, for each cluster of
         texts that have both.
         """
+        kept = np.ones(len(values), dtype=bool) if kept is None else kept
         units = len(self._clusters)
         groups = int(self._target.max()) + 1 if len(self._target) else 1
         cross = kept & ~self.is_control
@@ -230,21 +240,18 @@ class Observations:
         """For each group, the mean difference without each of its words."""
         by_group: dict[str, list[float]] = {}
         for (group, _), has in self._members(kept).items():
-            _, _, differences = self._by_cluster(values, kept & ~has)
+            _, _, differences = self.by_cluster(values, kept & ~has)
             if len(differences):
                 by_group.setdefault(group, []).append(float(differences.mean()))
         return [np.array(each) for each in by_group.values()]
 
     def _members(self, kept: Mask) -> Mapping[tuple[str, str], Mask]:
         """Which exchanges hold each word of each group."""
-        found: dict[tuple[str, str], Mask] = {}
-        for row in np.flatnonzero(kept):
-            for side in (self.exchanges[row].first, self.exchanges[row].second):
-                key = (side.group, side.word)
-                if key not in found:
-                    found[key] = np.zeros(len(self.exchanges), dtype=bool)
-                found[key][row] = True
-        return found
+        numbers, first = np.unique(self._members_of[kept], return_index=True)
+        return {
+            self._keys[number]: (self._members_of == number).any(axis=1) & kept
+            for number in numbers[np.argsort(first)]
+        }
 
     @staticmethod
     def _pair(each: Exchange) -> tuple[str, str] | None:

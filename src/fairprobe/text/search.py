@@ -1,24 +1,28 @@
 """A search for texts whose answer depends on the group: context words are exchanged for neighbors
-in the network's own embedding space, until the answers to a text and its counterparts differ.
+in the network's own embedding space, until the answers to a text and a counterpart differ.
 
 A text with all its counterparts has one margin (log-odds of its most probable class against the
-next) for each side. `low` and `high` are the lowest and the highest; the answers differ where
-low < 0 < high. The distance to that is max(low, −high). All methods share the loop and the
-counting: each step draws candidates, one for each place and neighbor; the method ranks them; the
-best few are asked, each side is a call; a finding is recorded once. They differ in the ranking:
+next) for each side. A candidate is a text with one context word exchanged. Two of its sides are
+judged, in the words of two groups; with the margins a ≤ b the answers differ where a < 0 < b. The
+distance to that is max(a, −b). All methods share the loop, the candidates and the counting: every
+text that the network is given is a call, with or without a gradient, and each seed has as many
+calls. They differ in which candidates are judged first, in which two sides, and how they go on:
 
-    margin    the distance that the gradient at the embeddings predicts (look-ahead); it goes on
-              from the nearest of those that were asked
-    neurons   the predicted change of the biased neurons (NeuronFair's guidance)
-    random    none: an exchange at random, and on from there
+    margin    the two sides with the lowest and the highest margin at the seed; candidates by the
+              distance that the gradient at the embeddings predicts (look-ahead). It goes on from
+              the first candidate that is nearer than the last text, or from the nearest of `QUEUE`
+    neurons   the sides with the least and the most activity of the biased neurons; candidates by
+              the predicted growth of that activity (NeuronFair's guidance), and on from the first
+    random    the text and a counterpart at random; candidates at random, and on from the first
 
-With `bigrams`, a word may only stand beside words that stood beside it in the texts.
-Every finding is a text, never a vector, and is judged again by the model itself.
+With `bigrams`, a word may only stand beside words that stood beside it in the texts. With a
+`fluency`, a language model's mean log-probability of a text, a candidate may not be less fluent
+than its seed by more than `LESS_FLUENT`. Every finding is a text, never a vector, and is judged
+again by the model itself.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -30,41 +34,48 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.text_network import network_logits
-from fairprobe.models.text import TextModel, TextNetwork
-from fairprobe.text.exchange import swapped
+from fairprobe.models.text import TextModel
+from fairprobe.text.exchange import Side, swapped
 from fairprobe.text.inside import Recorder
 from fairprobe.text.lexicon import Lexicon
 from fairprobe.text.places import Finder
 from fairprobe.text.texts import Text
+from fairprobe.text.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
 
 Guide: TypeAlias = Literal["margin", "neurons", "random"]
+Fluency: TypeAlias = Callable[[Sequence[str]], Floats]
 TITLES: dict[Guide, str] = {
     "margin": "Margin look-ahead",
     "neurons": "Biased neurons",
     "random": "Random exchange",
 }
-TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
-NEIGHBORS = 40  # words that may take a word's place
 CANDIDATES = 200  # exchanges that are ranked in a step
-ASKED = 4  # of them that the model is asked about
-STEPS = 10
-WORDS = 8000  # words of the vocabulary, the most frequent
+ASKED = 4  # candidates that are judged at once
+QUEUE = 16  # of a ranking that are judged before another text is taken
+CALLS = 200  # of the network for each seed
 SIDES = 4  # counterparts of a text, beside itself
+LESS_FLUENT = 0.5  # nats for each token
 
 
 @dataclass(frozen=True)
 class Found:
-    """A finding: the seed's number, and the text in all its versions with their groups."""
+    """A finding: the seed's number, the text in the words of several groups, and after how many
+    calls of that seed it was found.
+    """
 
     seed: int
-    texts: tuple[str, ...]
-    groups: tuple[str, ...]
+    sides: tuple[Side, ...]
     at_seed: bool
+    calls: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(side.text for side in self.sides)
 
 
 @dataclass
 class SearchResult:
-    """What a search found: calls of the model, and how many findings it refuted afterwards."""
+    """What a search found: calls of the network, and how many findings it refuted afterwards."""
 
     guide: Guide
     filtered: bool
@@ -78,95 +89,22 @@ class SearchResult:
     def seeds_hit(self) -> int:
         return len({each.seed for each in self.found})
 
+    def hit_within(self, calls: int) -> int:
+        """The seeds with a finding after so many of their calls."""
+        return len({each.seed for each in self.found if each.calls <= calls})
+
     @property
     def per_1000(self) -> float:
         return 1000 * len(self.found) / self.calls if self.calls else 0.0
 
 
-class Vocabulary:
-    """The words of the texts, their neighbors in the network's embedding space, and which words
-    stood beside each other.
-    """
+@dataclass(frozen=True)
+class _Place:
+    """Where a walk is: a text, the two sides of it that are judged, and their distance."""
 
-    def __init__(self, network: TextNetwork, texts: Sequence[str], lexicon: Lexicon) -> None:
-        counts: dict[str, int] = {}
-        self.bigrams: set[tuple[str, str]] = set()
-        for text in texts:
-            words = [match[0].lower() for match in TOKEN.finditer(text)]
-            for word in words:
-                counts[word] = counts.get(word, 0) + 1
-            self.bigrams.update(zip(["", *words], [*words, ""], strict=True))
-        barred = {
-            part.lower()
-            for _, _, term in lexicon.terms()
-            for form in (term.word, term.plural or "")
-            for part in TOKEN.findall(form)
-        }
-        ordered = sorted(counts, key=lambda word: (-counts[word], word))
-        self.words = [word for word in ordered if word not in barred and len(word) > 1][:WORDS]
-        self._place = {word: place for place, word in enumerate(self.words)}
-        vectors = word_vectors(network, self.words)
-        known = vectors.norm(dim=1) > 0
-        self._unit = torch.where(known[:, None], vectors, torch.zeros_like(vectors))
-        self._unit = self._unit / self._unit.norm(dim=1, keepdim=True).clamp_min(1e-9)
-        self._near: dict[str, list[str]] = {}
-
-    def neighbors(self, word: str) -> list[str]:
-        """The nearest words by cosine; none of a word that is not known."""
-        key = word.lower()
-        if key not in self._near:
-            place = self._place.get(key)
-            if place is None or not bool(self._unit[place].any()):
-                self._near[key] = []
-            else:
-                scores = self._unit @ self._unit[place]
-                scores[place] = -2
-                best = torch.topk(scores, min(NEIGHBORS, len(scores))).indices.tolist()
-                self._near[key] = [self.words[each] for each in best if scores[each] > 0]
-        return self._near[key]
-
-    def is_seen(self, before: str, word: str, after: str) -> bool:
-        """Whether the word stood after the one before it and before the one after it."""
-        return (before.lower(), word) in self.bigrams and (word, after.lower()) in self.bigrams
-
-
-def embedding_of(module: nn.Module) -> nn.Embedding:
-    """The embedding of the tokens: the largest of the network."""
-    found = [each for each in module.modules() if isinstance(each, nn.Embedding)]
-    if not found:
-        raise ModelError("The network has no embedding of tokens, so words have no neighbors.")
-    return max(found, key=lambda each: each.num_embeddings)
-
-
-def tokens_of(network: TextNetwork, texts: Sequence[str]) -> Tensor:
-    """(n, tokens) the numbers of the tokens."""
-    given = network.encode(texts)
-    return given if isinstance(given, Tensor) else given["input_ids"]
-
-
-def word_vectors(network: TextNetwork, words: Sequence[str]) -> Tensor:
-    """The mean embedding of the tokens that only this word has: what every text shares, such as
-    padding, is left out. Words of the same token (unknown ones) have none.
-    """
-    embedding = embedding_of(network.module)
-    with torch.no_grad():
-        shared = set(tokens_of(network, ["", " "]).flatten().tolist())
-        vectors: list[tuple[int, ...]] = []
-        seen: dict[tuple[int, ...], int] = {}
-        for start in range(0, len(words), 512):
-            ids = tokens_of(network, list(words[start : start + 512]))
-            for row in ids.tolist():
-                own = tuple(token for token in row if token not in shared)
-                seen[own] = seen.get(own, 0) + 1
-                vectors.append(own)
-        return torch.stack(
-            [
-                embedding.weight[list(own)].mean(dim=0)
-                if own and seen[own] == 1
-                else torch.zeros(embedding.embedding_dim)
-                for own in vectors
-            ]
-        )
+    text: str
+    pair: tuple[Side, Side]
+    distance: float
 
 
 class Searcher:
@@ -182,12 +120,13 @@ class Searcher:
         filtered: bool,
         rng: np.random.Generator,
         neurons: tuple[str, Ints] | None = None,
+        fluency: Fluency | None = None,
     ) -> None:
         if model.network is None:
             raise ModelError("The search needs a network that it can look into.")
         self.model, self.network, self.lexicon = model, model.network, lexicon
         self._vocabulary, self._finder = vocabulary, Finder(lexicon)
-        self._rng, self._neurons = rng, neurons
+        self._rng, self._neurons, self._fluency = rng, neurons, fluency
         self.guide, self.filtered = guide, filtered
         self._seen: set[str] = set()
 
@@ -195,14 +134,14 @@ class Searcher:
         self,
         seeds: Sequence[Text],
         *,
-        steps: int = STEPS,
+        calls: int = CALLS,
         progress: Callable[[int, int], None] | None = None,
     ) -> SearchResult:
-        """Search from every seed for as many steps; a seed that was hit goes on from there."""
+        """Search from every seed with as many calls; a seed that was hit goes on from there."""
         result = SearchResult(self.guide, self.filtered, len(seeds))
         try:
             for number, seed in enumerate(seeds):
-                self._walk(number, seed.text, steps, result)
+                self._walk(number, seed.text, result.calls + calls, result)
                 if progress is not None:
                     progress(number + 1, len(seeds))
         except KeyboardInterrupt:
@@ -212,49 +151,77 @@ class Searcher:
 
     # -- one seed ----------------------------------------------------------------------------------
 
-    def _walk(self, number: int, text: str, steps: int, result: SearchResult) -> None:
-        sides = self._sides(text)
+    def _walk(self, number: int, text: str, until: int, result: SearchResult) -> None:
+        sides, start = self._sides(text), result.calls
         if len(sides) < 2:
             return
-        logits = self._logits([each for each, _ in sides], result)
-        if _distance(margins_of(logits)) < 0:
-            self._record(number, sides, result, at_seed=True)
-        for _ in range(steps):
-            candidates = self._candidates(text)
-            if not candidates:
-                return
-            ranked = self._ranked(sides, candidates)[:ASKED]
-            best: tuple[float, str, list[tuple[str, str]]] | None = None
-            every = [self._sides(each) for each in ranked]
-            flat = self._logits([side for each in every for side, _ in each], result)
-            start = 0
-            for each, versions in zip(ranked, every, strict=True):
-                mine = flat[start : start + len(versions)]
-                start += len(versions)
-                distance = _distance(margins_of(mine))
-                if distance < 0:
-                    self._record(number, versions, result)
+        margins = margins_of(self._logits([side.text for side in sides], result))
+        if _distance(margins) < 0:
+            self._record(Found(number, tuple(sides), True, result.calls - start), result)
+        at = _Place(text, *self._first_pair(sides, margins, result))
+        least = None if self._fluency is None else float(self._fluency([text])[0]) - LESS_FLUENT
+        tried: set[str] = {text}
+        queue: list[_Place] = []
+        nearest: _Place | None = None
+        while result.calls < until:
+            if not queue:
+                at, nearest = nearest or at, None
+                queue = self._ranked(at, self._candidates(at.text, tried), result)
+                queue = self._fluent(queue, least)[:QUEUE]
+                if not queue:
+                    return
+            judged, queue = queue[:ASKED], queue[ASKED:]
+            for each in self._judged(judged, result):
+                tried.add(each.text)
+                if each.distance < 0:
+                    self._record(Found(number, each.pair, False, result.calls - start), result)
                 # Only the margin's guide may look at margins; the others go on from their first.
-                if best is None or (self.guide == "margin" and distance < best[0]):
-                    best = (distance, each, versions)
-            assert best is not None
-            text, sides = best[1], best[2]
+                if nearest is None or (self.guide == "margin" and each.distance < nearest.distance):
+                    nearest = each
+            if self.guide != "margin" or (nearest and nearest.distance < at.distance):
+                queue = []
 
-    def _sides(self, text: str) -> list[tuple[str, str]]:
-        """The text in the words of each group, with the group."""
+    def _first_pair(
+        self, sides: list[Side], margins: Tensor, result: SearchResult
+    ) -> tuple[tuple[Side, Side], float]:
+        """The two sides that are judged, and their distance."""
+        if self.guide == "random":
+            chosen = [0, 1 + int(self._rng.integers(len(sides) - 1))]
+        else:
+            value = margins.numpy()
+            if self.guide == "neurons":
+                value, _, _ = self._activity([side.text for side in sides], result)
+            order = np.argsort(value, kind="stable")
+            chosen = [int(order[0]), int(order[-1])]
+        return (sides[chosen[0]], sides[chosen[1]]), _distance(margins[chosen])
+
+    def _sides(self, text: str, groups: Sequence[str] = ()) -> list[Side]:
+        """The text in the words of each group, or of these; first as it is."""
         places = self._finder.places(text)
         if not places:
             return []
         source = places[0].group
-        found = [(text, source)]
-        for target in self.lexicon.groups:
+        own = tuple((place.start, place.end) for place in places if place.group == source)
+        found = [Side(text, source, places[0].term.word, own)]
+        for target in groups or self.lexicon.groups:
             if target != source and len(found) <= SIDES:
                 other = swapped(text, places, source, target)
                 if other is not None and other.text != text:
-                    found.append((other.text, target))
+                    found.append(other)
         return found
 
-    def _candidates(self, text: str) -> list[str]:
+    def _pair(self, text: str, groups: Sequence[str]) -> tuple[Side, Side] | None:
+        """The text in the words of two groups; None if it has no such words."""
+        if self.guide == "random":
+            sides = self._sides(text)
+            if len(sides) < 2:
+                return None
+            return sides[0], sides[1 + int(self._rng.integers(len(sides) - 1))]
+        by_group = {side.group: side for side in self._sides(text, groups)}
+        first, second = (by_group.get(group) for group in groups)
+        return None if first is None or second is None else (first, second)
+
+    def _candidates(self, text: str, tried: set[str]) -> list[str]:
         """The text with one context word exchanged, at random places, and new ones only."""
         places = self._finder.places(text)
         words = list(TOKEN.finditer(text))
@@ -273,26 +240,35 @@ class Searcher:
                     continue
                 new = word.capitalize() if match[0][0].isupper() else word
                 text_of = text[: match.start()] + new + text[match.end() :]
-                if text_of not in self._seen:
+                if text_of not in self._seen and text_of not in tried:
                     found.append(text_of)
             if len(found) >= CANDIDATES:
                 break
         self._rng.shuffle(found)
         return found[:CANDIDATES]
 
-    def _record(
-        self,
-        seed: int,
-        sides: list[tuple[str, str]],
-        result: SearchResult,
-        *,
-        at_seed: bool = False,
-    ) -> None:
-        if sides[0][0] in self._seen:
+    def _fluent(self, queue: list[_Place], least: float | None) -> list[_Place]:
+        """Those that a language model finds as fluent as the seed, the first ones only."""
+        if least is None or self._fluency is None:
+            return queue
+        some = queue[: 4 * QUEUE]
+        fluency = self._fluency([each.text for each in some])
+        return [each for each, one in zip(some, fluency, strict=True) if one >= least]
+
+    def _judged(self, places: Sequence[_Place], result: SearchResult) -> list[_Place]:
+        logits = self._logits([side.text for each in places for side in each.pair], result)
+        return [
+            _Place(each.text, each.pair, _distance(margins_of(logits[2 * n : 2 * n + 2])))
+            for n, each in enumerate(places)
+        ]
+
+    def _record(self, found: Found, result: SearchResult) -> None:
+        if found.sides[0].text in self._seen:
             return
-        self._seen.update(text for text, _ in sides)  # the same case under another group's words
-        texts, groups = zip(*sides, strict=True)
-        result.found.append(Found(seed, texts, groups, at_seed))
+        for side in self._sides(found.sides[0].text):  # the same case under another group's words
+            self._seen.add(side.text)
+        self._seen.update(found.texts)
+        result.found.append(found)
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -313,34 +289,28 @@ class Searcher:
 
     # -- ranking -----------------------------------------------------------------------------------
 
-    def _ranked(self, sides: list[tuple[str, str]], candidates: list[str]) -> list[str]:
+    def _ranked(self, at: _Place, candidates: list[str], result: SearchResult) -> list[_Place]:
+        """The candidates in the order in which they are judged."""
+        groups = [side.group for side in at.pair]
         if self.guide == "random":
-            return candidates
-        versions = [self._sides(each) for each in candidates]
-        usable = [n for n, each in enumerate(versions) if len(each) == len(sides)]
-        if not usable:
-            return candidates
-        scores = (
-            self._predicted(sides, [versions[n] for n in usable])
-            if self.guide == "margin"
-            else self._excited(sides, [versions[n] for n in usable])
-        )
-        return [candidates[usable[n]] for n in np.argsort(scores, kind="stable")]
+            candidates = candidates[: 4 * QUEUE]
+        found = [
+            _Place(text, pair, 0.0) for text in candidates if (pair := self._pair(text, groups))
+        ]
+        if self.guide == "random" or not found:
+            return found
+        texts = [side.text for side in at.pair]
+        if self.guide == "margin":
+            values, gradient, tokens = self._gradient(texts, margins_of, result)
+            predicted = values[None, :] + self._change(gradient, tokens, found)
+            scores = np.maximum(predicted.min(axis=1), -predicted.max(axis=1))
+        else:
+            _, gradient, tokens = self._activity(texts, result)
+            scores = -self._change(gradient, tokens, found).sum(axis=1)
+        return [found[n] for n in np.argsort(scores, kind="stable")]
 
-    def _predicted(
-        self, sides: list[tuple[str, str]], versions: list[list[tuple[str, str]]]
-    ) -> Floats:
-        """The distance that the gradient of each side's margin predicts for each candidate."""
-        margins, gradient, tokens = self._gradient([text for text, _ in sides], margins_of)
-        change = self._change(gradient, tokens, versions)
-        predicted = margins[None, :] + change
-        distances: Floats = np.maximum(predicted.min(axis=1), -predicted.max(axis=1))
-        return distances
-
-    def _excited(
-        self, sides: list[tuple[str, str]], versions: list[list[tuple[str, str]]]
-    ) -> Floats:
-        """Minus the predicted growth of the biased neurons' activations, all sides together."""
+    def _activity(self, texts: list[str], result: SearchResult) -> tuple[Floats, Tensor, Tensor]:
+        """The activity of the biased neurons, its gradient at the embeddings, and the tokens."""
         assert self._neurons is not None
         name, chosen = self._neurons
         recorder = Recorder(self.network.module)
@@ -348,17 +318,17 @@ class Searcher:
         def activity(_: Tensor) -> Tensor:
             return recorder.layers[name][:, torch.as_tensor(chosen)].abs().sum(dim=1)
 
-        _, gradient, tokens = self._gradient([text for text, _ in sides], activity, recorder)
-        growth: Floats = self._change(gradient, tokens, versions).sum(axis=1)
-        return -growth
+        return self._gradient(texts, activity, result, recorder)
 
     def _gradient(
         self,
         texts: list[str],
         value: Callable[[Tensor], Tensor],
+        result: SearchResult,
         recorder: Recorder | None = None,
     ) -> tuple[Floats, Tensor, Tensor]:
         """The value of each text, its gradient at the embeddings, and the tokens."""
+        result.calls += len(texts)
         embedding = embedding_of(self.network.module)
         kept: list[Tensor] = []
 
@@ -382,24 +352,21 @@ class Searcher:
         values: Floats = found.detach().double().cpu().numpy()
         return values, gradient, tokens_of(self.network, texts)
 
-    def _change(
-        self, gradient: Tensor, tokens: Tensor, versions: list[list[tuple[str, str]]]
-    ) -> Floats:
-        """(candidates, sides) the first-order change of the value, by the embeddings of the new
+    def _change(self, gradient: Tensor, tokens: Tensor, candidates: list[_Place]) -> Floats:
+        """(candidates, 2) the first-order change of the value, by the embeddings of the new
         tokens.
         """
         weight = embedding_of(self.network.module).weight
-        sides = len(tokens)
-        flat = [text for each in versions for text, _ in each]
+        flat = [side.text for each in candidates for side in each.pair]
         with torch.no_grad():
             new = tokens_of(self.network, flat)
             length = min(new.shape[1], tokens.shape[1])
-            old = tokens.repeat(len(versions), 1)
+            old = tokens.repeat(len(candidates), 1)
             rows, places = torch.nonzero(new[:, :length] != old[:, :length], as_tuple=True)
             difference = weight[new[rows, places]] - weight[old[rows, places]]
-            moved = (difference * gradient[rows % sides, places]).sum(dim=1)
+            moved = (difference * gradient[rows % 2, places]).sum(dim=1)
             total = torch.zeros(len(flat), dtype=moved.dtype).index_add_(0, rows, moved)
-        found: Floats = total.reshape(len(versions), sides).double().cpu().numpy()
+        found: Floats = total.reshape(len(candidates), 2).double().cpu().numpy()
         return found
 
 

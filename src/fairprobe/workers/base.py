@@ -7,6 +7,7 @@ that need them import them.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event
@@ -52,6 +53,19 @@ class Workers(Protocol):
 
     def stop(self) -> bool:
         """Ask all running tasks to end soon, with what they have. False: they cannot be asked."""
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Let new processes inherit a blocked Ctrl-C, before their first line; here it comes later."""
+    if not hasattr(signal, "pthread_sigmask"):  # not on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

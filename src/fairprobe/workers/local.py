@@ -20,7 +20,14 @@ from multiprocessing.connection import wait as wait_for_end
 from threading import Thread
 from typing import Any, NamedTuple, Self
 
-from fairprobe.workers.base import DIED, ONE_THREAD, STOPPING, TRIES, environment
+from fairprobe.workers.base import (
+    DIED,
+    ONE_THREAD,
+    STOPPING,
+    TRIES,
+    environment,
+    interrupts_blocked,
+)
 
 
 class _Task(NamedTuple):
@@ -138,14 +145,8 @@ def _starting_a_process() -> Iterator[None]:
     A pool must be created outside: the first one starts multiprocessing's resource tracker, which
     would unblock the signal again.
     """
-    can_block = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else None
-    try:
-        with environment(ONE_THREAD):
-            yield
-    finally:
-        if before is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with interrupts_blocked(), environment(ONE_THREAD):
+        yield
 
 
 _INPUTS: dict[str, Any] = {}  # in a worker: those of its last task

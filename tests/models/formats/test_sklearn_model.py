@@ -48,7 +48,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from fairprobe.errors import FairprobeError, ModelError, StorageError

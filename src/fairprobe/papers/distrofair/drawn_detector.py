@@ -9,7 +9,7 @@ and no better than that, as a recognizer under test should be.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,12 +170,15 @@ def _rebuilt(weights: dict[str, Tensor]) -> Network:
 
 def train(
     *,
+    scenes: Iterable[Scene] | None = None,
     seed: int = 0,
     training: DetectorTraining = DEFAULTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Network:
-    """Train a network on drawn scenes; the same seed gives the same weights."""
-    pictures, target = _lessons(training.scenes, seed)
+    """Train a network on drawn scenes, or on others of their size and classes, such as exported
+    mutants; the same seed gives the same weights.
+    """
+    pictures, target = _lessons(_drawn(training.scenes, seed) if scenes is None else scenes)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = Network()
@@ -199,21 +202,25 @@ def train(
     return network
 
 
-def _lessons(count: int, seed: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Scenes and their targets; what is rare in a street is less rare here."""
-    pictures = torch.empty((count, 3, HEIGHT, WIDTH), dtype=torch.uint8)
-    found: list[tuple[Tensor, ...]] = []
+def _drawn(count: int, seed: int) -> Iterator[Scene]:
+    """Scenes to learn from; what is rare in a street is less rare here."""
     for at in range(count):
         rng = np.random.default_rng([TRAINED_ON, seed, at])
-        scene = draw_scene(
-            rng,
-            counts={
-                label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()
-            },
-        )
-        pictures[at] = torch.from_numpy(scene.image.transpose(2, 0, 1).copy())
+        counts = {
+            label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()
+        }
+        yield draw_scene(rng, counts=counts)
+
+
+def _lessons(scenes: Iterable[Scene]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Pictures and their targets."""
+    pictures: list[Tensor] = []
+    found: list[tuple[Tensor, ...]] = []
+    for scene in scenes:
+        pictures.append(torch.from_numpy(scene.image.transpose(2, 0, 1).copy()))
         found.append(tuple(torch.from_numpy(part) for part in _target(scene)))
-    return pictures, tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+    targets = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+    return torch.stack(pictures), targets
 
 
 def _loss(

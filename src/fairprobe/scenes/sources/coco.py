@@ -68,6 +68,9 @@ class CocoScenes(Scenes):
         listing.report_classes(segment.label for items in objects.values() for segment, _ in items)
         self.names, self.messages = tuple(sorted(self._pictures)), log.messages()
 
+    def labels(self, name: str) -> frozenset[str]:
+        return frozenset(one.label for one, _ in self._objects[name] if one.is_object)
+
     def read(self, name: str) -> Scene:
         picture = self._pictures[name]
         image = read_picture(picture.path)
@@ -93,6 +96,9 @@ class PanopticScenes(Scenes):
             segment.label for _, _, found in self._scenes.values() for segment in found.values()
         )
         self.names, self.messages = tuple(sorted(self._scenes)), listing.log.messages()
+
+    def labels(self, name: str) -> frozenset[str]:
+        return frozenset(one.label for one in self._scenes[name][2].values() if one.is_object)
 
     def read(self, name: str) -> Scene:
         picture, path, segments = self._scenes[name]

@@ -61,6 +61,7 @@ class Aequitas(TwoPhase):
         " allow{again} (global phase), and then takes {local_steps} around each case among them"
         " (local phase). Variants “semi” and “full” learn which steps succeed."
     )
+    settings_text: ClassVar[Mapping[str, str]] = {"learning": "what a step teaches its chances"}
     origin: ClassVar[str] = "start"
     by_seeds: ClassVar[bool] = False  # its chances learn from all of them
     takes_scores: ClassVar[bool] = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Seen, Verdict
-from fairprobe.models import Model
+from fairprobe.models import GradientsOf, Model
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget
@@ -105,7 +105,9 @@ class Method(ABC):
     `variants` maps each variant to a few words about it, the default first. `report_text` says in
     the report how the method searches; it may use {seeds}, {global_steps}, {local_steps}, {again}
     and {noun}. `origin` names what the number in the findings' column "origin" counts.
-    `required` are the arguments, as Python code, without which the class cannot be created.
+    `settings_text` says what its own settings mean, `symbols` which of them a letter of the paper
+    stands for. `required` are the arguments, as Python code, without which the class cannot be
+    created.
     """
 
     name: ClassVar[str]
@@ -116,6 +118,8 @@ class Method(ABC):
     report_text: ClassVar[str] = "It was given {seeds} to start from (seeds)."
     origin: ClassVar[str] = "seed"
     required: ClassVar[tuple[str, ...]] = ()
+    settings_text: ClassVar[Mapping[str, str]] = {}
+    symbols: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     needs_gradients: ClassVar[bool] = False
     needs_neurons: ClassVar[bool] = False  # the interpretation of a hidden layer
     needs_people: ClassVar[bool] = False  # plausible people, to make others from
@@ -163,12 +167,15 @@ def check_description(method: object) -> None:
 
 
 def check_variant(method: Method) -> None:
-    """Raise SettingError for a variant that the method does not have."""
+    """Raise SettingError for a variant, or a kind of gradients, that the method does not have."""
     if method.variant not in method.variants:
         raise SettingError(
             f"The variant of '{method.name}' must be one of {', '.join(method.variants)}; got"
             f" '{method.variant}'."
         )
+    gradients, known = getattr(method, "gradients", "logits"), get_args(GradientsOf)
+    if gradients not in known:
+        raise SettingError(f"Gradients are of {' or '.join(known)}; got '{gradients}'.")
 
 
 class TwoPhase(Method):

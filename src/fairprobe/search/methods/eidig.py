@@ -64,6 +64,9 @@ class EIDIG(TwoPhase):
         "5": "computes the gradient anew after five successes of the local phase",
         "inf": "computes the gradient once for the whole local phase",
     }
+    settings_text: ClassVar[Mapping[str, str]] = {
+        "momentum": "what a step keeps of earlier gradients"
+    }
     report_text: ClassVar[str] = (
         FROM_SEEDS + "led by the gradient of the network’s output, with a memory of earlier steps."
     )

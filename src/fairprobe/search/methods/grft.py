@@ -17,7 +17,7 @@ Deliberate choices:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -47,6 +47,7 @@ class GRFT(Explorer):
         "Quan et al., Dissecting Global Search: A Simple Yet Effective Method to Boost Individual"
         " Discrimination Testing and Repair, ICSE 2025"
     )
+    settings_text: ClassVar[Mapping[str, str]] = {"population": "perturbations of each seed"}
     report_text: ClassVar[str] = (
         FROM_SEEDS + "where a step of the global phase is a generation bred from the person."
     )

@@ -7,13 +7,14 @@
     p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`,
                                 `*_redraw`
     μ                           `*_momentum`
-    P                           the chance of each attribute to move, from reciprocals of the
-                                gradient
+    P = SoftMax(|g + g'|⁻¹)     `softmax_chances`, the chance of each attribute to move: variant
+                                "paper"; "walk" and "revert" use the reciprocals' shares (`chances`)
 
 Deliberate choices (each a named option or explained here):
 - `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one
   attribute, random sign, no momentum, a step out of the IDIs accepted with probability 1/e);
-  "revert", our default, returns to the last IDI instead and finds the most.
+  "revert", our default, returns to the last IDI instead and finds the most. On the census network,
+  gender, 1,000 seeds: "paper" 37,032 IDIs (50,381 without its SoftMax), "revert" 353,000.
 - Momentum is linear, so one accumulator holds g + g'.
 - log(a + 1e-8); a dead ReLU passes no gradient; a zero gradient means a random direction, so that
   no seed stalls.
@@ -36,7 +37,7 @@ from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
-from fairprobe.search.chances import chances, draw, up_to
+from fairprobe.search.chances import chances, draw, softmax_chances, up_to
 from fairprobe.search.gradients import judged_gradients, pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
@@ -70,7 +71,23 @@ class NeuronFair(TwoPhase):
     variants: ClassVar[Mapping[str, str]] = {
         "revert": "returns to the last finding after a miss; finds most",
         "walk": "as the authors' code: accepts a miss with probability 1/e",
-        "paper": "as printed: several attributes move at once, with momentum",
+        "paper": "as printed: attributes move by SoftMax(|g|⁻¹), several at once, with momentum",
+    }
+    settings_text: ClassVar[Mapping[str, str]] = {
+        "global_momentum": "what a step keeps of earlier gradients, global phase",
+        "local_momentum": "the same, local phase (variant paper)",
+        "global_redraw": "steps after which the random neurons are drawn anew, global phase",
+        "local_redraw": "the same, local phase",
+        "random_share": "share of neurons that are watched at random",
+    }
+    symbols: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "mu": ("global_momentum", "local_momentum"),
+        "mu_g": ("global_momentum",),
+        "mu_l": ("local_momentum",),
+        "r_step": ("global_redraw", "local_redraw"),
+        "r_step_g": ("global_redraw",),
+        "r_step_l": ("local_redraw",),
+        "p_r": ("random_share",),
     }
     report_text: ClassVar[str] = FROM_SEEDS + "led by the biased neurons."
     required: ClassVar[tuple[str, ...]] = ("layer=...",)
@@ -125,7 +142,7 @@ class NeuronFair(TwoPhase):
         redrawn = self._draw_watched(walkers, self.local_redraw, rng)
         if self.variant == "paper":
             direction = self._momentum(world, walkers, self.local_momentum)
-            chance = chances(world.moves.effect(walkers.x, direction))
+            chance = softmax_chances(world.moves.effect(walkers.x, direction))
             mask = np.zeros(walkers.x.shape, dtype=bool)
             mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
             return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)

@@ -23,6 +23,8 @@ Deliberate choices:
   findings are common, drawing at random does well; where a network was repaired, nearly all are
   found from others. Which attribute changes is chosen in the same way: one that matters little to
   the network leads from finding to finding, and which these are differs from network to network.
+- The first rounds are small and then grow, so that what they teach is used soon. Of a model that is
+  slow to ask, 100,000 people are a long search: six large rounds of it would mostly be drawn.
 - New means: not known from earlier rounds. What is known is remembered by hash; a clash (at most
   one in four) keeps somebody out of the crowd, never out of the findings.
 - Among plausible people, drawing is linked crossover of records, and a changed attribute takes the
@@ -59,6 +61,7 @@ SPREAD_OUT = 0.2  # of the chances of attributes: shared by all alike
 CROWDED = 2  # times the usual findings of a cell
 OF_A_CHUNK = 1_000_000  # people; a crowd for each
 ROUNDS = 32  # of a search with a small budget
+FIRST, GROWTH = 512, 8  # the first rounds are small, and none is more than an eighth of all before
 SMALLEST, LARGEST = 64, 16_384  # people in the crowd, and in a round
 PAIRED = 32_768  # people × sensitive values in a round
 DRAWN_AT_ONCE = 4  # of a round at least the fourth part: a step has a cost of its own
@@ -106,15 +109,16 @@ class Probe(Explorer):
         planned = len(seeds) * max(self.local_iterations, 1)
         total = inf if has_limit else planned
         largest = max(SMALLEST, min(LARGEST, PAIRED // world.domain.value_count))
-        size = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, largest))
+        most = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, largest))
         people: _Possible | _Plausible = (
             _Possible(world, seeds) if world.people is None else _Plausible(world, world.people)
         )
-        crowd, ways = _Crowd(world, size), _Ways(len(world.moves.columns))
+        crowd, ways = _Crowd(world, FIRST), _Ways(len(world.moves.columns))
         judged = due = 0  # due: people to be drawn
         while judged < total:
-            most = people.most_changes(ways) if len(crowd) else 0
-            draws = max(ways.draws(size), size - most) if most > 0 else size
+            size = crowd.size = min(most, max(FIRST, judged // GROWTH))
+            changes = people.most_changes(ways) if len(crowd) else 0
+            draws = max(ways.draws(size), size - changes) if changes > 0 else size
             due += draws
             if due >= size // DRAWN_AT_ONCE:
                 x, origin = people.draw(due, rng)
@@ -161,7 +165,7 @@ class _Crowd:
     """The people from whom others are made: new ones who are findings, or nearest to it."""
 
     def __init__(self, world: World, size: int) -> None:
-        self._domain, self._size = world.domain, size
+        self._domain, self.size = world.domain, size
         self._near = size_of_change if isinstance(world.model, ScoreModel) else nearness
         self._known, self._remembered = np.zeros(SLOTS, dtype=bool), 0
         self._cells = None if world.people is not None else _Cells(world.domain)
@@ -192,7 +196,7 @@ class _Crowd:
         """Let in those who are worth more than others; return who of all is a new finding."""
         chance = 1 + rng.random(len(x), dtype=np.float32) / 1000  # decides among equals
         worth: Rows = np.asarray(self._near(verdict) * chance, dtype=np.float32)
-        least = self._worth.min() if len(self) == self._size else 0
+        least = self._worth.min() if len(self) == self.size else 0
         # Nobody else can enter, so nobody else is looked up.
         worthy = np.flatnonzero(verdict.is_discriminatory | (worth >= least))
         key = self._domain.key(x.take(worthy, axis=0))
@@ -207,7 +211,7 @@ class _Crowd:
         if self._cells is not None:
             worth[new] *= self._cells.worth(x.take(new, axis=0), is_finding)
         worths = np.concatenate([self._worth, worth.take(new)])
-        excess = max(0, len(worths) - self._size)
+        excess = max(0, len(worths) - self.size)
         leave = np.argpartition(worths, excess)[:excess] if excess else new[:0]
         enters = np.ones(len(new), dtype=bool)
         enters[leave[leave >= len(self)] - len(self)] = False

@@ -32,7 +32,7 @@ Deliberate choices:
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -78,6 +78,12 @@ class SymbGen(Explorer):
         "Aggarwal, Lohia, Nagar, Dey and Saha, Black Box Fairness Testing of Machine Learning"
         " Models, ESEC/FSE 2019"
     )
+    settings_text: ClassVar[Mapping[str, str]] = {
+        "samples": "people that each tree is grown on",
+        "confidence": "the least of a predicate that is negated",
+        "queue": "inputs that wait at most",
+        "inputs": "after how many inputs it stops",
+    }
     report_text: ClassVar[str] = (
         "It grows a small decision tree around an input, as an explanation of what the {noun} does"
         " there, and solves for inputs on the other side of the tree’s splits. It starts from"

@@ -20,7 +20,7 @@ Deliberate choices:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
@@ -51,6 +51,10 @@ class Themis(Explorer):
         "Galhotra, Brun and Meliou, Fairness Testing: Testing Software for Discrimination,"
         " ESEC/FSE 2017"
     )
+    settings_text: ClassVar[Mapping[str, str]] = {
+        "error": "half the width of the interval at which it stops",
+        "confidence": "of that interval",
+    }
     report_text: ClassVar[str] = (
         "It uses no seeds and has no local phase: it draws people at random from everything the"
         " attributes allow, until the share of them that is affected is known to within its error."

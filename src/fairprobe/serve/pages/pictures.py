@@ -15,11 +15,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from fairprobe.documents.images import ImagePair, ImagesDocument
-from fairprobe.documents.scenes import Example, ScenesDocument
+from fairprobe.documents.scenes import Example, OriginalPicture, ScenesDocument
 from fairprobe.errors import SettingError
 from fairprobe.present.formats import listed, percent
-from fairprobe.present.shots import PICTURE, Shot, shots
-from fairprobe.serve.albums import FoundPair, SceneTest, scene_picture, scene_size
+from fairprobe.present.shots import PICTURE, Shot, shots, shots_of
+from fairprobe.serve.albums import (
+    VERDICTS,
+    FoundPair,
+    SceneTest,
+    scene_original,
+    scene_picture,
+    scene_size,
+)
 from fairprobe.serve.desk import address, answer, is_part, part, run_of
 from fairprobe.serve.opened import OpenRun
 from fairprobe.serve.pages.run import links
@@ -53,9 +60,11 @@ class Facing:
 
 @dataclass(frozen=True)
 class Entry:
-    """A pair as the filters see it; what is shown of it is made when its page is."""
+    """A pair as the filters see it; what is shown of it is made when its page is. `groups` are the
+    classes that it is about.
+    """
 
-    group: str
+    groups: tuple[str, ...]
     verdict: str
     make: Callable[[], Facing]
 
@@ -68,7 +77,7 @@ def show(request: Request) -> Response:
     some = [
         each
         for each in every
-        if (not group or each.group == group) and (not verdict or each.verdict == verdict)
+        if (not group or group in each.groups) and (not verdict or each.verdict == verdict)
     ]
     number = given.get("page", "1")
     pages = max(1, -(-len(some) // PAGE))
@@ -79,13 +88,14 @@ def show(request: Request) -> Response:
         "pairs": [each.make() for each in some[(page - 1) * PAGE : page * PAGE]],
         "matching": len(some),
         "total": len(every),
-        "groups": sorted({each.group for each in every}),
+        "groups": sorted({group for each in every for group in each.groups}),
         "verdicts": sorted({each.verdict for each in every}),
         "group": group,
         "verdict": verdict,
         "page": page,
         "pages": pages,
         "is_scene": isinstance(run.document, ScenesDocument),
+        "has_answers": run.scene_answers is not None,
         "is_partial": not run.scene_tests and run.album is None,
     }
     if is_part(request):
@@ -100,11 +110,15 @@ def _entries(run: OpenRun) -> list[Entry]:
         if run.album is not None:
             return [_found(run, document, pair) for pair in run.album.pairs]
         every = [_of_images(run, document, *each) for each in enumerate(document.pairs)]
-        return [Entry(each.group, each.verdict, partial(_same, each)) for each in every]
+        return [Entry((each.group,), each.verdict, partial(_same, each)) for each in every]
     if isinstance(document, ScenesDocument):
+        tests = [_tested(run, *each) for each in enumerate(run.scene_tests)]
+        tests.sort(key=lambda each: VERDICTS.index(each.verdict))
+        if run.scene_answers is not None:
+            return tests
         shown = [_of_scenes(run, *each) for each in enumerate(document.examples)]
-        examples = [Entry(each.group, each.verdict, partial(_same, each)) for each in shown]
-        return examples + [_tested(run, *each) for each in enumerate(run.scene_tests)]
+        examples = [Entry((each.group,), each.verdict, partial(_same, each)) for each in shown]
+        return examples + tests
     raise SettingError(f"'{run.name}' has no pictures. Choose an audit of images or of scenes.")
 
 
@@ -134,40 +148,57 @@ def _found(run: OpenRun, document: ImagesDocument, pair: FoundPair) -> Entry:
             [("Found by", pair.method), ("Counts strictly", strict)],
         )
 
-    return Entry(pair.value, verdict, make)
+    return Entry((pair.value,), verdict, make)
 
 
 def _tested(run: OpenRun, number: int, test: SceneTest) -> Entry:
     def make() -> Facing:
-        folder, document = run.place.folder, run.document
-        assert isinstance(document, ScenesDocument)
-        width, height = scene_size(folder, test)
-        known = next((each for each in document.examples if each.scene == test.scene), None)
-        before, after = _counted(test.original), _counted(test.found)
-        source = address("picture", run.name, test=number)
-        original = Shot("", "", 0, 0, Markup(), before)
-        if known is not None:
-            place = document.examples.index(known)
-            original = Shot(
-                known.original.src and address("picture", run.name, pair=place, side="original"),
-                f"Original picture of {test.scene}. {before}",
-                known.original.width,
-                known.original.height,
-                Markup(),
-                before,
-            )
+        before, after = _sides(run, number, test)
         return Facing(
             number,
             f"{test.scene}, {test.operator} {test.label}",
             test.label,
             test.verdict,
             _changed(test),
-            original,
-            Shot(source, f"Mutated {test.scene}. {after}", width, height, Markup(), after),
+            before,
+            after,
             [("Recognizer", test.detector), ("Kind", KINDS_OF_TESTS.get(test.kind, test.kind))],
         )
 
-    return Entry(test.label, test.verdict, make)
+    groups = sorted({test.label, *test.lost, *test.new})
+    return Entry(tuple(groups), test.verdict, make)
+
+
+def _sides(run: OpenRun, number: int, test: SceneTest) -> tuple[Shot, Shot]:
+    """The original with what was recognized in it, and the mutant. Runs of older versions have no
+    boxes here, and originals only among the report's examples.
+    """
+    document, answers = run.document, run.scene_answers
+    assert isinstance(document, ScenesDocument)
+    width, height = scene_size(run.place.folder, test)
+    source = address("picture", run.name, test=number)
+    if answers is not None:
+        original = answers.sizes.get(test.scene)
+        seen = answers.originals.get(test.detector, {}).get(test.scene, [])
+        found = answers.mutants.get(test.detector, {}).get(test.image, [])
+        wide, high = (original.width, original.height) if original else (width, height)
+        first, second = shots_of(
+            OriginalPicture(src="", width=wide, height=high, detections=seen),
+            OriginalPicture(src="", width=width, height=height, detections=found),
+            mutated=test.label,
+            scene=test.scene,
+        )
+        before = address("picture", run.name, test=number, side="original") if original else ""
+        return replace(first, src=before), replace(second, src=source)
+    said, after = _counted(test.original), _counted(test.found)
+    shot = Shot("", "", 0, 0, Markup(), said)
+    known = next((each for each in document.examples if each.scene == test.scene), None)
+    if known is not None:
+        place, picture = document.examples.index(known), known.original
+        before = picture.src and address("picture", run.name, pair=place, side="original")
+        what = f"Original picture of {test.scene}. {said}"
+        shot = Shot(before, what, picture.width, picture.height, Markup(), said)
+    return shot, Shot(source, f"Mutated {test.scene}. {after}", width, height, Markup(), after)
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -259,6 +290,11 @@ def picture(request: Request) -> Response:
 def _content(run: OpenRun, kind: str, number: int, given: Mapping[str, str]) -> tuple[str, bytes]:
     """The type of a picture, and its bytes."""
     side = given.get("side", "")
+    if kind == "test" and side == "original":
+        if run.scene_answers is None:
+            raise LookupError(number)
+        size = run.scene_answers.sizes[run.scene_tests[number].scene]
+        return "jpeg", scene_original(run.place.folder, size)
     if kind == "test":
         return "png", scene_picture(run.place.folder, run.scene_tests[number])
     if kind == "place":

@@ -1,0 +1,56 @@
+"""Base rates by group, and similar people with opposite labels, on people counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fairprobe.audits.similar import opposite_labels
+from fairprobe.cli import app
+from fairprobe.datasets import Dataset
+from fairprobe.datasets.base_rates import base_rates
+from fairprobe.schema.domain import Attribute, Domain
+
+DOMAIN = Domain(
+    (Attribute(name="a", high=9), Attribute(name="b", high=9), Attribute(name="s", high=1)), ("s",)
+)
+
+
+def data() -> Dataset:
+    x = [[1, 1, 0], [1, 2, 1], [9, 9, 0], [9, 0, 1], [1, 1, 0], [5, 5, 7]]
+    return Dataset(
+        "few", DOMAIN, np.array(x, dtype=np.float32), np.array([1, 0, 1, 1, 0, 1]), ("n", "y")
+    )
+
+
+def test_base_rates_are_those_counted_by_hand() -> None:
+    found = base_rates(data())
+    assert found.left_out == 1  # a group that the domain does not have
+    assert [(group.share.hits, group.share.samples) for group in found.groups] == [(3, 5), (2, 5)]
+    of_y = [(group.labels[1].hits, group.labels[1].samples) for group in found.groups]
+    assert of_y == [(2, 3), (1, 2)]
+    assert found.everybody.labels[1].estimate == 3 / 5
+
+
+def test_the_most_similar_people_of_other_groups_with_other_labels_come_first() -> None:
+    first, *rest = opposite_labels(data())
+    assert {first.row, first.other} == {0, 1}  # row 4 is nearer to 0, but of the same group
+    assert 0.8 < first.cosine < 1
+    assert all(data().y[row] != data().y[other] for row, other, _ in (first, *rest))
+    everybody = [row for pair in (first, *rest) for row in pair[:2]]
+    assert len(everybody) == len(set(everybody))  # nobody is in two pairs
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["datasets", "german", "--groups"], "True base rates by gender"),
+        (["datasets", "groups", "german", "--sensitive", "age"], "True base rates by age"),
+        (["similar", "german", "--sensitive", "gender", "--pairs", "1"], "Pair 1: cosine 0."),
+    ],
+)
+def test_the_commands_show_them(words: list[str], said: str) -> None:
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 0, answer.output
+    assert said in answer.output

@@ -1,0 +1,84 @@
+"""Settings of methods by name: each in its own kind, under its own name or its paper's letter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairprobe.errors import SettingError
+from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.search import METHODS, Budget, choose_seeds, method_named
+from fairprobe.search.settings import parsed, settings_of, with_settings
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_takes_its_defaults_back_and_explains_each(name: str) -> None:
+    known = settings_of(METHODS[name])
+    assert all(each.about for each in known.values()), known
+    given = {each.name: str(each.default) for each in known.values() if each.default is not None}
+    values, budget = with_settings(name, given, Budget())
+    assert budget == Budget()
+    assert values == {each: known[each].default for each in given if each != "clusters"}
+    if name not in ("neuronfair", "symbgen"):
+        assert method_named(name, **values) == method_named(name)
+
+
+def test_the_letters_of_the_paper_stand_for_the_settings_of_both_phases() -> None:
+    given = parsed(["mu=0.2", "mu_l = 0.3", "r_step=7", "p_r=0.1", "N_c=6", "step=2"])
+    values, budget = with_settings("neuronfair", given, Budget(seeds=5))
+    assert values == {
+        "global_momentum": 0.2,
+        "local_momentum": 0.3,
+        "global_redraw": 7,
+        "local_redraw": 7,
+        "random_share": 0.1,
+        "step": 2.0,
+    }
+    assert budget == Budget(seeds=5, clusters=6)
+    assert all(isinstance(values[name], int) for name in ("global_redraw", "local_redraw"))
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("neuronfair", {"moo": 1}, "has no setting 'moo'. Known: .*clusters.*mu_g"),
+        ("adf", {"p_r": 1}, "'adf' has no setting 'p_r'.* Known: global_iterations, .*clusters"),
+        ("themis", {"N_c": 4}, "has no setting 'N_c'"),  # it draws people of its own
+        ("neuronfair", {"r_step": "2.5"}, "whole number of 0 or more, such as 10; got '2.5'"),
+        ("neuronfair", {"mu": "nan"}, "number of 0 or more"),
+        ("neuronfair", {"mu": True}, "number of 0 or more"),
+        ("neuronfair", {"variant": "paper"}, "has no setting 'variant'"),
+        ("adf", {"gradients": 1}, "gradients is a word; got 1"),
+        ("neuronfair", {"N_c": 0}, "clusters must be at least 1"),
+    ],
+)
+def test_what_is_no_setting_is_refused_with_what_is(
+    method: str, given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        with_settings(method, given, Budget())
+
+
+@pytest.mark.parametrize("text", ["mu", "mu=", "=1", ""])
+def test_what_is_not_name_and_value_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="NAME=VALUE"):
+        parsed([text])
+
+
+def test_gradients_of_something_else_are_refused() -> None:
+    with pytest.raises(SettingError, match="of logits or probabilities; got 'losses'"):
+        method_named("eidig", gradients="losses")
+
+
+def test_seeds_by_raw_codes_come_from_clusters_of_the_widest_attribute() -> None:
+    wide, narrow = Attribute(name="a", high=1000), Attribute(name="b", high=1)
+    domain = Domain((wide, narrow, Attribute(name="s", high=1)), ("s",))
+    grid = [[a, b, 0] for a in (*range(20), *range(80, 100)) for b in (0, 1)]
+    x = np.array(grid, dtype=np.float32)
+    for by, column, middle in (("raw", 0, 50), ("scaled", 1, 0.5)):
+        for seed in range(3):
+            budget = Budget(seeds=2, clusters=2, seeds_by=by)
+            two = choose_seeds(domain, x, budget, rng=np.random.default_rng(seed))[:, column]
+            assert two.min() < middle < two.max()
+    with pytest.raises(SettingError, match="scaled or raw attributes; got 'rows'"):
+        Budget(seeds_by="rows")
