@@ -203,10 +203,10 @@ class Browser:
         with _opened(self.findings.path) as file:
             for group, _, _ in _groups(file):
                 table = file.read_row_group(group, columns=sorted({*domain.names, *needed}))
-                mask = None if query.is_everything else _mask(table, query)
+                kept = None if query.is_everything else np.flatnonzero(_mask(table, query))
                 for name, bounds, count in zip(domain.names, edges, counts, strict=True):
                     values = _numbers(table, name)
-                    count += _counted(values if mask is None else values[mask], bounds)
+                    count += _counted(values if kept is None else values[kept], bounds)
         return [
             Histogram(attribute, column, _bars(attribute, edges[column], counts[column]))
             for column, attribute in enumerate(domain.attributes)
