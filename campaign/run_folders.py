@@ -18,9 +18,9 @@ VARIES = (
     *("ms_an_", "source"),  # an uploaded table lies in the server's folder
 )
 
-
 DESCRIBED = (".png", ".safetensors")
 WORK = ("checkpoint", "jobs", "pictures")  # folders with finished work in an unfinished run
+UPLOADS = "/state/uploads/"
 
 
 def run_harms(out: Path, *, must_be_there: bool) -> list[str]:
@@ -94,7 +94,10 @@ def _timeless(value: Any) -> Any:
             for key, each in value.items()
             if not any(word in key for word in VARIES)
         }
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_timeless(each) for each in value]
+    # Where the dashboard keeps an uploaded table: each server of the campaign has its own folder.
+    return value[value.index(UPLOADS) :] if isinstance(value, str) and UPLOADS in value else value
 
 
 def _first_place(one: Any, other: Any, path: str = "$") -> str:
