@@ -121,11 +121,11 @@ def test_what_is_not_finished_is_true_of_what_was_done_and_forged_boxes_are_reje
     with np.load(tmp_path / "c.npz") as file:
         arrays = {name: file[name] for name in file.files}
     forgeries = {
-        "treated alike than claimed": {
+        "than claimed": {
             "values": -0.9 * np.abs(arrays["values"]) * (-1) ** arrays["tree"][:, None]
         },
         "leaves the domain": {"high": arrays["high"] + 50},
-        "overlap": {name: np.repeat(arrays[name], 2, axis=0) for name in ("low", "high", "alike")},
+        "overlap": {name: np.repeat(arrays[name], 2, axis=0) for name in ("low", "high", "share")},
     }
     for reason, changed in forgeries.items():
         write(tmp_path / "forged.npz", {**arrays, **changed})

@@ -178,11 +178,11 @@ def ends(lo: Floats, up: Floats, activation: str) -> tuple[Floats, Floats]:
     """Bounds behind an activation."""
     if activation == "relu":
         return np.maximum(lo, 0), np.maximum(up, 0)
-    lines = relaxed(lo, up, activation)
-    above = lines.slope + lines.wider
-    below = 0.0 if lines.below is None else lines.below
-    lowest = np.minimum(lines.slope * lo, lines.slope * up) + below
-    return lowest, np.maximum(above * lo, above * up) + lines.above
+    first, last = activate(lo.copy(), activation), activate(up.copy(), activation)
+    least = np.minimum(first, last)
+    if activation == "gelu":  # falls to its least value near −0.7518, then rises
+        least = np.where((lo < -0.75179) & (up > -0.7518), -0.169972, least)
+    return least, np.maximum(first, last)
 
 
 def relaxed(lo: Floats, up: Floats, activation: str) -> _Lines:

@@ -2,9 +2,10 @@
 
     python -m fairprobe.certificates.checker certificate.npz
 
-It recomputes a lower bound of the network in every box from the weights in the file, in its own
-way, and compares: a proved box must be proved, a plane must lie below the recomputed ones, a count
-must not exceed the recomputed one, boxes must not overlap, and the sum must reach the claim.
+A file holds a model, boxes of people, and which share of each box is claimed. It is confirmed in
+one of four ways: the sensitive values have no weight; bounds show that one class leads in the whole
+box; planes below the lead of a class count the people on their positive side; or everybody is
+asked. Rows of leads are the differences of every two classes, and then minus the same.
 """
 
 from __future__ import annotations
@@ -12,259 +13,277 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from itertools import combinations, product
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtr
 
-from fairprobe.certificates.tree_checker import check_leaves, need
-
 Array = np.ndarray[Any, np.dtype[Any]]
-U = 2.0**-53
+U, ROOT = 2.0**-53, np.sqrt(2)
 
 
-def value(z: Array, kind: str) -> Array:
-    """An activation."""
-    if kind[0] in "rl":
-        return np.where(z > 0, z, z * (float(kind[6:]) if kind != "relu" else 0.0))
-    return np.asarray(z * ndtr(z) if kind == "gelu" else np.tanh(z) if kind == "tanh" else expit(z))
+def need(is_right: Any, what: str) -> None:
+    """Reject the certificate unless something is right."""
+    if not is_right:
+        raise ValueError(what)
 
 
-def lines(lo: Array, up: Array, kind: str) -> tuple[Array, Array, Array, Array]:
-    """Slope and height of a line below and one above an activation between two values."""
-    if kind[0] in "rl":  # ReLU, or "leaky:slope"
-        leak = float(kind[6:]) if kind != "relu" else 0.0
-        bent = (lo < 0) & (up > 0)
-        chord = leak + (1 - leak) * up / np.where(bent, up - lo, 1.0)
-        top = np.where(bent, chord, np.where(lo >= 0, 1.0, leak))
-        bottom = np.where(bent, np.where(up > -1.0001 * lo, 1.0, leak), top)
-        return bottom, np.zeros_like(lo), top, np.where(bent, (leak - top) * lo, 0.0)
-    if kind == "gelu":
-        s = [ndtr(z) + z * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) for z in (lo, up)]
-        dip = (lo <= -np.sqrt(2)) & (up >= -np.sqrt(2))
-        m = np.where(dip, -0.1290, np.minimum(s[0], s[1]))
+def both(x: Array, axis: int = 0) -> Array:
+    """Rows, and then minus the same."""
+    return np.concatenate([x, -x], axis=axis)
+
+
+def places(lo: Array, up: Array) -> list[Array]:
+    """The values of each attribute in a box."""
+    return [np.arange(a, b + 1).astype(int) for a, b in zip(lo, up, strict=True)]
+
+
+def value(z: Array, kind: str) -> Any:
+    """An activation: "leaky:slope" (ReLU has slope 0), "tanh", "sigmoid" or "gelu"."""
+    if kind[0] == "l":
+        return np.where(z > 0, z, z * float(kind[6:]))
+    return z * ndtr(z) if kind == "gelu" else np.tanh(z) if kind == "tanh" else expit(z)
+
+
+def relaxed(lo: Array, up: Array, kind: str) -> tuple[Array, ...]:
+    """Of an activation between two values: its least and its largest value, and slope and height of
+    a line below and of one above it.
+    """
+    ends = value(lo, kind), value(up, kind)
+    least, most = np.minimum(*ends), np.maximum(*ends)
+    if kind[0] == "l":
+        leak, bent = float(kind[6:]), (lo < 0) & (up > 0)
+        chord = leak + (1 - leak) * up / np.where(bent, up - lo, 1)
+        top = np.where(bent, chord, np.where(lo >= 0, 1, leak))
+        bottom = np.where(bent, np.where(up > -1.0001 * lo, 1, leak), top)
+        return least, most, bottom, 0 * lo, top, np.where(bent, (leak - top) * lo, 0)
+    if kind == "gelu":  # least near −0.7518, its slope least at −√2
+        least = np.where((lo < -0.75179) & (up > -0.7518), -0.169972, least)
+        m = np.minimum(*(ndtr(z) + z * np.exp(-z * z / 2) / np.sqrt(2 * np.pi) for z in (lo, up)))
+        m = np.where((lo <= -ROOT) & (up >= -ROOT), -0.1290, m)
     else:
         y = value(np.maximum(np.abs(lo), np.abs(up)), kind)
-        m = np.maximum(y * (1 - y) if kind == "sigmoid" else 1 - y * y, 0.0)
+        m = np.maximum(y * (1 - y) if kind == "sigmoid" else 1 - y * y, 0)
     pad = 1e-9 * (1 + np.abs(lo) + np.abs(up))
-    return m, value(lo, kind) - m * lo - pad, m, value(up, kind) - m * up + pad
+    return least, most, m, ends[0] - m * lo - pad, m, ends[1] - m * up + pad
 
 
-def least(net: Any, slopes: Array, lo: Array, up: Array) -> Array:
-    """The least value of linear functions (..., columns) in a box each (boxes first)."""
-    total, shape = np.zeros(slopes.shape[:-1]), (-1, *[1] * (slopes.ndim - 2))
-    for a, (first, width) in enumerate(net["parts"]):
-        if width == 0:
-            total += np.minimum(*(slopes[..., first] * x[:, a].reshape(shape) for x in (lo, up)))
-        else:
-            out = (np.arange(width) < lo[:, a, None]) | (np.arange(width) > up[:, a, None])
-            block = slopes[..., first : first + width]
-            total += np.where(out.reshape(*shape, width), np.inf, block).min(axis=-1)
-    return total
+class Network:
+    """An attribute is a column (width 0) or a table of columns, one for each of its values."""
+
+    def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
+        self.first, self.start, self.shift = data["first"], data["start"], both(data["shift"], 1)
+        self.acting, self.parts = (self.first, self.start, self.shift), meta["parts"]
+        self.last, self.whole = data["last"], data["whole"] | (data["last"] == 0)
+        layers = [(data[f"weight{k}"], data[f"bias{k}"]) for k in range(len(meta["kinds"]))]
+        width = self.first.shape[1]
+        self.layers, self.kinds = [(np.eye(width), np.zeros(width)), *layers], meta["kinds"]
+
+    def volume(self, lo: Array, up: Array) -> Any:
+        return ((up - lo + self.whole) / (self.last + self.whole)).prod()
+
+    def grid(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
+        """Values of each attribute that stand for all those in a box, and their shares."""
+        need(self.whole.all(), "people with real attributes cannot be counted")
+        return [(each, np.full(len(each), 1 / len(each))) for each in places(lo, up)]
+
+    def leads(self, people: list[Array]) -> Array:
+        """(people, sensitive values, rows) whether the lead is positive."""
+        z, found = np.zeros((self.first.shape[2], len(people[0]))), []
+        for (first, wide), at in zip(self.parts, people, strict=True):
+            z[first + (at if wide else 0), np.arange(len(at))] = 1 if wide else at
+        for v, start in enumerate(self.start):
+            h = self.first[v % len(self.first)] @ z + start[:, None]
+            for kind, (w, b) in zip(self.kinds, self.layers[1:], strict=True):
+                h = w @ value(h, kind) + b[:, None]
+            won = h.T + self.shift[v, : len(h)] > 0
+            found.append(np.concatenate([won, ~won], axis=1))
+        return np.stack(found, axis=1)
+
+    def least(self, slopes: Array, lo: Array, up: Array) -> Any:
+        """The least value of linear functions (…, columns) in a box."""
+        total: Any = 0.0
+        for (first, wide), a, b in zip(self.parts, lo, up, strict=True):
+            table = slopes[..., first + int(a) : first + int(b) + 1]
+            total = total + (table if wide else slopes[..., [first]] * [a, b]).min(axis=-1)
+        return total
+
+    def bounds(self, lo: Array, up: Array) -> tuple[Array, ...]:
+        """The least leads in a box (rows), and linear functions below the leads: slopes (sensitive
+        values, rows, columns) and constants (sensitive values, rows).
+        """
+        found: list[tuple[Array, ...]] = []
+        size = (np.abs(self.start) - self.least(-np.abs(self.first), 0 * lo, self.last)).max(axis=0)
+        ops, before = self.first.shape[2], "leaky:1"
+        for (w, b), kind in zip(self.layers, [*self.kinds, ""], strict=True):
+            # More than rounding can do, from how large all that is added can become
+            size = np.abs(w) @ (size if before[0] == "l" else 3 * size + 3) + np.abs(b)
+            shift, ops, before = 0 if kind else self.shift, ops + w.shape[1] + 24, kind
+            error = 2 * ops * U * (np.tile(size, 2) + np.abs(shift).max(axis=0))
+            a, k, plain = both(w), both(b), np.array(-np.inf)
+            if found:  # intervals, which may be tighter
+                plain = np.maximum(a, 0) @ found[-1][0] + np.minimum(a, 0) @ found[-1][1] + k
+            for (weight, bias), line in reversed([*zip(self.layers, found, strict=False)]):
+                over, under = np.maximum(a, 0), np.minimum(a, 0)
+                k, a = k + over @ line[3] + under @ line[5], over * line[2] + under * line[4]
+                k, a = k + a @ bias, a @ weight
+            slopes, constants = a @ self.first, k + self.start @ a.T + shift - error
+            low = (self.least(slopes, lo, up) + constants).min(axis=0)
+            low = np.maximum(low, plain + np.min(shift, axis=0) - error)
+            if kind:
+                found.append(relaxed(low[: len(w)], -low[len(w) :], kind))
+        return low, slopes, constants
+
+    def tail(self, slopes: Array, constant: Any, lo: Array, up: Array, bins: int = 512) -> Any:
+        """A share of a box on the positive side of a plane, never too large: contributions rounded
+        down to a grid, added attribute by attribute.
+        """
+        parts, base, total = [], constant + self.least(slopes, lo, up), np.eye(1, bins)[0]
+        for (first, wide), whole, a, b in zip(self.parts, self.whole, lo, up, strict=True):
+            if wide:
+                table = slopes[first + int(a) : first + int(b) + 1]
+                parts.append((table - table.min(), np.full(len(table), 1 / len(table))))
+            else:  # in at most 64 blocks, each by its least value
+                count, unit = (b - a + 1, 1) if whole else (64, (b - a) / 64)
+                at = np.arange(0, count, np.ceil(count / 64))
+                parts.append((abs(slopes[first]) * unit * at, np.diff(at, append=count) / count))
+        span = sum(v.max() for v, _ in parts)
+        step = span / (bins - 1) or 1.0
+        for v, w in parts:
+            total = np.convolve(total, np.bincount((v / step).astype(int), w))[:bins]
+        needed = np.floor((1e-12 * (span + abs(base)) - base) / step) + 1
+        return total[int(max(needed, 0)) :].sum()
 
 
-def bounded(net: Any, lo: Array, up: Array) -> tuple[Array, Array, Array, float]:
-    """Linear lower bounds of + and − every difference of classes in boxes: slopes (boxes, rows,
-    values, columns), constants (boxes, rows, values), the least values (boxes, rows), and what
-    rounding can do to these.
-    """
-    size, ops = net["reach"], net["first"].shape[2] + 24
-    both, c, plain = np.eye(len(size)), np.zeros(len(size)), np.array(-np.inf)
-    inner: list[Array] = []
-    found: list[tuple[Array, ...]] = []
-    for depth, kind in enumerate([*net["kinds"], ""]):
-        if depth:
-            both, c = net["layers"][depth - 1]
-            ops += both.shape[1] + 24
-            before = net["kinds"][depth - 1]
-            size = np.abs(both) @ (size if before[0] in "rl" else 3 * size + 3) + np.abs(c)
-        both, c = np.concatenate([both, -both]), np.concatenate([c, -c])
-        if depth:  # intervals, which may be tighter
-            plain = inner[0] @ np.maximum(both, 0).T + inner[1] @ np.minimum(both, 0).T + c
-        a, k = (np.repeat(each[None], len(lo), axis=0) for each in (both, c))
-        for back in range(depth - 1, -1, -1):
-            bottom, low_at, top, top_at = (each[:, None] for each in found[back])
-            over, under = np.maximum(a, 0), np.minimum(a, 0)
-            k = k + (over * low_at + under * top_at).sum(axis=2)
-            a = over * bottom + under * top
-            if back:
-                k, a = k + a @ net["layers"][back - 1][1], a @ net["layers"][back - 1][0]
-        slopes = np.einsum("brn,vnm->brvm", a, net["first"])
-        constants = k[:, :, None] + np.einsum("brn,vn->brv", a, net["start"])
-        if not kind:
-            shift = np.concatenate([net["shift"], -net["shift"]], axis=1).T
-            constants, plain = constants + shift, plain + shift.min(axis=1)
-            size = np.full(len(size), (size + np.abs(net["shift"]).max(axis=0)).max())
-        low = np.maximum((least(net, slopes, lo, up) + constants).min(axis=2), plain)
-        low -= np.tile(2 * ops * U * size, 2)
-        if kind:
-            bounds = low[:, : len(size)], -low[:, len(size) :]
-            bottom, low_at, top, top_at = lines(*bounds, kind)
-            found.append((bottom, low_at, top, top_at))
-            inner = [value(each, kind) for each in bounds]
-            if kind != "relu":
-                inner = [np.minimum(*(bottom * each for each in bounds)) + low_at]
-                inner += [np.maximum(*(top * each for each in bounds)) + top_at]
-    return slopes, constants, low, float(2 * ops * U * size.max())
+class Trees:
+    """For each leaf, from which cells of each attribute it is reached. One leaf of each tree is."""
 
+    def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
+        self.inside = [data[f"inside{a}"] for a in range(len(meta["attributes"]))]
+        self.weight = [data[f"weight{a}"] for a in range(len(self.inside))]
+        self.last = np.array([len(each) - 1 for each in self.weight])
+        self.values, self.base = both(data["values"], 1), both(data["base"], 1)
+        self.reach, self.begin = data["reach"], np.flatnonzero(np.diff(data["tree"], prepend=-1))
+        self.acting, self.whole = (self.reach, self.base, *self.inside), np.ones(len(self.inside))
+        size = np.maximum.reduceat(np.abs(self.values).max(axis=1), self.begin).sum()
+        self.error = 2 * (len(self.begin) + 4) * U * (size + np.abs(self.base).max())
 
-def tail(net: Any, slopes: Array, constant: float, lo: Array, up: Array, bins: int = 512) -> float:
-    """A share of one box on the positive side of a plane, never too large: contributions rounded
-    down to a grid, added attribute by attribute.
-    """
-    parts, base = [], constant
-    for a, (first, width) in enumerate(net["parts"]):
-        if width:
-            g = slopes[first + np.arange(int(lo[a]), int(up[a]) + 1)]
-            parts.append((g - g.min(), np.full(len(g), 1 / len(g))))
-            base += g.min()
-        else:  # in at most 64 blocks, each by its least value
-            count, unit = (up[a] - lo[a] + 1, 1) if net["whole"][a] else (64, (up[a] - lo[a]) / 64)
-            step = np.ceil(count / 64)
-            at = np.arange(0, count, step)
-            parts.append((np.abs(slopes[first]) * unit * at, np.minimum(step, count - at) / count))
-            base += min(slopes[first] * lo[a], slopes[first] * up[a])
-    span = sum(v.max() for v, _ in parts)
-    base -= 1e-12 * (span + abs(base))
-    if span == 0:
-        return float(base > 0)
-    share = np.eye(1, bins)[0]
-    for v, w in parts:
-        at = np.floor(v / (span / (bins - 1))).astype(int)
-        share = np.convolve(share, np.bincount(at, w))[:bins]
-    needed = int(np.floor(-base / (span / (bins - 1)))) + 1
-    return float(share[max(needed, 0) :].sum())
+    def volume(self, lo: Array, up: Array) -> Any:
+        cells = zip(self.weight, places(lo, up), strict=True)
+        return prod(w[at].sum() / w.sum() for w, at in cells)
+
+    def alive(self, lo: Array, up: Array) -> Any:
+        """(sensitive values, leaves) which leaves a box reaches."""
+        cells = zip(self.inside, places(lo, up), strict=True)
+        return prod((m[:, at].any(axis=1) for m, at in cells), start=self.reach)
+
+    def grid(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
+        """One of the cells that reach the same leaves of a box stands for them all."""
+        found, alive = [], self.alive(lo, up).any(axis=0)
+        for m, w, at in zip(self.inside, self.weight, places(lo, up), strict=True):
+            rows = m[:, at][:, :, alive].swapaxes(0, 1).reshape(len(at), -1)
+            _, one, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+            found.append((at[one], np.bincount(group.ravel(), w[at] / w[at].sum())))
+        return found
+
+    def leads(self, people: list[Array]) -> Array:
+        found = []
+        for v, base in enumerate(self.base):
+            hit = [m[v % len(m)][at] for m, at in zip(self.inside, people, strict=True)]
+            found.append((self.reach[v] & np.all(hit, axis=0)) @ self.values + base > self.error)
+        return np.stack(found, axis=1)
+
+    def bounds(self, lo: Array, up: Array) -> tuple[Array, ...]:
+        leaves = np.where(self.alive(lo, up)[:, :, None], self.values, np.inf)
+        low = np.minimum.reduceat(leaves, self.begin, axis=1).sum(axis=1) + self.base - self.error
+        need(np.isfinite(low).all(), "a box reaches no leaf of a tree")
+        return (low.min(axis=0),)
 
 
 def disjoint(lo: Array, up: Array, whole: Array) -> bool:
     """Whether boxes can be told apart by cutting space again and again without cutting a box."""
-    todo = [np.arange(len(lo))]
-    while todo:
-        some = todo.pop()
-        for a in range(lo.shape[1]) if len(some) > 1 else ():
-            order = some[np.argsort(lo[some, a], kind="stable")]
-            top, begin = np.maximum.accumulate(up[order, a])[:-1], lo[order[1:], a]
-            cuts = np.flatnonzero(top < begin if whole[a] else (top <= begin) & (begin > 0))
-            if len(cuts):
-                cut = cuts[np.abs(cuts - len(order) // 2).argmin()] + 1
-                todo += [order[:cut], order[cut:]]
-                break
+    for a in range(lo.shape[1]) if len(lo) > 1 else ():
+        order = np.argsort(lo[:, a], kind="stable")
+        top = np.maximum.accumulate(up[order, a])[:-1] + whole[a]
+        cuts = np.flatnonzero(top <= lo[order[1:], a]) + 1
+        if len(cuts):
+            cut = cuts[np.abs(cuts - len(lo) // 2).argmin()]
+            return all(disjoint(lo[i], up[i], whole) for i in (order[:cut], order[cut:]))
+    return len(lo) < 2
+
+
+def counted(model: Any, rows: Any, box: Any, allowed: Array, ruled: Any, asked: int) -> float:
+    """The share of a box that can be compared and is treated alike, by asking about everybody."""
+    values, weights = zip(*model.grid(*box), strict=True)
+    sizes, total = [len(each) for each in values], 0.0
+    for begin in range(0, end := min(asked, prod(sizes)), 5000):
+        at = np.unravel_index(np.arange(begin, min(begin + 5000, end)), sizes)
+        people = [each[i] for each, i in zip(values, at, strict=True)]
+        may = allowed[tuple(people[a] for a in ruled)]  # (people, sensitive values)
+        leads = model.leads(people) | ~may[..., None]
+        alike = np.any([leads[:, :, each].all(axis=(1, 2)) for each in rows], axis=0)
+        mass = prod(w[i] for w, i in zip(weights, at, strict=True))
+        total += float(mass[alike & (may.sum(axis=-1) >= 2)].sum())
+    return total
+
+
+def beyond(model: Network, box: Any, slope: Array, constant: Any, below: Any) -> Any:
+    """The share of a box on the positive side of a plane that must lie below linear functions."""
+    mean = below[0].mean(axis=(0, 1))
+    need(np.abs(slope - mean).max() <= 1e-9 * np.abs(mean).max(), "a plane was altered")
+    room = model.least(below[0] - slope, *box) + below[1] - constant
+    need((room >= 0).all(), "a plane is not below the network")
+    return model.tail(slope, constant, *box)
+
+
+def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
+    """The share of people whom the boxes prove; ValueError if one claims too much."""
+    model: Any = (Trees if "tree" in data else Network)(data, meta)
+    lo, up = data["low"].astype(float), data["high"].astype(float)
+    need(((lo >= 0) & (up <= model.last) & (up >= lo)).all(), "a box leaves the domain")
+    need((np.stack([lo, up]) % 1 * model.whole == 0).all(), "a box ends between two values")
+    need(disjoint(lo, up, model.whole), "boxes overlap, so people would be counted twice")
+    key = data["plane"].astype(int)  # the box of a plane, and its class
+    need((np.diff(key) > 0).all(), "two planes of a box have the same class")
+    classes, total = int(meta["classes"]), 0.0
+    pairs = [*combinations(range(classes), 2)]  # how much the later one leads the other
+    rows = [  # of each class, that it leads all others
+        [p + len(pairs) * (c == i) for p, (i, j) in enumerate(pairs) if c in (i, j)]
+        for c in range(classes)
+    ]
+    is_blind = all((each == each[:1]).all() for each in model.acting)
+    allowed, ruled = data.get("allowed", np.ones(2, dtype=bool)), meta["constrained"]
+    may = allowed.sum(axis=-1) >= 2  # to be compared takes two sensitive values
+    for number, (*box, share) in enumerate(zip(lo, up, data["share"], strict=True)):
+        least, *linear = model.bounds(*box)
+        planes = np.searchsorted(key, [number * classes, (number + 1) * classes])
+        inside = may[np.ix_(*(places(*box)[a] for a in ruled))].mean()
+        if is_blind or any((least[each] > 0).all() for each in rows):
+            proved = 1.0
+        elif planes[1] > planes[0]:
+            proved = 0.0
+            for p in range(*planes):
+                below = [each[:, rows[key[p] % classes]] for each in linear]
+                proved += beyond(model, box, data["slopes"][p], data["constants"][p], below)
         else:
-            if len(some) > 1:
-                return False
-    return True
-
-
-def check_regions(data: dict[str, Any], net: Any, chunk: int = 64) -> float:
-    """Check boxes and planes; the share of people that they prove."""
-    lo, up, label = (data[name].astype(float) for name in ("low", "high", "label"))
-    whole, last, pairs = data["whole"], data["last"], net["pairs"]
-    need(((lo >= 0) & (up <= last) & (up >= lo)).all(), "a box leaves the domain")
-    need(disjoint(lo, up, whole), "boxes overlap, so people would be counted twice")
-    sizes = np.where(whole, last + 1, np.where(last > 0, last, 1))
-    volume = (np.where(whole, up - lo + 1, np.where(last > 0, up - lo, 1)) / sizes).prod(axis=1)
-    place, proved = np.cumsum(label < 0) - 1, np.zeros(len(lo))
-    for begin in range(0, len(lo), chunk):
-        some = slice(begin, begin + chunk)
-        slopes, constants, low, error = bounded(net, lo[some], up[some])
-        for b, c in product(range(len(low)), range(data["shares"].shape[1])):
-            box, at, what = begin + b, place[begin + b], f"plane {c} of box {begin + b}"
-            # The rows that say that class c is ahead of another
-            rows = [p + len(pairs) * (c == i) for p, (j, i) in enumerate(pairs) if c in (i, j)]
-            if label[box] == c:
-                need((low[b, rows] > 0).all(), f"box {box} is not proved")
-                proved[box] = 1.0
-            elif label[box] < 0 and data["shares"][at, c] > 0:
-                s, k = data["slopes"][at, c], float(data["constants"][at, c])
-                mean = slopes[b, rows].mean(axis=(0, 1))
-                off = np.abs(s - mean).max()
-                need(off <= 1e-9 * np.abs(mean).max(), f"{what} was altered")
-                above = least(net, slopes[[b]][:, rows] - s, lo[[box]], up[[box]])[0]
-                need(
-                    (above + constants[b, rows] - k > error).all(),
-                    f"{what} is not below the network",
-                )
-                enough = tail(net, s, k, lo[box], up[box]) >= data["shares"][at, c]
-                need(enough, f"{what} proves fewer people than claimed")
-                proved[box] += data["shares"][at, c]
-    # How much of each box the constraints allow; whoever is not proved may be allowed.
-    ends = zip(
-        lo[:, net["constrained"]].astype(int),
-        up[:, net["constrained"]].astype(int) + 1,
-        strict=True,
-    )
-    inside = np.array([net["may"][tuple(map(slice, *each))].mean() for each in ends])
-    left = 1 - np.minimum(proved, 1)
-    return float((volume * np.maximum(inside - left, 0)).sum() / net["may"].mean())
-
-
-def count_alike(net: Any, asked: int, tile: int = 5000) -> float:
-    """The share of possible people who are among the first and get one answer under all sensitive
-    values, by asking about each.
-    """
-    sizes, alike = (net["last"] + 1).astype(int), 0
-    for begin in range(0, end := min(asked, int(np.prod(sizes))), tile):
-        numbers = np.arange(begin, min(begin + tile, end))
-        places, z = np.unravel_index(numbers, sizes), np.zeros((net["columns"], len(numbers)))
-        for a, (first, width) in enumerate(net["parts"]):
-            if width:
-                z[first + places[a], np.arange(len(numbers))] = 1
-            else:
-                z[first] = places[a]
-        won = []
-        for v in range(len(net["start"])):
-            h = net["first"][v % len(net["first"])] @ z + net["start"][v][:, None]
-            for kind, (w, b) in zip(net["kinds"], net["layers"], strict=True):
-                h = w @ value(h, kind) + b[:, None]
-            won.append(h + net["shift"][v][:, None] > 0)
-        may = np.ones((len(won), len(numbers)), dtype=bool)
-        if net["constrained"]:
-            may = net["allowed"][tuple(places[a] for a in net["constrained"])].T
-        wins, off = np.stack(won), ~may[:, None]
-        same = ((wins | off).all(axis=0) | (~wins | off).all(axis=0)).all(axis=0)
-        alike += int((same & (may.sum(axis=0) >= 2)).sum())
-    return float(alike / (np.prod(net["last"] + 1) * net["may"].mean()))
-
-
-def network(data: dict[str, Any], meta: dict[str, Any]) -> Any:
-    """The network in a file, and how large the numbers of its first layer can become."""
-    net = {name: data[name] for name in ("first", "start", "shift", "whole", "last")}
-    net |= {"kinds": meta["kinds"], "parts": meta["parts"], "constrained": meta["constrained"]}
-    net["layers"] = [(data[f"weight{k}"], data[f"bias{k}"]) for k in range(len(meta["kinds"]))]
-    net["pairs"] = [(j, i) for i, j in combinations(range(int(meta["classes"])), 2)]
-    net["allowed"] = data.get("allowed", np.ones(2))
-    net["may"] = net["allowed"].sum(axis=-1) >= 2  # to be compared takes two sensitive values
-    net |= {"reach": np.abs(net["start"]).max(axis=0), "columns": data["first"].shape[2]}
-    for a, (first, width) in enumerate(net["parts"]):
-        most = np.abs(net["first"][:, :, first : first + max(width, 1)]).max(axis=(0, 2))
-        net["reach"] = net["reach"] + most * (1.0 if width else data["last"][a])
-    return net
+            asked = int(meta["asked"])
+            proved = 1 - inside + counted(model, rows, box, allowed, ruled, asked)
+        need(proved * (1 + 1e-9) >= share, f"box {number} proves fewer people than claimed")
+        total += model.volume(*box) * max(inside - (1 - share), 0)  # the rest may be allowed
+    return float(total / may.mean())
 
 
 def check(path: str) -> dict[str, Any]:
     """Check a certificate file; the claim, or ValueError with what is wrong."""
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
-    meta, told = json.loads(bytes(data.pop("meta")).decode()), hashlib.sha256()
-    for name in sorted(data):
-        told.update(f"{name}{data[name].dtype.str}{data[name].shape}".encode())
-        told.update(np.ascontiguousarray(data[name]).tobytes())
-    need(told.hexdigest() == meta["sha256"], "the file was altered: its digest is another")
-    if meta["way"] == "no weight":
-        names = [n for n in data if n in ("first", "start", "shift", "reach", "base")]
-        acting = [data[n] for n in names + [n for n in data if n.startswith("inside")]]
-        alike = len(acting) > 0 and all((each == each[:1]).all() for each in acting)
-        need(alike, "the sensitive attributes have weight")
-        total = 1.0
-    elif meta["way"] == "leaves":
-        is_apart = disjoint(data["low"], data["high"], np.ones(data["low"].shape[1], bool))
-        need(is_apart, "boxes overlap, so people would be counted twice")
-        total = check_leaves(data, meta)
-    elif meta["way"] == "enumerated":
-        total = count_alike(network(data, meta), int(meta["asked"]))
-    else:
-        total = check_regions(data, network(data, meta))
+    meta, digest = json.loads(bytes(data.pop("meta")).decode()), hashlib.sha256()
+    for name, array in sorted(data.items()):
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    need(digest.hexdigest() == meta["sha256"], "the file was altered: its digest is another")
+    total = check_boxes(data, meta)
     is_enough = total * (1 + 1e-9) >= meta["proved"]
     need(is_enough, f"only {total} is proved, less than the claim {meta['proved']}")
     return {key: meta[key] for key in meta if key not in ("parts", "kinds")} | {"checked": total}

@@ -236,22 +236,14 @@ class Leaves:
         return cases
 
     def arrays(self) -> dict[str, Any]:
-        """What a checker needs: the leaves, and every box that is decided."""
-        forest = self.forest
+        """What a checker needs: every box that is decided."""
         boxes = [box for box, _ in self.settled]
-        kind = np.min_scalar_type(max(part.count for part in forest.parts))
-        found: dict[str, Any] = {
-            "reach": forest.reach,
-            "tree": forest.tree,
-            "values": forest.values,
-            "base": forest.base,
+        kind = np.min_scalar_type(max(part.count for part in self.forest.parts))
+        return {
             "low": np.array([box.low for box in boxes], dtype=kind).reshape(len(boxes), -1),
             "high": np.array([box.high for box in boxes], dtype=kind).reshape(len(boxes), -1),
-            "alike": np.array([shares.alike for _, shares in self.settled]),
+            "share": np.array([shares.alike for _, shares in self.settled]),
         }
-        for a, part in enumerate(forest.parts):
-            found |= {f"inside{a}": forest.inside[a], f"weight{a}": part.weight}
-        return found
 
 
 def _groups(inside: Mask) -> Ints:

@@ -24,7 +24,7 @@ from fairprobe.certificates.bounds import bounds
 from fairprobe.certificates.branch import Boxes, Limit, Search
 from fairprobe.certificates.chain import Chain
 from fairprobe.certificates.exact import Counts, enumerated, rate, verdicts
-from fairprobe.certificates.forest import Forest
+from fairprobe.certificates.forest import Cells, Forest
 from fairprobe.certificates.leaves import Leaves
 from fairprobe.certificates.leaves import verdicts as tree_verdicts
 from fairprobe.certificates.planes import plane_of
@@ -35,7 +35,7 @@ Way: TypeAlias = Literal["no weight", "enumerated", "bounds", "leaves"]
 # What is done, how much of how much, and the share that is proved
 OnProgress: TypeAlias = Callable[[str, float, float], None]
 REST = 2000  # people drawn from what is undecided
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -219,12 +219,14 @@ def _on_right_side(chain: Chain, low: Floats, high: Floats, cases: Floats) -> Ma
 def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float:
     """Write the proof as a file that `checker.py` verifies; return the share that it proves."""
     chain, proved = proof.chain, proof.alike
-    arrays, meta = (
-        _forest_arrays(proof) if isinstance(chain, Forest) else _chain_arrays(chain, proof)
-    )
-    if isinstance(proof.search, Search):
+    model, meta = (_forest_arrays(chain), {}) if isinstance(chain, Forest) else _chain_arrays(chain)
+    boxes = _whole(proof)
+    if isinstance(proof.search, Leaves):
+        boxes |= proof.search.arrays()
+    elif isinstance(proof.search, Search):
         regions, proved = _regions(proof.search.chain, proof.search.boxes)
-        arrays |= regions
+        boxes |= regions
+    arrays = model | boxes
     told = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name] = np.ascontiguousarray(arrays[name])
@@ -236,6 +238,8 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
         "classes": chain.classes,
         "sensitive": list(chain.sensitive),
         "attributes": [part.name for part in chain.parts],
+        "constrained": [] if chain.allowed is None else list(chain.allowed.parts),
+        "asked": (1 << 62) if proof.counts is None else proof.counts.asked,
         "network": chain.digest,
         "sha256": told.hexdigest(),
         "arithmetic": "real numbers; bounds are widened by what float64 rounding can do",
@@ -247,14 +251,34 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
     return proved
 
 
-def _forest_arrays(proof: Proof) -> tuple[dict[str, Any], dict[str, Any]]:
-    forest = proof.chain
-    assert isinstance(forest, Forest)
-    search = proof.search if isinstance(proof.search, Leaves) else Leaves(forest)
-    return search.arrays(), {"error": forest.error, "stopped": proof.stopped}
+def _whole(proof: Proof) -> dict[str, Any]:
+    """One box of all people and the share of them who are treated alike, without planes."""
+    parts = proof.chain.parts
+    last = [part.count - 1 if isinstance(part, Cells) else part.last for part in parts]
+    counts = 1.0 if proof.chain.allowed is None else proof.chain.allowed.share
+    return {
+        "low": np.zeros((1, len(parts))),
+        "high": np.array([last], dtype=np.float64),
+        "share": np.array([1 - counts * (1 - proof.alike)]),
+        "plane": np.zeros(0, dtype=np.int64),
+        "slopes": np.zeros((0, 0)),
+        "constants": np.zeros(0),
+    }
 
 
-def _chain_arrays(chain: Chain, proof: Proof) -> tuple[dict[str, Any], dict[str, Any]]:
+def _forest_arrays(forest: Forest) -> dict[str, Any]:
+    arrays: dict[str, Any] = {
+        "reach": forest.reach,
+        "tree": forest.tree,
+        "values": forest.values,
+        "base": forest.base,
+    }
+    for a, part in enumerate(forest.parts):
+        arrays |= {f"inside{a}": forest.inside[a], f"weight{a}": part.weight}
+    return arrays
+
+
+def _chain_arrays(chain: Chain) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {
         "first": chain.first,
         "start": chain.start,
@@ -266,11 +290,10 @@ def _chain_arrays(chain: Chain, proof: Proof) -> tuple[dict[str, Any], dict[str,
         arrays["allowed"] = chain.allowed.table
     for place, layer in enumerate(chain.layers):
         arrays |= {f"weight{place}": layer.weight, f"bias{place}": layer.bias}
+    kinds = [chain.activation, *(layer.activation for layer in chain.layers[:-1])]
     return arrays, {
         "parts": [(part.first, part.width) for part in chain.parts],
-        "kinds": [chain.activation, *(layer.activation for layer in chain.layers[:-1])],
-        "constrained": [] if chain.allowed is None else list(chain.allowed.parts),
-        "asked": 0 if proof.counts is None else proof.counts.asked,
+        "kinds": ["leaky:0" if kind == "relu" else kind for kind in kinds],
     }
 
 
@@ -278,15 +301,20 @@ def _regions(chain: Chain, boxes: Boxes) -> tuple[dict[str, Any], float]:
     """Proved boxes, and open ones with their planes and counts; and the share they prove."""
     label = boxes.label[: boxes.count]
     is_open = np.flatnonzero((label < 0) & (boxes.proved[: boxes.count] > 0))
-    order = np.concatenate([np.flatnonzero(label >= 0), is_open])
-    (low, high), label = boxes.corners(order), label[order]
-    opened = np.flatnonzero(label < 0)
-    planes = {name: getattr(boxes, name)[is_open] for name in ("slopes", "constants", "shares")}
-    proved = chain.mass(low, high)
-    some = np.minimum(planes["shares"].sum(axis=1), 1.0)
-    proved[opened] = chain.proved_mass(low[opened], high[opened], some)
-    regions = {"low": low, "high": high, "label": label}
+    whole = np.flatnonzero(label >= 0)
+    low, high = boxes.corners(np.concatenate([whole, is_open]))
+    counts = boxes.shares[is_open]
+    share = np.concatenate([np.ones(len(whole)), np.minimum(counts.sum(axis=1), 1.0)])
+    proved = chain.proved_mass(low, high, share)
+    regions = {"low": low, "high": high, "share": share}
     if chain.whole.all():
         kind = np.min_scalar_type(int(chain.last.max(initial=0)))
         regions |= {"low": low.astype(kind), "high": high.astype(kind)}
-    return regions | planes, float(min(1.0, proved.sum()) * (1 - 1e-11))
+    # A plane is found by the number of its box and its class.
+    box, of = np.nonzero(counts > 0)
+    regions |= {
+        "plane": (box + len(whole)) * chain.classes + of,
+        "slopes": boxes.slopes[is_open[box], of],
+        "constants": boxes.constants[is_open[box], of],
+    }
+    return regions, float(min(1.0, proved.sum()) * (1 - 1e-11))
