@@ -24,7 +24,7 @@ from fairprobe.datasets.resumes import resumes
 from fairprobe.models.formats.chat import Chat
 from fairprobe.models.formats.chat_models import ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt
-from fairprobe.present.names_table import groups_table, sentence
+from fairprobe.present.names_page import groups_table
 from fairprobe.present.table import Table
 from fairprobe.statistics.crossed import crossed, permutation_p
 from fairprobe.statistics.rates import Rate
@@ -128,9 +128,9 @@ def real() -> list[str]:
         chat = Chat(address, prompt(INTERVIEW, "logprobs"), cache=Path(folder) / "a.sqlite")
         found = names_experiment(ChatText(chat), "audit", cvs=texts, seed=SEED)
         seconds, used = time.process_time() - start, chat.usage
-        body = found.to_dict()
+        body = found.document
         lines += [
-            f"{sentence(body)} The outcome is {found.outcome}, from log-probabilities; mean"
+            f"{body.verdict} The outcome is {body.outcome}, from log-probabilities; mean"
             f" {found.outcomes.mean():.3f}. {used.requests} requests,"
             f" {used.sent + used.received:,} tokens, {seconds / used.requests:.2f} CPU seconds"
             f" each, the model's included; noise {used.varied} of {used.probed} questions.",

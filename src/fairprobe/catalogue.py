@@ -179,6 +179,8 @@ MEASURES: Catalogue[Any] = Catalogue(
         "text_flips": "fairprobe.text.measures:TEXT_FLIPS",
         "text_gaps": "fairprobe.text.measures:TEXT_GAPS",
         "leaning": "fairprobe.metrics.chat:LEANING",
+        "names_difference": "fairprobe.metrics.chat:NAMES_DIFFERENCE",
+        "names_excess": "fairprobe.metrics.chat:NAMES_EXCESS",
         "change": "fairprobe.metrics.scores:CHANGE",
         "change_sd": "fairprobe.metrics.scores:CHANGE_SD",
         "change_p90": "fairprobe.metrics.scores:CHANGE_P90",

@@ -14,12 +14,12 @@ from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import SelectionTable, TableMeasurements, TextDocument
+from fairprobe.documents import NamesDocument, SelectionTable, TableMeasurements, TextDocument
 from fairprobe.errors import StorageError
 from fairprobe.statistics.resampling import Estimate
 
-Measurements: TypeAlias = TableMeasurements | TextDocument
-Kind: TypeAlias = Literal["table", "scores", "text"]
+Measurements: TypeAlias = TableMeasurements | TextDocument | NamesDocument
+Kind: TypeAlias = Literal["table", "scores", "text", "names"]
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
 Unit: TypeAlias = Literal["share", "number", "count"]
@@ -143,8 +143,8 @@ def check_description(measure: object) -> None:
             raise TypeError(f"it has no {name}")
     if (measure.read is None) == (measure.score is None):
         raise TypeError("it must have either `read` or `score`")
-    if measure.of not in ("table", "text"):
-        raise TypeError(f"it must be of table or text, not {measure.of!r}")
+    if measure.of not in ("table", "text", "names"):
+        raise TypeError(f"it must be of table, text or names, not {measure.of!r}")
     if measure.unit not in ("share", "number", "count"):
         raise TypeError(f"its unit must be share, number or count, not {measure.unit!r}")
     if measure.direction not in ("at most", "at least"):

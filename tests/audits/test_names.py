@@ -142,8 +142,54 @@ def test_the_command_asks_a_chat_endpoint_and_writes_the_result(
         dry = CliRunner().invoke(app, [*command, "--dry-run"])
         assert "About 148 requests" in dry.output, dry.output
         assert not server.seen
-        done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "names.json")])
+        done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "run")])
         assert done.exit_code == 0, done.output
-        assert "the names of black" in done.output
-    written = json.loads((tmp_path / "names.json").read_text(encoding="utf-8"))
-    assert written["groups"][0]["result"]["difference"]["estimate"] == pytest.approx(-1 / 3)
+        assert "the names of “black”" in done.output
+    written = json.loads((tmp_path / "run" / "audit.json").read_text(encoding="utf-8"))
+    assert written["groups"][0]["difference"]["estimate"] == pytest.approx(-1 / 3)
+    assert written["usage"]["requests"] + written["usage"]["stored"] >= 108
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "run")])
+    assert "the names of “black”" in shown.output
+    assert "−33.3" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    rows = (tmp_path / "run" / "outcomes.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + 3 * 36
+
+
+def test_the_gate_limits_the_difference_and_the_excess_of_names(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[limits]\nnames_difference = 0.05\nnames_excess = 0.01\n", encoding="utf-8")
+    folder = names_experiment(screen(0.2), favorable="0").save(tmp_path / "biased")
+    failed = CliRunner().invoke(app, ["check", str(folder), "--policy", str(policy)])
+    assert failed.exit_code == 1, failed.output
+    fair = names_experiment(screen(0.0), favorable="0")
+    assert fair.check(policy).passed
+    assert {each.name for each in fair.check(policy).rulings} == {
+        "names_difference",
+        "names_excess",
+    }
+
+
+def test_an_interrupted_experiment_reports_the_resumes_it_asked_about() -> None:
+    asked = 0
+
+    def tired(texts: list[str]) -> Floats:
+        nonlocal asked
+        asked += len(texts)
+        if asked > 200:
+            raise KeyboardInterrupt
+        return screen(0.1)(texts)
+
+    found = names_experiment(tired, favorable="0").document
+    assert (found.partial, found.resumes) == (True, 5)
+    assert (found.stopped or "").startswith("Interrupted while asking about")
+    assert [each.group for each in found.found] == ["black"]
+
+
+def test_ratings_are_compared_on_their_scale() -> None:
+    def rate(texts: list[str]) -> Floats:
+        return np.eye(5)[[1 if text.split()[0] in BLACK else 3 for text in texts]]
+
+    found = names_experiment(rate, classes=["1", "2", "3", "4", "5"])
+    race = found.document.groups[0]
+    assert (found.document.is_rating, found.document.span) == (True, 4)
+    assert race.difference.estimate == pytest.approx(-2)

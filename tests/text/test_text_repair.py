@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from fairprobe.errors import FairprobeError
 from fairprobe.present import render
 from fairprobe.runs import REFUSED
 from fairprobe.statistics.paired import paired_difference
+from fairprobe.text import lessons
 from fairprobe.text.proof import clusters_of, labels_of
 from fairprobe.text.texts import Text
 from tests.cli.test_cli import ask
@@ -191,6 +193,45 @@ def test_the_command_ends_by_the_verdict(tmp_path: Path, monkeypatch: pytest.Mon
     table = ask("repair", "run")
     assert table.code == 2
     assert "fairprobe repair-text" in table.err
+
+
+@pytest.mark.slow
+def test_an_interrupted_repair_goes_on_with_the_networks_it_had_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.csv").write_text(
+        "text,label\n" + "".join(f"{each.text},{each.label}\n" for each in TEXTS)
+    )
+    Path("mine.py").write_text(
+        "from tests.text.test_text_repair import Sum, WORDS, tokenizer\n"
+        "def build():\n    return Sum(), tokenizer(WORDS)\n"
+    )
+    command = ["repair-text", "texts.csv", "--label", "label", "--sensitive", "orientation"]
+    command += ["--max-seeds", "2", "--epochs", "1", "--model", "mine.py:build"]
+    trained, loss = list[Any](), lessons._loss
+
+    def counting(model: Any, *rest: Any, **more: Any) -> Tensor:
+        if not any(model is each for each in trained):
+            trained.append(model)
+        if len(trained) == stop_at:
+            raise KeyboardInterrupt
+        return loss(model, *rest, **more)
+
+    monkeypatch.setattr(lessons, "_loss", counting)
+    stop_at = 3
+    assert ask(*command, "--out", "run").code == 130
+    stop_at = -1
+    other = ask(*command, "--out", "run", "--resume", "--strength", "3")
+    assert other.code == 2
+    assert "other settings" in other.err
+    trained.clear()
+    resumed = ask(*command, "--out", "run", "--resume")
+    assert len(trained) == 4 - 2
+    whole = ask(*command, "--out", "whole")
+    assert resumed.code == whole.code
+    documents = [read_run(name) for name in ("run", "whole")]
+    assert documents[0].repair == documents[1].repair  # type: ignore[union-attr]
 
 
 @pytest.fixture(scope="module")

@@ -9,24 +9,43 @@ beside it stands the excess of differences between groups over those between nam
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fairprobe.arrays import Floats
+from fairprobe.audits.base import AuditResult, OnStage, Stages, Write, check_seed
+from fairprobe.audits.text import opened_model
+from fairprobe.audits.text_document import model_document
 from fairprobe.datasets.resumes import SLOT, NameSet, name_set, partners, resumes
+from fairprobe.documents.names import (
+    NameDocument,
+    NamesDocument,
+    NamesGroup,
+    NamesInterval,
+    NamesUsage,
+)
 from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.escapes import spreadsheet_cell
 from fairprobe.models.formats.chat import Usage
 from fairprobe.models.formats.chat_models import ChatText
-from fairprobe.models.text import load_text_model
-from fairprobe.statistics.crossed import Crossed, crossed
+from fairprobe.models.text import TextModel, TextSource
+from fairprobe.present import names_page
+from fairprobe.statistics.crossed import PERMUTATIONS, Crossed, crossed
 from fairprobe.statistics.paired import holm
 from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.storage import write_text
+from fairprobe.versions import versions
 
+ASKING = "Asking about résumés"
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 AT_ONCE = 64  # résumés between two reports of progress
 
@@ -48,53 +67,37 @@ class GroupResult:
         return self.p_adjusted <= 1 - CONFIDENCE
 
 
-@dataclass(frozen=True)
-class NamesExperiment:
+@dataclass(frozen=True, repr=False)
+class NamesExperiment(AuditResult[NamesDocument]):
     """What was found. `outcomes` (résumés, names) is the probability of the favorable class, or the
     mean rating where all classes are numbers. `usage` is that of a chat endpoint.
     """
 
     names: NameSet
-    model: str
-    outcome: str
+    model: TextModel
     outcomes: Floats
     groups: tuple[GroupResult, ...]
-    seed: int
+    content: NamesDocument
     usage: Usage | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        return {
-            "kind": "names",
-            "set": self.names.title,
-            "source": self.names.source,
-            "model": self.model,
-            "outcome": self.outcome,
-            "resumes": len(self.outcomes),
-            "confidence": CONFIDENCE,
-            "seed": self.seed,
-            "names": [
-                {"name": name, "mean": float(mean)}
-                | {attribute: groups[place] for attribute, groups in self.names.groups.items()}
-                for place, (name, mean) in enumerate(
-                    zip(self.names.names, self.outcomes.mean(axis=0), strict=True)
-                )
-            ],
-            "groups": [asdict(each) | {"is_found": each.is_found} for each in self.groups],
-            "usage": None
-            if self.usage is None
-            else asdict(self.usage) | {"served": sorted(self.usage.served)},
-        }
+    @property
+    def document(self) -> NamesDocument:
+        """All of it as a typed document."""
+        return self.content
+
+    def files(self) -> dict[str, Write]:
+        """The outcome of every name on every résumé."""
+        return {"outcomes.csv": lambda path: write_text(path, _table(self))}
 
 
 def names_experiment(
-    model: object,
+    model: TextSource,
     names: str | NameSet = "audit",
     *,
     cvs: Sequence[str] | Path | str | None = None,
     favorable: str | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnStage | None = None,
     **options: Any,
 ) -> NamesExperiment:
     """Put every name of a set on every résumé, and compare the answers.
@@ -106,34 +109,113 @@ def names_experiment(
     - `cvs`: texts with the slot {name}, or a folder of such files; ours by default.
     - `favorable`: the class that is counted; the first one by default. Classes that are all numbers
       are ratings.
+
+    Interrupted, it reports what the résumés say that were asked about under every name.
     """
+    check_seed(seed)
     chosen = names if isinstance(names, NameSet) else name_set(names)
     texts = resumes(cvs) if cvs is None or isinstance(cvs, str | Path) else list(cvs)
     if len(texts) < 2 or any(SLOT not in text for text in texts):
         raise DataError(f"At least two résumés are needed, each with the slot {SLOT}.")
-    asked = load_text_model(model, **options)
+    stages = Stages(progress)
+    asked = opened_model(model, options.pop("classes", None), options, stages)
     worth, outcome = _worth(asked.classes, favorable)
-    other = partners(chosen.kind)
+    other, count = partners(chosen.kind), len(chosen.names)
     letters = [
         text.replace(SLOT, chosen.full(name, other[place % len(other)]))
         for place, text in enumerate(texts)
         for name in chosen.names
     ]
-    parts = []
-    for first in range(0, len(letters), AT_ONCE):
-        if progress is not None:
-            progress(first, len(letters))
-        parts.append(asked.probabilities(letters[first : first + AT_ONCE]) @ worth)
-    y = np.concatenate(parts).astype(float).reshape(len(texts), -1)
-    return NamesExperiment(
-        chosen,
-        asked.name,
-        outcome,
-        y,
-        _groups(chosen, y, seed),
-        seed,
-        asked.chat.usage if isinstance(asked, ChatText) else None,
+    said: list[float] = []
+    with stages.keep_partial(lambda: len(said) >= 2 * count), stages.stage(ASKING) as step:
+        for first in range(0, len(letters), AT_ONCE):
+            step(first, len(letters), f"{first:,} of {len(letters):,}")
+            said += (asked.probabilities(letters[first : first + AT_ONCE]) @ worth).tolist()
+    if len(said) < 2 * count:
+        raise KeyboardInterrupt
+    y = np.array(said[: len(said) // count * count]).reshape(-1, count)
+    groups = _groups(chosen, y, seed)
+    usage = asked.chat.usage if isinstance(asked, ChatText) else None
+    document = NamesDocument(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command="",
+        versions=versions("numpy", "torch", "onnxruntime", "transformers"),
+        seed=seed,
+        dataset=chosen.title,
+        sensitive=list(chosen.groups),
+        partial=stages.stopped is not None,
+        stopped=stages.stopped,
+        messages=[],
+        seconds=stages.seconds,
+        settings={"résumés given": len(texts), "permutations": PERMUTATIONS},
+        source=chosen.source,
+        model=model_document(asked),
+        outcome=outcome,
+        is_rating=bool(((worth != 0) & (worth != 1)).any()),
+        span=float(np.ptp(worth)) or 1.0,
+        resumes=len(y),
+        confidence=CONFIDENCE,
+        names=[
+            NameDocument(
+                name=name,
+                mean=float(mean),
+                groups={attribute: of[place] for attribute, of in chosen.groups.items()},
+            )
+            for place, (name, mean) in enumerate(zip(chosen.names, y.mean(axis=0), strict=True))
+        ],
+        groups=[_group_document(each) for each in groups],
+        usage=None if usage is None else _usage_document(usage, asked),
+        verdict="",
     )
+    document = msgspec.structs.replace(
+        document, verdict=names_page.verdict(document), sentences=names_page.sentences(document)
+    )
+    return NamesExperiment(chosen, asked, y, groups, document, usage)
+
+
+def _group_document(each: GroupResult) -> NamesGroup:
+    result = each.result
+    return NamesGroup(
+        attribute=each.attribute,
+        group=each.group,
+        names=each.names,
+        mean=each.mean,
+        difference=NamesInterval(**asdict(result.difference)),
+        p=each.p_adjusted,
+        cross=result.cross,
+        same=result.same,
+        excess=NamesInterval(**asdict(result.excess)),
+        is_found=each.is_found,
+    )
+
+
+def _usage_document(usage: Usage, asked: TextModel) -> NamesUsage:
+    assert isinstance(asked, ChatText)
+    return NamesUsage(
+        requests=usage.requests,
+        stored=usage.stored,
+        tokens_sent=usage.sent,
+        tokens_received=usage.received,
+        cost=usage.cost,
+        currency=asked.chat.prompt.prices.currency,
+        answers=usage.answers,
+        refused=usage.refused,
+        unreadable=usage.unreadable,
+        served=sorted(usage.served),
+    )
+
+
+def _table(found: NamesExperiment) -> str:
+    """The outcome of every name on every résumé as CSV."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["resume", "name", *found.names.groups, "outcome"])
+    for place, row in enumerate(found.outcomes):
+        for number, (name, outcome) in enumerate(zip(found.names.names, row, strict=True)):
+            groups = (of[number] for of in found.names.groups.values())
+            cells = [spreadsheet_cell(each) for each in (place + 1, name, *groups)]
+            writer.writerow([*cells, f"{outcome:.6f}"])
+    return text.getvalue()
 
 
 def _worth(classes: Sequence[str], favorable: str | None) -> tuple[Floats, str]:

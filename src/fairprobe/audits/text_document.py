@@ -76,7 +76,7 @@ def text_document(
             duplicates=plan.duplicates,
         ),
         lexicon=_lexicon(lexicon),
-        model=_model(model),
+        model=model_document(model),
         calls=calls,
         flips=excess_document(seen.excess(seen.flips)),
         gaps=excess_document(seen.excess(seen.gaps)),
@@ -114,7 +114,8 @@ def _lexicon(lexicon: Lexicon) -> LexiconDocument:
     )
 
 
-def _model(model: TextModel) -> TextModelDocument:
+def model_document(model: TextModel) -> TextModelDocument:
+    """What a document says about a model of texts."""
     return TextModelDocument(
         network=model.name,
         kind=model.kind,

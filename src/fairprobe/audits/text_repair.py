@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+import torch
+from torch import nn
 
 from fairprobe.audits.base import OnStage, Stages, check_seed
 from fairprobe.audits.number_documents import rate_document
@@ -25,10 +28,12 @@ from fairprobe.documents.text import TextComparison, TextRepairDocument, TextSpr
 from fairprobe.models.text import TextSource
 from fairprobe.repairs.comparisons import ACCURACY, MIN_HELP, Comparison, Spread
 from fairprobe.repairs.verdict import LOOKS, Limits
+from fairprobe.search.chunks import check_fingerprint
 from fairprobe.text.lessons import TextRepair
 from fairprobe.text.lexicon import Lexicon, open_lexicon
 from fairprobe.text.proof import HELD_OUT, State, TextProof, prove_text
-from fairprobe.text.texts import Slots, TextsSource, open_texts
+from fairprobe.text.texts import Slots, Text, TextsSource, open_texts
+from fairprobe.versions import versions
 
 EXCESS = "excess of changed answers"
 
@@ -53,6 +58,7 @@ def repair_text(
     force: bool = False,
     seed: int = 0,
     name: str = "",
+    checkpoint: Path | None = None,
     progress: OnStage | None = None,
     **options: Any,
 ) -> TextAudit:
@@ -74,6 +80,8 @@ def repair_text(
     - `max_accuracy_drop` is a share (0.02: two points). Pairs of networks are trained with more and
       more seeds, at most `max_seeds`, until the decision is clear. `force` accepts the repair
       whatever speaks against it.
+    - `checkpoint`: a folder for trained networks; after a kill, the same repair with the same
+      folder does not train them again.
     """
     check_seed(seed)
     how = (
@@ -90,6 +98,10 @@ def repair_text(
         some = np.sort(rng.permutation(len(every))[:limit])
         every = [every[number] for number in some]
     opened = opened_model(model, classes, options, stages)
+    kept = None if checkpoint is None else checkpoint / "networks"
+    if kept is not None and opened.network is not None:
+        same = (versions("torch", "numpy"), opened.classes, lexicon, how, seed)
+        check_fingerprint(kept, _fingerprint(opened.network.module, every, same))
     with stages.stage("Repairing"):
         proof = prove_text(
             opened,
@@ -100,12 +112,24 @@ def repair_text(
             limits=Limits(max_accuracy_drop),
             max_seeds=max_seeds,
             force=force,
+            kept=kept,
             progress=progress,
         )
     about = About(name or title_of(texts), found, {"texts at most": limit}, seed)
     done = audited(proof.model, lexicon, proof.plan, about, stages)
     content = msgspec.structs.replace(done.content, repair=repair_document(proof))
     return replace(done, repair=proof, content=written_out(content))
+
+
+def _fingerprint(module: nn.Module, texts: Sequence[Text], same: object) -> str:
+    """A digest of all that a trained network depends on."""
+    digest = sha256(repr(same).encode())
+    for each in texts:
+        digest.update(repr((each.text, each.label, each.cluster)).encode())
+    for name, value in module.state_dict().items():
+        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(name.encode() + raw.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def repair_document(proof: TextProof) -> TextRepairDocument:

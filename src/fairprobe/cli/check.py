@@ -211,7 +211,7 @@ def _evaluate(
     show: bool,
 ) -> GateResult:
     from fairprobe import gate
-    from fairprobe.documents import TextDocument, read_measured_run
+    from fairprobe.documents import NamesDocument, TextDocument, read_measured_run
 
     if not run.is_dir():
         raise SettingError(
@@ -219,7 +219,7 @@ def _evaluate(
             " --label NAME --sensitive NAME."
         )
     document = read_measured_run(run)
-    if isinstance(document, TextDocument):
+    if isinstance(document, TextDocument | NamesDocument):
         return gate.check(run, rules, baseline=baseline)
     with progress(show=show) as on_stage:
         more = gate.sampler_of(

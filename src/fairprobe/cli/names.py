@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fairprobe.cli.common import (
+    BAD_INPUT,
+    INTERRUPTED,
     AsJson,
     Quiet,
     app,
-    errors,
+    command_line,
+    end,
+    print_run,
     progress,
     report_errors,
     write,
-    write_json,
 )
 from fairprobe.cli.inputs import CACHE, DRY_RUN, PROMPT
-from fairprobe.cli.options import Seed
+from fairprobe.cli.options import Overwrite, Seed
 
 MODEL = "What decides: chat:https://… with --prompt, or module:function of your own code."
 SET = (
@@ -40,57 +42,59 @@ def names(
     ] = None,
     cache: Annotated[Path | None, typer.Option(help=CACHE)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)] = False,
-    out: Annotated[Path | None, typer.Option(help="A JSON file to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to write.", show_default="runs/names-SET")
+    ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Send the same résumés under different names to a model that decides on them, and compare
-    groups of names, with names of the same group as the control.
+    groups of names, with names of the same group as the control. The run folder holds the report,
+    all numbers, and the outcome of every name on every résumé (outcomes.csv); `fairprobe check`
+    limits names_difference and names_excess.
 
     Examples:
 
       fairprobe names --model chat:https://host/v1 --prompt screening.toml --dry-run
 
-      fairprobe names --model my_code.py:screen --names surnames --out names.json
+      fairprobe names --model my_code.py:screen --names surnames --out runs/surnames
     """
     with report_errors():
-        from fairprobe.audits.names import names_experiment
+        from fairprobe.audits.base import OnStage, RunFolder
+        from fairprobe.audits.names import NamesExperiment, names_experiment
         from fairprobe.present.chat_sentences import requests_sentence
-        from fairprobe.present.names_table import groups_table, sentence
-        from fairprobe.storage import write_text
 
-        options: dict[str, Any] = {"prompt": prompt, "cache": cache, "dry_run": dry_run or None}
-        given = {name: value for name, value in options.items() if value is not None}
-        with progress(show=not (quiet or as_json or dry_run)) as on_stage:
-            found = names_experiment(
+        folder = out or Path("runs") / f"names-{names_set}"
+        show = not (quiet or as_json or dry_run)
+        asked = {"prompt": prompt, "cache": cache, "dry_run": dry_run or None}
+        given = {name: value for name, value in asked.items() if value is not None}
+
+        def experiment(on_stage: OnStage) -> NamesExperiment:
+            return names_experiment(
                 model,
                 names_set,
                 cvs=cvs,
                 favorable=favorable,
                 seed=seed,
-                progress=lambda done, total: on_stage("Asking about résumés", done, total, ""),
+                progress=on_stage,
                 **given,
-            ).to_dict()
-        if dry_run:
-            used = found["usage"]
-            write(
-                requests_sentence(
-                    used["requests"],
-                    used["stored"],
-                    used["sent"],
-                    used["received"],
-                    used["cost"],
-                    "in the currency of [prices]",
-                )
-                + "\n"
             )
+
+        if dry_run:
+            with progress(show=show) as on_stage:
+                used = experiment(on_stage).document.usage
+            assert used is not None
+            numbers = (used.requests, used.stored, used.tokens_sent, used.tokens_received)
+            write(requests_sentence(*numbers, used.cost, used.currency) + "\n")
             return
-        text = json.dumps(found, indent=1, ensure_ascii=False)
-        if out is not None:
-            write_text(out, text + "\n")
-        if as_json:
-            write_json(text + "\n")
-        elif not quiet:
-            errors.print(sentence(found), markup=False, highlight=False, soft_wrap=True)
-            errors.print(groups_table(found).terminal())
+        with RunFolder(folder, overwrite=overwrite) as run:
+            with progress(show=show) as on_stage:
+                done = experiment(on_stage)
+            document = run.fill(done, command=command_line())
+        print_run(document, folder, as_json=as_json, quiet=quiet)
+        if document.partial:
+            is_interrupt = (document.stopped or "").startswith("Interrupted")
+            what = f"{document.stopped} The run with {document.resumes} résumés is in {folder}."
+            end(INTERRUPTED if is_interrupt else BAD_INPUT, what)

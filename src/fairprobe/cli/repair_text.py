@@ -11,12 +11,14 @@ from fairprobe.cli.common import (
     OVER,
     AsJson,
     Quiet,
+    Resume,
     app,
     command_line,
     end,
     print_run,
     progress,
     report_errors,
+    tell_unfinished,
 )
 from fairprobe.cli.options import Overwrite, Seed, grouped
 from fairprobe.cli.text_options import Out, TextOptions, Texts
@@ -69,6 +71,7 @@ def repair_text(
     ] = 20_000,
     out: Out = None,
     overwrite: Overwrite = False,
+    resume: Resume = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -94,7 +97,8 @@ def repair_text(
         from fairprobe.audits.text_repair import repair_text
 
         folder = out or named.folder(texts, f"-{with_}")
-        with RunFolder(folder, overwrite=overwrite) as run:
+        tell_unfinished(folder, resume=resume)
+        with RunFolder(folder, overwrite=overwrite, resume=resume) as run:
             with progress(show=not (quiet or as_json)) as on_stage:
                 done = repair_text(
                     texts,
@@ -108,6 +112,7 @@ def repair_text(
                     force=accept_anyway,
                     limit=limit or None,
                     seed=seed,
+                    checkpoint=run.checkpoint,
                     progress=on_stage,
                     **named.settings(),
                 )

@@ -20,6 +20,7 @@ from fairprobe.documents.base import (
 from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
+from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import (
     Advantage,
@@ -121,6 +122,7 @@ __all__ = [
     "ModelOrigin",
     "ModelSummary",
     "NamedIfr",
+    "NamesDocument",
     "Number",
     "OtherAttribute",
     "OutsideRows",

@@ -9,10 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from fairprobe.documents import images, scenes, table, text
+from fairprobe.documents import images, names, scenes, table, text
 from fairprobe.documents.base import decode, header_of
 from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import TableDocument
@@ -23,13 +24,14 @@ from fairprobe.storage import restore
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 
 RunDocument: TypeAlias = (
-    TableDocument | ImagesDocument | ScenesDocument | ScoresDocument | TextDocument
+    TableDocument | ImagesDocument | ScenesDocument | ScoresDocument | TextDocument | NamesDocument
 )
 KINDS: dict[str, tuple[int, type[RunDocument]]] = {
     "table": (table.FORMAT, TableDocument),
     "images": (images.FORMAT, ImagesDocument),
     "scenes": (scenes.FORMAT, ScenesDocument),
     "text": (text.FORMAT, TextDocument),
+    "names": (names.FORMAT, NamesDocument),
     "scores": (table.FORMAT, ScoresDocument),
 }
 
@@ -43,7 +45,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"
-            " `audit-images`, `audit-text` and `scenes` write run folders."
+            " `audit-images`, `audit-text`, `names` and `scenes` write run folders."
         ) from error
     except OSError as error:
         if isinstance(error, StorageError):
@@ -66,13 +68,13 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
 
 def read_measured_run(
     folder: Path | str, *, what: str = "run"
-) -> TableDocument | ScoresDocument | TextDocument:
-    """Read the document of a run that the gate can judge: an audit of a table or of texts."""
+) -> TableDocument | ScoresDocument | TextDocument | NamesDocument:
+    """Read the document of a run that the gate can judge: of a table, of texts or of names."""
     document = read_run(folder, what=what)
-    if not isinstance(document, TableDocument | ScoresDocument | TextDocument):
+    if not isinstance(document, TableDocument | ScoresDocument | TextDocument | NamesDocument):
         raise StorageError(
-            f"The {what} {folder} is an audit of {document.kind}. Name one of a table or of texts,"
-            " as `fairprobe audit` and `fairprobe audit-text` write it."
+            f"The {what} {folder} is an audit of {document.kind}. Name one of a table, texts or"
+            " names, as `fairprobe audit`, `audit-text` and `names` write it."
         )
     return document
 

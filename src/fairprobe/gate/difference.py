@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fairprobe.documents import (
+    NamesDocument,
     ScoresDocument,
     Search,
     TableDocument,
@@ -93,7 +94,7 @@ def _search(search: Search) -> str:
 
 
 def _generation(document: Measurements) -> Search | None:
-    return None if isinstance(document, TextDocument) else document.generation
+    return None if isinstance(document, TextDocument | NamesDocument) else document.generation
 
 
 def _about(document: Measurements) -> dict[str, str | None]:
@@ -115,7 +116,7 @@ def _about(document: Measurements) -> dict[str, str | None]:
         classes, chosen = document.data.classes, document.fairness.positive
         about["list of classes"] = ", ".join(classes)
         about["favourable answer"] = None if chosen is None else classes[chosen]
-    if isinstance(document, TextDocument):
+    if isinstance(document, TextDocument | NamesDocument):
         about["list of classes"] = ", ".join(document.model.classes)
     return about
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fairprobe.documents import (
+    NamesDocument,
     ScoresDocument,
     TableDocument,
     TableMeasurements,
@@ -77,7 +78,7 @@ def check(
         model=document.model.network,
         sensitive=tuple(document.sensitive),
         policy=None if rules.path is None else str(rules.path),
-        pairs=() if isinstance(document, TextDocument) else tuple(document.pairs),
+        pairs=() if isinstance(document, TextDocument | NamesDocument) else tuple(document.pairs),
     )
 
 
@@ -86,7 +87,8 @@ def _measurements(run: Run, what: str = "run") -> Measurements:
     if isinstance(run, Path | str):
         found: Any = read_measured_run(run, what=what)
     elif isinstance(run, dict):
-        kinds: dict[str, Any] = {"text": TextDocument, "scores": ScoresDocument}
+        kinds: dict[str, Any] = {"scores": ScoresDocument}
+        kinds |= {"text": TextDocument, "names": NamesDocument}
         found = from_dict(run, kinds.get(str(run.get("kind")), TableDocument))
     elif isinstance(run, Audited):
         found = run.document
@@ -122,7 +124,8 @@ def baseline_of(policy: Policy, given: Run | None = None) -> Measurements | None
 
 def _opener(run: Run, document: Measurements) -> More | None:
     """What draws more people for a run that can be opened; a mere document has no model."""
-    if not isinstance(run, AuditedTable | Path | str) or isinstance(document, TextDocument):
+    has_people = not isinstance(document, TextDocument | NamesDocument)
+    if not isinstance(run, AuditedTable | Path | str) or not has_people:
         return None
     return sampler_of(Path(run) if isinstance(run, str) else run, document.sensitive, document.seed)
 

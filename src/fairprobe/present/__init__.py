@@ -30,12 +30,14 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
     """
     from fairprobe.documents.experiment import ExperimentDocument
     from fairprobe.documents.images import ImagesDocument
+    from fairprobe.documents.names import NamesDocument
     from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
         experiment,
         images_page,
+        names_page,
         page,
         scenes_page,
         score_summary,
@@ -48,6 +50,8 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
         return "scenes.html.j2", scenes_page.page(document)
     if isinstance(document, TextDocument):
         return "text.html.j2", text_page.page(document)
+    if isinstance(document, NamesDocument):
+        return "names.html.j2", names_page.page(document)
     if isinstance(document, ExperimentDocument):
         return "experiment.html.j2", experiment.page(document)
     if isinstance(document, ScoresDocument):

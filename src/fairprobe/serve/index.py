@@ -18,10 +18,17 @@ from fairprobe.documents import (
 )
 from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError
-from fairprobe.present import image_sentences, repair_sentences, sentences, text_sentences
+from fairprobe.present import (
+    image_sentences,
+    names_page,
+    repair_sentences,
+    sentences,
+    text_sentences,
+)
 from fairprobe.present.formats import count, interval, percent, plain
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.serve.places import Place, runs_below
@@ -29,7 +36,7 @@ from fairprobe.serve.settings import ServeSettings
 
 AnyDocument: TypeAlias = RunDocument | ExperimentDocument
 Kind: TypeAlias = Literal[
-    "table", "repair", "images", "scenes", "text", "experiment", "other", "unreadable"
+    "table", "repair", "images", "scenes", "text", "names", "experiment", "other", "unreadable"
 ]
 KINDS: dict[Kind, str] = {
     "table": "Table",
@@ -37,6 +44,7 @@ KINDS: dict[Kind, str] = {
     "images": "Images",
     "scenes": "Scenes",
     "text": "Text",
+    "names": "Names",
     "experiment": "Experiment",
     "other": "Other",
     "unreadable": "Unreadable",
@@ -155,6 +163,18 @@ def _(document: TextDocument, place: Place) -> Line:
         text_sentences.headline(document),
         text_sentences.status(document),
         (Cell(percent(flips.estimate), f"excess, {interval(flips)}"), flips.estimate),
+    )
+
+
+@_line.register
+def _(document: NamesDocument, place: Place) -> Line:
+    return Line(
+        place,
+        "names",
+        names_page.title(document),
+        document.created,
+        names_page.headline(document),
+        names_page.status(document),
     )
 
 

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -30,6 +34,7 @@ from fairprobe.models.formats.text_network import TRANSFORMERS, network_logits, 
 from fairprobe.models.text import TextModel
 from fairprobe.models.torch_model import one_thread
 from fairprobe.repairs.divergence import js_of_logits
+from fairprobe.storage import replacing
 from fairprobe.text.exchange import swapped
 from fairprobe.text.lexicon import Lexicon
 from fairprobe.text.places import Finder, Place
@@ -158,14 +163,20 @@ def trained_on(
     seed: int,
     is_control: bool,
     progress: Callable[[int, int], None] | None = None,
+    kept: Path | None = None,
 ) -> TextModel:
     """A copy of the network, trained on with the repair, or as its control without it. The seed
-    decides on the order of the texts, their counterparts and dropout. Some text has a word.
+    decides on the order of the texts, their counterparts and dropout. Some text has a word. Its
+    weights are kept in the file `kept`, and taken from there if an earlier run wrote them.
     """
     assert model.network is not None
     new = with_module(model, _copy(model.network.module))
     assert new.network is not None
     module = new.network.module
+    if kept is not None and kept.exists():
+        with suppress(OSError, SafetensorError, RuntimeError):  # damaged: it is trained again
+            load_model(module, str(kept))
+            return new
     order, draw = np.random.default_rng(seed).spawn(2)
     weights = [each for each in module.parameters() if each.requires_grad]
     rounds = how.rounds(lessons.size)
@@ -190,6 +201,11 @@ def trained_on(
                 if progress is not None:
                     progress(min(step, steps), steps)
         module.eval()
+    if kept is not None:
+        with suppress(OSError, SafetensorError):  # no room: it is trained again when needed
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(kept) as path:
+                save_model(module, str(path))
     return new
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -137,10 +138,12 @@ def prove_text(
     limits: Limits | None = None,
     max_seeds: int = 12,
     force: bool = False,
+    kept: Path | None = None,
     progress: OnStage | None = None,
 ) -> TextProof:
     """Repair a text network and measure what that did. The labels of the texts are names of the
     model's classes or their numbers; where no text has one, the network learns its own answers.
+    Networks in the folder `kept` are not trained again.
     """
     limits = limits or Limits()
     _check(model, limits, max_seeds)
@@ -161,7 +164,7 @@ def prove_text(
             f" '{lexicon.name}': some must be learned and others held out. Give more texts."
         )
     given_seen, given = panels[0].seen(model)
-    series = _Series(model, lessons, how, panels[0], seed, report)
+    series = _Series(model, lessons, how, panels[0], seed, report, kept)
     names = [lexicon.title]
     decision, look = series.run(names, limits, max_seeds)
     chosen = _delivered(model, series.repaired, panels[1], limits)
@@ -212,9 +215,10 @@ class _Series:
         panel: Panel,
         seed: int,
         report: OnStage,
+        kept: Path | None,
     ) -> None:
         self._model, self._lessons, self._how, self._panel = model, lessons, how, panel
-        self._seed, self._report = seed, report
+        self._seed, self._report, self._kept = seed, report, kept
         self.repaired: list[TextModel] = []
         self.states: list[tuple[State, State]] = []
         self.trials: list[Trial] = []
@@ -245,6 +249,7 @@ class _Series:
             def step(done: int, total: int, stage: str = stage) -> None:
                 self._report(stage, done, total, f"batch {done:,} of {total:,}")
 
+            name = f"{number:02d}-{'control' if is_control else 'repaired'}.safetensors"
             network = trained_on(
                 self._model,
                 self._lessons,
@@ -252,6 +257,7 @@ class _Series:
                 seed=seed,
                 is_control=is_control,
                 progress=step,
+                kept=None if self._kept is None else self._kept / name,
             )
             seen, said = self._panel.seen(network)
             states.append(self._panel.state(seen, said))
