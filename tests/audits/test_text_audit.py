@@ -16,8 +16,8 @@ from fairprobe.arrays import Floats
 from fairprobe.audits.text import TextAudit, audit_text
 from fairprobe.documents import TextDocument, read_run
 from fairprobe.errors import FairprobeError, StorageError
+from fairprobe.models.formats.text_fluency import Fluency, open_fluency
 from fairprobe.present import render
-from fairprobe.text.search import Fluency
 from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty
@@ -223,6 +223,38 @@ def test_a_language_model_keeps_the_search_to_fluent_texts() -> None:
 
     assert less_fluent(None) > 0
     assert less_fluent(fluency) == 0
+
+
+def test_a_folder_with_a_language_model_judges_fluency_as_worked_out_by_hand(
+    tmp_path: Path,
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "c": 3}, unk_token="[PAD]")
+    )
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    torch.manual_seed(0)
+    module = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=4, n_positions=16, n_embd=8, n_layer=1, n_head=2)
+    ).eval()
+    module.save_pretrained(tmp_path)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="[PAD]", pad_token="[PAD]"
+    ).save_pretrained(tmp_path)
+    found = open_fluency(tmp_path)(["a b c a", "c", "b b"])
+    with torch.no_grad():
+        p = module(torch.tensor([[1, 2, 3, 1]])).logits[0].log_softmax(dim=-1)
+    by_hand = float(p[0, 2] + p[1, 3] + p[2, 1]) / 3
+    assert found[0] == pytest.approx(by_hand, abs=1e-6)
+    assert found[1] == 0
+    with pytest.raises(FairprobeError, match="one finite number for each of 2 texts"):
+        open_fluency(lambda texts: [1.0])(["a", "b"])
+
+
+def test_a_judge_of_fluency_without_a_search_is_refused() -> None:
+    with pytest.raises(FairprobeError, match="Add --search"):
+        audit_text(TEXTS, harsh, "orientation", fluency=lambda texts: np.zeros(len(texts)))
 
 
 def test_a_black_box_cannot_be_searched() -> None:

@@ -27,6 +27,7 @@ from fairprobe.audits.text_document import text_document
 from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
+from fairprobe.models.formats.text_fluency import Fluency, open_fluency
 from fairprobe.models.formats.text_network import save_network
 from fairprobe.models.text import TextModel, TextSource, load_text_model
 from fairprobe.runs import MODEL, REFUSED
@@ -36,7 +37,7 @@ from fairprobe.text.exchange import PER_GROUP, Plan, plan
 from fairprobe.text.inside import Inside, biased_neurons, look_inside
 from fairprobe.text.lexicon import Lexicon, open_lexicon
 from fairprobe.text.proof import TextProof
-from fairprobe.text.search import Fluency, Guide, Searcher, SearchResult
+from fairprobe.text.search import Guide, Searcher, SearchResult
 from fairprobe.text.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
 from fairprobe.text.vocabulary import Vocabulary
 
@@ -108,7 +109,7 @@ def audit_text(
     per_group: int = PER_GROUP,
     search: int = 0,
     bigrams: bool = True,
-    fluency: Fluency | None = None,
+    fluency: Fluency | Path | str | None = None,
     seed: int = 0,
     name: str = "",
     progress: OnStage | None = None,
@@ -125,8 +126,8 @@ def audit_text(
       group a text is given.
     - `search`: of a network, search from this many texts for more that are answered differently, by
       exchanging context words; with `bigrams`, only for words that stood beside each other in the
-      texts. `fluency`, a function from texts to a language model's mean log-probability of a token,
-      also keeps it to texts that are as fluent as the first.
+      texts. `fluency` also keeps it to texts that are as fluent as the first: a folder with a
+      causal transformers model, or a function from texts to a mean log-probability of a token.
 
     Interrupted, it reports what the texts asked until then say.
     """
@@ -145,10 +146,25 @@ def audit_text(
             "The search looks into a network, and this model is a black box. Leave --search out, or"
             " give a torch module with its tokenizer or a transformers folder."
         )
-    chosen = {"texts at most": settings.limit, "words of each group": settings.per_group}
+    if fluency is not None and not search:
+        raise SettingError("The judge of fluency serves the search. Add --search with a number.")
+    judge = None if fluency is None else open_fluency(fluency)
+    chosen: dict[str, Any] = {
+        "texts at most": settings.limit,
+        "words of each group": settings.per_group,
+    }
+    if search:
+        chosen |= {"seen bigrams": bigrams, "fluency": _called(fluency)}
     about = About(name or title_of(texts), found, chosen, seed)
-    how = SearchOptions(search, bigrams, fluency)
+    how = SearchOptions(search, bigrams, judge)
     return audited(opened, lexicon, exchanges, about, stages, how)
+
+
+def _called(fluency: Fluency | Path | str | None) -> str:
+    """What the settings call a judge of fluency."""
+    if fluency is None or isinstance(fluency, str | Path):
+        return str(fluency or "none")
+    return str(getattr(fluency, "__name__", "a function"))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,10 @@ SEARCH = (
     "Of a network: search from this many texts for more that are answered differently, by"
     " exchanging context words."
 )
+FLUENCY = (
+    "A language model that keeps the search to fluent texts: a folder with a causal transformers"
+    " model, or file.py:function from texts to mean log-probabilities."
+)
 FAIL_OVER = (
     "End with exit code 1 if the lower end of the interval of the excess is above this share."
 )
@@ -67,6 +71,7 @@ def audit_text(
             help="The search puts words only beside words that they stood beside in the texts.",
         ),
     ] = True,
+    fluency: Annotated[str | None, typer.Option(help=FLUENCY, show_default="none")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same exchanges.")] = 0,
     fail_over: Annotated[
         str | None, typer.Option(help=FAIL_OVER, metavar="PERCENT", show_default=False)
@@ -107,6 +112,7 @@ def audit_text(
                 per_group=per_group,
                 search=search,
                 bigrams=bigrams,
+                fluency=fluency,
                 seed=seed,
                 prompt=prompt,
                 cache=cache,

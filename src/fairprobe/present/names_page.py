@@ -92,8 +92,8 @@ def sentences(document: NamesDocument) -> list[str]:
 
 def groups_table(document: NamesDocument) -> Table:
     """Each group against the others, and the control."""
-    rows = [
-        [
+    rows: list[tuple[Cell | str, ...]] = [
+        (
             f"{each.attribute}: {each.group}",
             count(each.names),
             _level(document, each.mean),
@@ -102,7 +102,7 @@ def groups_table(document: NamesDocument) -> Table:
             _size(document, each.cross),
             _size(document, each.same),
             _with_ends(document, each.excess),
-        ]
+        )
         for each in document.groups
     ]
     unit = "" if document.is_rating else " (points)"
@@ -113,12 +113,12 @@ def groups_table(document: NamesDocument) -> Table:
 def names_table(document: NamesDocument) -> Table:
     """Every name with its mean outcome, the best first."""
     attributes = document.sensitive
-    rows = [
-        [
+    rows: list[tuple[Cell | str, ...]] = [
+        (
             each.name,
             *(Cell(each.groups.get(one, "–"), kind="words") for one in attributes),
             _level(document, each.mean),
-        ]
+        )
         for each in sorted(document.names, key=lambda each: -each.mean)
     ]
     places = tuple(range(1 + len(attributes)))

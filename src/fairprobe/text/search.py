@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError
+from fairprobe.models.formats.text_fluency import Fluency
 from fairprobe.models.formats.text_network import network_logits
 from fairprobe.models.text import TextModel
 from fairprobe.text.exchange import Side, swapped
@@ -43,7 +44,6 @@ from fairprobe.text.texts import Text
 from fairprobe.text.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
 
 Guide: TypeAlias = Literal["margin", "neurons", "random"]
-Fluency: TypeAlias = Callable[[Sequence[str]], Floats]
 TITLES: dict[Guide, str] = {
     "margin": "Margin look-ahead",
     "neurons": "Biased neurons",

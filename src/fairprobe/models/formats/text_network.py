@@ -151,7 +151,7 @@ def open_transformers(
             " pickle runs whatever program is in it. Save the model again with"
             " model.save_pretrained(folder, safe_serialization=True)."
         )
-    module, tokenize = _opened(folder)
+    module, tokenize = open_folder(folder)
     names = [str(name) for _, name in sorted(module.config.id2label.items())]
     logits, own = _choose(module, names, target, folder)
     return network_model(
@@ -165,20 +165,22 @@ def open_transformers(
     )
 
 
-def _opened(folder: Path) -> tuple[Any, Callable[[Sequence[str]], Mapping[str, Tensor]]]:
-    """The classifier of a folder and its tokenizer."""
+def open_folder(
+    folder: Path, kind: str = "AutoModelForSequenceClassification"
+) -> tuple[Any, Callable[[Sequence[str]], Mapping[str, Tensor]]]:
+    """The transformers model of a folder, a classifier or of another kind, and its tokenizer."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     transformers = import_library("transformers", str(folder), "fairprobe[text]")
     # Nothing outside the folder is read: no code of the folder, no pickle, no download.
     safe = {"local_files_only": True, "trust_remote_code": False}
     try:
-        module = transformers.AutoModelForSequenceClassification.from_pretrained(
+        module = getattr(transformers, kind).from_pretrained(
             str(folder), use_safetensors=True, **safe
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safe)
     except Exception as error:  # the library's errors have no common class
         raise ModelError(
-            f"{folder} cannot be opened as a transformers classifier: {first_line(error)}."
+            f"{folder} cannot be opened as a transformers model ({kind}): {first_line(error)}."
         ) from error
     longest = min(
         int(getattr(tokenizer, "model_max_length", LONGEST) or LONGEST),
@@ -241,7 +243,7 @@ def save_network(model: TextModel, folder: Path, texts: Sequence[str]) -> None:
             if path.suffix in BESIDE and path.is_file() and not path.name.endswith(".index.json"):
                 shutil.copyfile(path, folder / path.name)
         module.save_pretrained(str(folder))  # type: ignore[operator]
-        again, tokenize = _opened(folder)
+        again, tokenize = open_folder(folder)
         found = network_model(again, tokenize, name=model.name, logits=model.network.logits)
     else:
         save_model(module, str(folder / WEIGHTS))
