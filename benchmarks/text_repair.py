@@ -1,20 +1,24 @@
 """Measures the repair of the BiLSTM of `benchmarks/text.py`: orientation, the texts held out, four
 seeds.
 
-    FAIRPROBE_ASSETS=… python -m benchmarks.text_repair [tweets|templates] [counterfactual] …
+    FAIRPROBE_ASSETS=… python -m benchmarks.text_repair [templates|inserted] [counterfactual] …
 
-Labeled tweets hold few words of the lexicon. With `templates`, the labeled sentences of the study
-of unintended bias (1,514 templates with five words of the lexicon each) are learned and judged
-beside them; a template is either learned or held out.
+Labeled tweets hold few words of the lexicon. Beside them are learned and judged, with `templates`,
+the labeled sentences of the study of unintended bias (1,514 templates with five words of the
+lexicon each); with `inserted`, tweets about a man, girls, people … that are given an adjective of
+the lexicon at random before the noun. A template is either learned or held out.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 import sys
+from dataclasses import replace
 from time import process_time
 
+import numpy as np
 import torch
 
 from benchmarks.text import DATA, said, toxic
@@ -24,10 +28,26 @@ from fairprobe.text.places import Finder
 from fairprobe.text.proof import prove_text
 from fairprobe.text.texts import Text
 
+PEOPLE = re.compile(
+    r"\b(?:man|men|wom[ae]n|guys?|girls?|boys?|people|person|kids?|friends?)\b", re.I
+)
+WORDS = ("gay", "homosexual", "lesbian", "bisexual", "heterosexual")
+
 
 def _rows(name: str) -> list[dict[str, str]]:
     with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def inserted(texts: list[Text]) -> list[Text]:
+    """Tweets about people with an adjective of the lexicon before the noun, at random."""
+    rng, found = np.random.default_rng(0), []
+    for each in texts:
+        if (match := PEOPLE.search(each.text)) is not None:
+            word = WORDS[int(rng.integers(len(WORDS)))]
+            text = f"{each.text[: match.start()]}{word} {each.text[match.start() :]}"
+            found.append(replace(each, text=text))
+    return found
 
 
 def labeled(*, templates: bool) -> list[Text]:
@@ -50,7 +70,9 @@ def main() -> None:
     torch.set_num_threads(1)
     words = sys.argv[1:]
     texts = labeled(templates="templates" in words)
-    epochs = 1 if "templates" in words else 4  # many more texts hold a word
+    if "inserted" in words:
+        texts += inserted(texts)
+    epochs = 1 if {"templates", "inserted"} & set(words) else 4  # many more texts hold a word
     for name in [each for each in KINDS if each in words] or KINDS:
         start = process_time()
         how = TextRepair(name=name, epochs=epochs)

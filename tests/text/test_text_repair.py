@@ -19,9 +19,11 @@ from fairprobe.documents import TextDocument, read_run
 from fairprobe.errors import FairprobeError
 from fairprobe.present import render
 from fairprobe.runs import REFUSED
+from fairprobe.statistics.clusters import Difference
 from fairprobe.statistics.paired import paired_difference
 from fairprobe.text import lessons
-from fairprobe.text.proof import clusters_of, labels_of
+from fairprobe.text.excess import Excess
+from fairprobe.text.proof import clusters_of, labels_of, nothing_to_repair
 from fairprobe.text.texts import Text
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty
@@ -124,6 +126,12 @@ def test_a_network_that_ignores_the_words_differs_by_exactly_nothing() -> None:
         assert state.gaps.excess.estimate == 0
     assert blind.decision.outcome == "refused"
     assert "nobody to help" in blind.decision.reasons[0]
+
+
+def test_an_exchange_that_changes_less_than_the_control_leaves_nothing_to_repair() -> None:
+    for low, high, says in ((-0.10, -0.05, True), (-0.10, 0.01, False), (0.0, 0.0, False)):
+        excess = Difference((low + high) / 2, low, high, 20)
+        assert bool(nothing_to_repair(Excess(0.02, 0.1, excess, 40), "age")) is says
 
 
 def test_the_run_holds_the_network_in_its_format_and_says_what_happened(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -134,7 +134,7 @@ def names_experiment(
     if len(said) < 2 * count:
         raise KeyboardInterrupt
     y = np.array(said[: len(said) // count * count]).reshape(-1, count)
-    groups = _groups(chosen, y, seed)
+    groups, span = _groups(chosen, y, seed), float(np.ptp(worth)) or 1.0
     usage = asked.chat.usage if isinstance(asked, ChatText) else None
     document = NamesDocument(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -152,7 +152,7 @@ def names_experiment(
         model=model_document(asked),
         outcome=outcome,
         is_rating=bool(((worth != 0) & (worth != 1)).any()),
-        span=float(np.ptp(worth)) or 1.0,
+        span=span,
         resumes=len(y),
         confidence=CONFIDENCE,
         names=[
@@ -163,7 +163,7 @@ def names_experiment(
             )
             for place, (name, mean) in enumerate(zip(chosen.names, y.mean(axis=0), strict=True))
         ],
-        groups=[_group_document(each) for each in groups],
+        groups=[_group_document(each, span) for each in groups],
         usage=None if usage is None else _usage_document(usage, asked),
         verdict="",
     )
@@ -173,18 +173,25 @@ def names_experiment(
     return NamesExperiment(chosen, asked, y, groups, document, usage)
 
 
-def _group_document(each: GroupResult) -> NamesGroup:
+def _group_document(each: GroupResult, span: float) -> NamesGroup:
+    """No difference of two outcomes exceeds the span of the outcome, and no interval need do so."""
     result = each.result
+    difference, excess = (
+        NamesInterval(
+            estimate=found.estimate, low=max(found.low, -span), high=min(found.high, span)
+        )
+        for found in (result.difference, result.excess)
+    )
     return NamesGroup(
         attribute=each.attribute,
         group=each.group,
         names=each.names,
         mean=each.mean,
-        difference=NamesInterval(**asdict(result.difference)),
+        difference=difference,
         p=each.p_adjusted,
         cross=result.cross,
         same=result.same,
-        excess=NamesInterval(**asdict(result.excess)),
+        excess=excess,
         is_found=each.is_found,
     )
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from fairprobe.documents.names import NamesDocument, NamesGroup, NamesInterval
 from fairprobe.present.blocks import Card
-from fairprobe.present.chat_sentences import requests_sentence
 from fairprobe.present.formats import (
     SPACE,
     change,
@@ -76,11 +75,11 @@ def sentences(document: NamesDocument) -> list[str]:
     ]
     used = document.usage
     if used is not None:
+        cost = f", at a cost of {used.cost:.2f} {used.currency}" if used.cost else ""
         found.append(
-            requests_sentence(
-                *(used.requests, used.stored, used.tokens_sent, used.tokens_received, used.cost),
-                used.currency,
-            )
+            f"{plural(used.requests, 'request')} were sent ({count(used.tokens_sent)} tokens, and"
+            f" {count(used.tokens_received)} received{cost}); {plural(used.stored, 'answer')} were"
+            " stored already."
         )
         if used.refused or used.unreadable:
             found.append(

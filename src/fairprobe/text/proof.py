@@ -180,13 +180,16 @@ def prove_text(
             clusters=panels[0].clusters,
         )
         decision = replace(decision, reasons=reasons)
+    before = panels[0].state(given_seen, given)
+    if nothing := nothing_to_repair(before.flips, lexicon.title):
+        decision = replace(decision, reasons=(nothing,))
     control, after = series.states[chosen]
     return TextProof(
         repair=how,
         given=model,
         model=series.repaired[chosen],
         plan=panels[0].plan,
-        before=panels[0].state(given_seen, given),
+        before=before,
         control=control,
         after=after,
         trials=tuple(series.trials),
@@ -199,6 +202,19 @@ def prove_text(
         learned=len(learned),
         held_out=len(panels[0].texts),
         own_labels=own_labels,
+    )
+
+
+def nothing_to_repair(flips: Excess, title: str) -> str:
+    """Why a repair has nothing to do: the exchange of groups changes fewer answers than the
+    control. Empty if that is not shown.
+    """
+    if flips.excess.high > 0 or flips.excess.estimate == 0:
+        return ""
+    return (
+        f"There is nobody to help: with the given network, an exchange of {title} changes"
+        f" {100 * flips.cross:.1f} % of the answers, and the control, neutral words in the same"
+        f" places, {100 * flips.control:.1f} %."
     )
 
 
