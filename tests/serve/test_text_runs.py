@@ -1,4 +1,4 @@
-"""A run of texts in the dashboard: a line, a page, exports; the pages of tables say it is none."""
+"""Runs of texts and names in the dashboard: a line, a page, exports; the pages of tables say it is none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from fairprobe.audits.names import names_experiment
 from fairprobe.audits.text import audit_text
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
@@ -21,11 +22,14 @@ def test_a_run_of_texts_has_a_line_a_page_and_exports(
     leave_figures_empty(monkeypatch)
     runs = tmp_path / "runs"
     audit_text(TEXTS, harsh, "orientation", classes=["fine", "toxic"]).save(runs / "letters")
+    names_experiment(lambda texts: [0.5] * len(texts)).save(runs / "names")
     settings = ServeSettings(runs=runs, state=tmp_path / "state", token=TOKEN)
     with TestClient(application(settings), base_url=ADDRESS) as client:
         client.get(f"/?token={TOKEN}")
         assert '<td data-title="Kind">Text</td>' in client.get("/").text
-        for page in ("run/letters", "report/letters", "export/letters?file=audit.json"):
-            assert client.get(f"/{page}").status_code == 200, page
-        for page in ("findings", "what-if", "pictures"):
-            assert client.get(f"/{page}/letters").status_code == 400, page
+        assert '<td data-title="Kind">Names</td>' in client.get("/").text
+        for run in ("letters", "names"):
+            for page in (f"run/{run}", f"report/{run}", f"export/{run}?file=audit.json"):
+                assert client.get(f"/{page}").status_code == 200, page
+            for page in ("findings", "what-if", "pictures"):
+                assert client.get(f"/{page}/{run}").status_code == 400, page
