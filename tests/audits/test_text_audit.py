@@ -249,7 +249,7 @@ def test_a_folder_with_a_language_model_judges_fluency_as_worked_out_by_hand(
     assert found[0] == pytest.approx(by_hand, abs=1e-6)
     assert found[1] == 0
     with pytest.raises(FairprobeError, match="one finite number for each of 2 texts"):
-        open_fluency(lambda texts: [1.0])(["a", "b"])
+        open_fluency(lambda _: np.ones(1))(["a", "b"])
 
 
 def test_a_judge_of_fluency_without_a_search_is_refused() -> None:
