@@ -1,4 +1,4 @@
-"""Runs of texts and names in the dashboard: a line, a page, exports; the pages of tables say it is none."""
+"""Runs of texts and names in the dashboard: a line, a page, exports; pages of tables refuse them."""
 
 from __future__ import annotations
 
