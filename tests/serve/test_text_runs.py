@@ -1,4 +1,4 @@
-"""Runs of texts and names in the dashboard: a line, a page, exports; pages of tables refuse them."""
+"""Runs of texts and names in the dashboard: a line, a page, exports; pages of tables refuse."""
 
 from __future__ import annotations
 
