@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -14,3 +17,33 @@ def versions(*packages: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
+
+
+@cache
+def commit() -> str:
+    """The commit of the source that runs, where it lies in a Git checkout; else empty. Git's files
+    are read, Git itself is not run.
+    """
+    with suppress(OSError, UnicodeDecodeError):
+        for folder in Path(__file__).resolve().parents:
+            git = folder / ".git"
+            if git.is_file():  # a worktree: "gitdir: PLACE"
+                git = folder / git.read_text(encoding="utf-8").partition(":")[2].strip()
+            if git.is_dir():
+                return _head(git)[:7]
+    return ""
+
+
+def _head(git: Path) -> str:
+    head = (git / "HEAD").read_text(encoding="utf-8").strip()
+    if not head.startswith("ref:"):
+        return head
+    name = head.partition(":")[2].strip()
+    shared = git / "commondir"
+    common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
+    for place in (git / name, common / name):
+        if place.is_file():
+            return place.read_text(encoding="utf-8").strip()
+    packed = (common / "packed-refs").read_text(encoding="utf-8")
+    found = re.search(rf"^([0-9a-f]{{40}}) {re.escape(name)}$", packed, re.MULTILINE)
+    return found[1] if found else ""

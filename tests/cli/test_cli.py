@@ -312,6 +312,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         ["audit", "german", "--sensitive", "gendr"],
         "no attribute 'gendr'. Did you mean 'gender'",
     ),
+    "a tau that is none": ([*AUDIT, "--tau", "0.1,near"], "--tau is '0.1,near'; expected numbers"),
     "no attribute": (["audit", "german", "--sensitive", " , "], "Which attribute is sensitive?"),
     "an attribute twice": (["audit", "german", "--sensitive", "gender,gender"], "named twice"),
     "an unknown network": ([*AUDIT, "--network", "huge"], "no network 'huge'"),

@@ -334,6 +334,7 @@ def test_coverage_counts_the_biased_neurons_above_half_of_the_range_of_their_row
     found = coverage(TorchModel(Given(4)), layer, x)
     assert found.each.tolist() == [0.5, 0, 0.5, 0, 0, 1]
     assert found.union == 1
+    assert found.neurons.tolist() == [2 / 6, 2 / 6]  # rows 0 and 5, rows 2 and 5
     assert coverage(TorchModel(Given(4)), layer, x[:2]).union == 0.5
     assert (
         coverage(TorchModel(Given(4)), layer, x[[0, 2]]).union == 1

@@ -26,6 +26,7 @@ from fairprobe.metrics import (
     js,
     over_tau,
 )
+from fairprobe.metrics.individual import Over
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from tests.helpers import blind, everybody, planted, tiny_domain
@@ -340,6 +341,31 @@ def test_tau_is_the_divergence_at_the_decision_boundary() -> None:
     assert rates == [0, 0.5, 1]
     with pytest.raises(SettingError, match="from 0 to 1; got 2"):
         boundary_tau(2)
+
+
+def test_several_taus_give_what_each_gives_alone_and_ask_the_model_once() -> None:
+    domain, asked = table_domain(3, 4), []
+    answers = np.random.default_rng(0).uniform(0, 1, (3, 4))
+
+    def ask(x: Any) -> Any:
+        asked.append(len(x))
+        return answers[x[:, 0].astype(int), x[:, 1].astype(int)]
+
+    model, x, taus = Model(ask), everybody(domain), [0.01, 0.0, 0.1, 0.001]
+    over: Over
+    for over in ("pairs", "people"):
+        alone = [individual_fairness(domain, model, x, tau=tau, over=over) for tau in taus]
+        each = len(asked) / len(taus)
+        asked.clear()
+        together = individual_fairness(domain, model, x, tau=taus, over=over)
+        assert len(asked) == each
+        asked.clear()
+        assert together.by_tau == tuple((one.tau, one.p) for one in alone)
+        assert (together.p, together.tau, together.b) == (alone[0].p, 0.01, alone[0].b)
+        assert len({one.p.estimate for one in alone}) > 2  # the thresholds do differ
+    for wrong, said in (([], "at least one tau"), ([0.1, 0.1], "given once"), ([1, -1], "is -1")):
+        with pytest.raises(SettingError, match=said):
+            individual_fairness(domain, model, x, tau=wrong)
 
 
 def test_a_blind_model_is_fair_to_all() -> None:

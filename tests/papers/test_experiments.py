@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fairprobe.arrays import Rows
 from fairprobe.cli import app
 from fairprobe.documents import Document, to_dict
+from fairprobe.documents.experiment import Bars, Provenance
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
@@ -179,14 +180,7 @@ NOTHING: dict[str, Document] = {
     "local_phase": LocalPhase(idis_per_seed=None, instances_per_seed=None, starts=0),
     "diversity": Diversity(found={}, diversity={"aequitas": [None] * 12, "adf": [None] * 12}),
     "neuron_coverage": NeuronCoverage(
-        layer="hidden1",
-        biased=0,
-        idis_union=None,
-        idis_each=None,
-        idis_rows=0,
-        non_idis_union=None,
-        non_idis_each=None,
-        non_idis_rows=0,
+        most_biased="hidden1", layers=[], idis_rows=0, non_idis_rows=0
     ),
 }
 SEARCHES = [
@@ -334,12 +328,86 @@ def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(
     monkeypatch.setattr(neuronfair_work, "coverage", watched)
     result = neuronfair_work.neuron_coverage(grid[0].settings, trained)
     task = Task.of(grid[0].settings, trained)
-    hits, misses = (judge(task.domain, task.model, rows).is_discriminatory for rows in given)
-    assert hits.all()
-    assert not misses.any()
-    assert result.biased == len(
-        neuron_bias(task.domain, task.model, task.data.x).most_biased.biased
-    )
+    found = [judge(task.domain, task.model, rows).is_discriminatory for rows in given]
+    assert all(hits.all() for hits in found[::2])  # in each layer the IDIs, then the others
+    assert not any(misses.any() for misses in found[1::2])
+    bias = neuron_bias(task.domain, task.model, task.data.x)
+    assert result.most_biased == bias.most_biased.name
+    assert {layer.name: layer.biased for layer in result.layers} == {
+        layer.name: layer.biased.tolist() for layer in bias.layers if len(layer.biased)
+    }
+
+
+def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None:
+    figure, plan = neuronfair_figures.Figure6(), Plan(repeats=1)
+    (subject,) = figure.subjects
+    idis = {  # of the layers "a", the most biased, with one biased neuron, and "b" with three
+        "adf": ([0.9], [0.6, 0.1, 0.0]),
+        "eidig": ([0.0], [0.7, 0.8, 0.0]),
+        "neuronfair": ([0.2], [0.9, 0.6, 0.1]),
+        "random": ([0.0], [0.0, 0.0, 0.0]),
+    }
+    results = {
+        figure.job(plan, subject, variant, 0).id: {
+            "most_biased": "a",
+            "layers": [
+                {"name": name, "biased": biased, "idis": rates, "non_idis": [0.0] * len(rates)}
+                for (name, biased), rates in zip(
+                    (("a", [5]), ("b", [0, 1, 7])), idis[variant.method], strict=True
+                )
+            ],
+            "idis_rows": 10,
+            "non_idis_rows": 10,
+        }
+        for variant in figure.variants
+    }
+    found = figure.document(plan, Outcome(results, {}, {}))
+    means = {(cell.measure, cell.method): cell.mean for cell in found.cells}
+    assert means["union_most_idis", "neuronfair"] == 1
+    assert means["union_idis", "neuronfair"] == 1
+    assert means["mostly_idis", "neuronfair"] == 0.5
+    assert means["each_idis", "neuronfair"] == pytest.approx(1.8 / 4)
+    assert means["mostly_non_idis", "adf"] == 0
+    assert means["with_neuronfair", "adf"] == pytest.approx(1 / 3)  # b0 of a5, b0, b1
+    assert means["with_neuronfair", "eidig"] == 1
+    assert means["with_misses", "neuronfair"] == 0
+    assert means["with_misses", "random"] is None  # no neuron at all
+    assert ("with_neuronfair", "neuronfair") not in means
+    _, overlap = found.figures
+    assert isinstance(overlap, Bars)
+    counts = {group.label: group.bars[0].value for group in overlap.groups}
+    assert sum(value or 0 for value in counts.values()) == 4
+    assert {label: value for label, value in counts.items() if value} == {
+        "ADF, EIDIG, NeuronFair": 1,
+        "EIDIG, NeuronFair only": 1,
+        "ADF only": 1,
+        "none": 1,
+    }
+    assert any("a 1, b 3" in note for note in found.notes)
+
+
+def test_the_title_says_how_large_an_experiment_was_and_on_which_commit() -> None:
+    plan = Plan(scale="full", repeats=3, seed=4, seconds=30)
+    about = Provenance(versions={"fairprobe": "0.1.0", "commit": "abcdef1"})
+    title = EXPERIMENTS["neuronfair-table5"].document(plan, Outcome({}, {}, {}), about).title
+    assert title.endswith("(full scale, 30 seconds, 3 repeats, seed 4, commit abcdef1)")
+    other = EXPERIMENTS["neuronfair-table4"].document(plan, Outcome({}, {}, {}), about).title
+    assert other.endswith("(full scale, 3 repeats, seed 4, commit abcdef1)")
+
+
+def test_a_time_limit_is_for_timed_searches_and_makes_other_jobs(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="neuronfair-table4 has no time limit"):
+        experiment("neuronfair-table4", tmp_path, seconds=5)
+    with pytest.raises(SettingError, match="above 0 seconds"):
+        Plan(seconds=0)
+    five = EXPERIMENTS["neuronfair-table5"]
+    ids = [
+        {job.id for job in five.stages(Plan(scale="full", repeats=1, seconds=seconds))[1]}
+        for seconds in (None, 30)
+    ]
+    assert not ids[0] & ids[1]
+    (limit,) = {job.settings["seconds"] for job in five.stages(Plan(seconds=30))[1]}
+    assert limit == 30
 
 
 @pytest.mark.usefixtures("small")

@@ -97,6 +97,8 @@ def made_up(plan: Plan, rates: dict[str, tuple[float, ...]], **more: object) -> 
                 "ifr_b": 0.9,
                 "others": {"age": 2 * rate},
                 "is_constant": False,
+                "auc_seconds": 0.5 + repeat,
+                "dm_rs_seconds": 2 * rate,
                 "added": 100,
                 **more,
             }
@@ -164,6 +166,9 @@ def test_table_9_has_the_order_of_each_repeat_and_of_all() -> None:
     ]  # before and the six repairs, not the controls
     assert cells["sigma", "dm_rs"].values[0] == pytest.approx(np.std(first, ddof=1))
     assert cells["sigma", "dm_rs"].paper == 0.0186
+    every = [rate for rates in RATES.values() for rate in rates]
+    assert cells["cost", "dm_rs"].mean == pytest.approx(2 * np.mean(every))
+    assert sorted(set(cells["cost", "auc"].values)) == [0.5, 1.5]
     document = EXPERIMENTS["neuronfair-table9"].document(plan, outcome)
     assert [cell.mean for cell in document.cells if cell.dataset == "all"] == pytest.approx([1, -1])
 

@@ -420,6 +420,42 @@ def test_groups_are_listed_with_rates_ratios_and_the_rule_of_thumb() -> None:
     assert "No answer was declared" not in text
 
 
+def test_the_true_labels_of_the_groups_stand_beside_what_the_model_says() -> None:
+    text = parsed(document).text
+    for words in (
+        "True labels in the data, by gender", "label “>50K”", "16,192", "10.9 %",
+        "10.4 % to 11.4 %", "2 people with another value are left out.",
+        "Of very small groups the labels are not shown",
+    ):  # fmt: skip
+        assert words in text, words
+    assert "True labels" not in parsed(bare).text
+
+
+def test_ifr_p_is_shown_at_every_tau_and_repeated_in_python() -> None:
+    assert "How much hangs on τ" not in parsed(document).text
+    body = document()
+    rate = body["fairness"]["individual"]["p"]
+    body["fairness"]["individual"] |= {
+        "tau": 0.5,
+        "by_tau": [
+            {name: value for name, value in {**rate, **changes}.items() if name != "groups"}
+            for changes in ({"tau": 0.5, "high": 0.4444}, {"tau": 0.25, "high": 0.5555})
+        ],
+    }
+    text = Page(render(typed(body))).text
+    for words in ("How much hangs on τ", "36.5 % to 44.4 %", "36.5 % to 55.5 %", "at most τ = 0.5"):
+        assert words in text, words
+    assert "tau=[0.5, 0.25]," in text
+    assert "about 87 to 92.5 %" not in text  # true of 0.001 alone
+
+
+def test_every_reaction_of_a_neuron_is_drawn_with_the_threshold_of_its_layer() -> None:
+    text = parsed(document).text
+    assert "Every neuron’s reaction" in text
+    for layer in document()["interpretation"]["layers"]:
+        assert f"{max(layer['differences']):.3f}" in text
+
+
 def test_small_empty_and_unknown_groups_are_named() -> None:
     text = parsed(many_values).text
     assert "Groups without anybody among the people held out: “Male, 0”." in text

@@ -134,6 +134,7 @@ def fairness() -> Document:
             "left_out": 0,
             "b": ifr(0.9086, 0.9027, 0.9142, 9769, groups),
             "p": ifr(0.375, 0.3653, 0.3846, 9769, alike),
+            "by_tau": [],
         },
         "group": {
             "selected": rate(1751, 9769, 0.1717, 0.187),
@@ -362,6 +363,23 @@ def document() -> Document:
             "constraints": [],
             "origin": None,
             "outside": {"rows": 3665, "by_attribute": {"age": 3665}},
+            "base_rates": [
+                {
+                    "attribute": "gender",
+                    "rows": [
+                        {
+                            "name": "Female",
+                            "people": 16192,
+                            "labels": [
+                                rate(14423, 16192, 0.886, 0.8956),
+                                rate(1769, 16192, 0.1044, 0.114),
+                            ],
+                        },
+                        {"name": "Other", "people": 3, "labels": []},
+                    ],
+                    "left_out": 2,
+                }
+            ],
         },
         "model": {
             "network": "DenseNetwork",
@@ -616,7 +634,11 @@ def interrupted() -> Document:
 
 def multi_class() -> Document:
     body = document()
-    body["data"] |= {"classes": ["low", "middle", "high"], "favourable": None}
+    body["data"] |= {
+        "classes": ["low", "middle", "high"],
+        "favourable": None,
+        "base_rates": [],
+    }
     body["people"]["advantages"] = []
     body["people"]["severity"]["decisions"] = [
         {"decisions": 1, "people": 44351},
@@ -637,6 +659,7 @@ def bare() -> Document:
         "licence": "",
         "citation": "",
         "outside": {"rows": 0, "by_attribute": {}},
+        "base_rates": [],
     }
     body["model"]["trained_here"] = False
     body["data"]["favourable"] = None

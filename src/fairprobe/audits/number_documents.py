@@ -6,7 +6,14 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from fairprobe.documents import EstimateDocument, GroupRate, Ifr, NamedIfr, RateDocument
+from fairprobe.documents import (
+    EstimateDocument,
+    GroupRate,
+    Ifr,
+    NamedIfr,
+    RateDocument,
+    TauRate,
+)
 from fairprobe.metrics import IFR, Estimate, Group, Rate
 
 
@@ -36,6 +43,11 @@ def ifr_document(ifr: IFR) -> Ifr:
         **_fields_of_ifr(ifr),
         groups=[NamedIfr(name=name, **_fields_of_ifr(group)) for name, group in ifr.groups],
     )
+
+
+def tau_rate(tau: float, ifr: IFR) -> TauRate:
+    """IFR_p of everybody at this τ."""
+    return TauRate(tau=tau, **_fields_of_ifr(ifr))
 
 
 def _fields_of_ifr(ifr: IFR) -> dict[str, Any]:

@@ -4,7 +4,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument
+from fairprobe.documents.table import TAU
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
@@ -43,6 +44,7 @@ from fairprobe.metrics import (
     striking_pairs,
 )
 from fairprobe.metrics import people as people_in_data
+from fairprobe.metrics.individual import check_taus
 from fairprobe.metrics.plausible import Plausible, plausible
 from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
@@ -174,6 +176,7 @@ def audit(
     counterparts: CounterpartKind = "twins",
     outside: Literal["clip", "refuse"] = "clip",
     samples: int = SAMPLES,
+    tau: float | Sequence[float] = TAU,
     seed: int = 0,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
@@ -200,6 +203,9 @@ def audit(
     lowest expected cost. Without it they get the most probable class, or what the rule of the model
     says (`Model.decision`).
 
+    `tau` is the greatest divergence of answers that IFR_p counts as alike; of several the first
+    counts, and the report shows IFR_p at each.
+
     `model` is anything that `load_model` takes. What is not a network is a black box: it is
     measured and searched, but not interpreted. Rows outside the domain are counted and named; as
     seeds they are clipped, unless `outside` is "refuse". `findings_to` streams the findings to a
@@ -220,6 +226,7 @@ def audit(
         people=people,
         settings=settings,
     )
+    check_taus(tau)
     check_data(data)
     if data.amounts is not None:
         raise SettingError(
@@ -276,7 +283,7 @@ def audit(
             coupled.domain, model, data.x, verdict, in_use=counterparts == "twins"
         )
         twins = replace(twins, suggested=coupled.suggested_twins())
-        held_out = fairness(data, model, test)
+        held_out = fairness(data, model, test, tau=tau)
         counted = weighted(data, model, test, verdict, domain.comparable(data.x))
         usual = data.x if among is None else data.x[among.is_plausible(data.x)]
         seeds = choose_seeds(domain, usual, budget, rng=rngs["seeds"])

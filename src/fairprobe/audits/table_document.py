@@ -19,12 +19,16 @@ from fairprobe.audits.number_documents import (
     ifr_document,
     is_plain,
     rate_document,
+    tau_rate,
 )
 from fairprobe.audits.repair_document import repair_document
 from fairprobe.datasets.base import Dataset, Outline
+from fairprobe.datasets.base_rates import FEWEST, base_rates
 from fairprobe.documents import (
     AblationDocument,
     Advantage,
+    BaseRateRow,
+    BaseRatesDocument,
     BothCounterparts,
     Counterparts,
     CouplingDocument,
@@ -139,7 +143,33 @@ def data_document(audit: Audit | ScoreAudit) -> Data:
         constraints=[constraint.name for constraint in data.domain.constraints],
         origin=None if data.origin is None else TableOrigin(**data.origin),
         outside=OutsideRows(rows=len(audit.outside), by_attribute=audit.outside.by_attribute),
+        base_rates=[] if data.amounts is not None else _base_rates(data),
     )
+
+
+def _base_rates(data: Dataset) -> list[BaseRatesDocument]:
+    """By each sensitive attribute alone."""
+    found = [base_rates(data.with_sensitive(name)) for name in data.domain.sensitive]
+    return [
+        BaseRatesDocument(
+            attribute=each.attribute,
+            rows=[
+                BaseRateRow(
+                    name=group.group,
+                    people=group.share.hits,
+                    labels=(
+                        [rate_document(rate) for rate in group.labels]
+                        if group.share.hits >= FEWEST
+                        else []
+                    ),
+                )
+                for group in (*each.groups, each.everybody)
+                if group.share.hits
+            ],
+            left_out=each.left_out,
+        )
+        for each in found
+    ]
 
 
 def _model(audit: Audit) -> ModelDocument:
@@ -419,6 +449,7 @@ def fairness_document(measured: MeasuredFairness, classes: tuple[str, ...]) -> F
             left_out=individual.left_out,
             b=ifr_document(individual.b),
             p=ifr_document(individual.p),
+            by_tau=[tau_rate(tau, rate) for tau, rate in individual.by_tau],
         ),
         group=(
             None

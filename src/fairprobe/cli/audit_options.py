@@ -11,7 +11,7 @@ import typer
 from fairprobe.catalogue import METHODS
 from fairprobe.cli.common import Resume, command_line, progress, tell_unfinished
 from fairprobe.cli.decision import Costs, DecisionThreshold, decision_of
-from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train
+from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train, split
 from fairprobe.cli.options import Samples, Seed
 from fairprobe.errors import SettingError
 
@@ -44,6 +44,11 @@ SEEDS_BY = (
     " raw codes, as in NeuronFair."
 )
 OWN = "the method's own"
+TAU = (
+    "The greatest divergence (nats) of answers that IFR_p counts as alike, or 'boundary', that of"
+    " answers 5 points apart at the decision boundary. Several, separated by commas: the report"
+    " shows IFR_p at each, and the first counts."
+)
 TOLERANCE = (
     "Amounts: by how much an answer may change with the sensitive attribute before it counts: 500,"
     " 5% of the person's own answer, or 0.1sd (standard deviations of all answers)."
@@ -101,6 +106,7 @@ class AuditOptions:
     counterparts: Annotated[str, typer.Option(help=COUNTERPARTS)] = "twins"
     outside: Annotated[str, typer.Option(help=OUTSIDE)] = "clip"
     samples: Samples = 50_000
+    tau: Annotated[str | None, typer.Option(help=TAU, show_default="0.001")] = None
     seed: Seed = 0
     show_records: Annotated[bool, typer.Option("--show-records", help=RECORDS)] = False
     workers: Annotated[
@@ -180,13 +186,35 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
                 f"--tolerance is for amounts, and '{data.label}' is audited as classes. Leave it"
                 " out, or use --target amount."
             )
-        return {"decision": decision_of(options.decision_threshold, options.costs, data)}
+        decision = decision_of(options.decision_threshold, options.costs, data)
+        return {"decision": decision} | _tau(options.tau)
+    if options.tau is not None:
+        raise SettingError(
+            f"--tau compares probabilities of classes, and '{data.label}' is audited as an amount."
+            " Leave it out."
+        )
     if options.decision_threshold is not None or options.costs is not None:
         raise SettingError(
             f"A decision rule needs classes, and '{data.label}' is audited as an amount. Leave it"
             " out, or divide the label into classes."
         )
     return {"tolerance": options.tolerance}
+
+
+def _tau(given: str | None) -> dict[str, Any]:
+    """The thresholds of IFR_p; "boundary" is the divergence at the decision boundary."""
+    from fairprobe.metrics.individual import boundary_tau, check_taus
+
+    if given is None:
+        return {}
+    try:
+        taus = [boundary_tau() if word == "boundary" else float(word) for word in split(given)]
+    except ValueError as error:
+        raise SettingError(
+            f"--tau is '{given}'; expected numbers of 0 or more, or 'boundary', separated by"
+            " commas: --tau 0.001,boundary."
+        ) from error
+    return {"tau": check_taus(taus)}
 
 
 def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:

@@ -79,6 +79,13 @@ def experiment(
             " NAME=FOLDER names its data set."
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="For neuronfair-table5: the time limit of each search.",
+            show_default="500, quick: 10",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment of a paper again, and put our numbers beside the paper's: a table as
@@ -116,6 +123,7 @@ def experiment(
                     workers=(cpu_count() or 1) if workers is None else workers,
                     cluster=cluster,
                     runs=run or (),
+                    seconds=seconds,
                     progress=lambda at: tell("Running jobs", at.done, at.total, str(at)),
                 )
         except KeyboardInterrupt:

@@ -10,6 +10,8 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.statistics.rates import Rate
 
+FEWEST = 10  # people of a group whose labels a report shows; fewer could point at somebody
+
 
 @dataclass(frozen=True)
 class GroupRates:

@@ -46,6 +46,8 @@ from fairprobe.documents.runs import (
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import (
     AblationDocument,
+    BaseRateRow,
+    BaseRatesDocument,
     Data,
     Dial,
     EqualizedOdds,
@@ -75,6 +77,7 @@ from fairprobe.documents.table import (
     SelectionTable,
     TableDocument,
     TableMeasurements,
+    TauRate,
     TradeoffPoint,
     WeightedNumber,
 )
@@ -94,6 +97,8 @@ __all__ = [
     "MOST_BYTES",
     "AblationDocument",
     "Advantage",
+    "BaseRateRow",
+    "BaseRatesDocument",
     "BothCounterparts",
     "CertificateDocument",
     "Count",
@@ -156,6 +161,7 @@ __all__ = [
     "TableDocument",
     "TableMeasurements",
     "TableOrigin",
+    "TauRate",
     "TextDocument",
     "TradeoffPoint",
     "WeightedNumber",

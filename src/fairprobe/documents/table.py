@@ -28,6 +28,7 @@ from fairprobe.documents.verdict import RepairVerdict
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 5  # raised when the meaning of a field changes
+TAU: Final = 0.001  # of IFR_p, unless another was asked for
 
 
 class OutsideRows(Document, frozen=True, kw_only=True):
@@ -35,6 +36,26 @@ class OutsideRows(Document, frozen=True, kw_only=True):
 
     rows: Count
     by_attribute: dict[str, Count]
+
+
+class BaseRateRow(Document, frozen=True, kw_only=True):
+    """How many people a group has, and how many of them have each label; of a very small group the
+    labels are not told.
+    """
+
+    name: str
+    people: Count
+    labels: list[RateDocument]
+
+
+class BaseRatesDocument(Document, frozen=True, kw_only=True):
+    """The labels of the groups in the data itself, before any model. `left_out` people have a
+    value that the schema does not know.
+    """
+
+    attribute: str
+    rows: list[BaseRateRow]
+    left_out: Count
 
 
 class Data(Document, frozen=True, kw_only=True):
@@ -53,10 +74,17 @@ class Data(Document, frozen=True, kw_only=True):
     constraints: list[str]
     origin: TableOrigin | None
     outside: OutsideRows
+    base_rates: list[BaseRatesDocument] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.favourable is not None and not 0 <= self.favourable < len(self.classes):
             raise ValueError(f"the favourable class {self.favourable} is not one of the classes")
+        if any(
+            len(row.labels) not in (0, len(self.classes))
+            for each in self.base_rates
+            for row in each.rows
+        ):
+            raise ValueError(f"base rates need a rate for each of {len(self.classes)} classes")
 
     @property
     def favourable_class(self) -> str | None:
@@ -223,8 +251,16 @@ class Ifr(GroupIfr, frozen=True, kw_only=True):
     groups: list[NamedIfr]
 
 
+class TauRate(GroupIfr, frozen=True, kw_only=True):
+    """IFR_p at another τ."""
+
+    tau: Number
+
+
 class IndividualFairness(Document, frozen=True, kw_only=True):
-    """How alike people and their counterparts are answered: IFR_b and IFR_p."""
+    """How alike people and their counterparts are answered: IFR_b, IFR_p, and IFR_p at each τ where
+    several were given.
+    """
 
     tau: Number
     base: str
@@ -232,6 +268,7 @@ class IndividualFairness(Document, frozen=True, kw_only=True):
     left_out: Count
     b: Ifr
     p: Ifr
+    by_tau: list[TauRate] = msgspec.field(default_factory=list)
 
 
 class SelectionRow(RateDocument, frozen=True, kw_only=True):

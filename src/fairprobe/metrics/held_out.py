@@ -5,7 +5,7 @@ by counterparts, by groups, and the quality of the answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -16,6 +16,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.catalogue import MEASURES, PluginWarning
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.table import TAU
 from fairprobe.measure import Answers
 from fairprobe.metrics.group import (
     SelectionTable,
@@ -68,9 +69,11 @@ class Fairness:
     scores: dict[str, Estimate]
 
 
-def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
+def fairness(
+    data: Dataset, model: Model, rows: Ints, *, tau: float | Sequence[float] = TAU
+) -> Fairness:
     """Measure the given rows of the data. Of two classes the second counts as selected unless the
-    data declares the favorable one.
+    data declares the favorable one. `tau` is that of IFR_p, or several of them.
     """
     x, true = data.x[rows], data.y[rows]
     predicted = model.labels(x)
@@ -81,7 +84,7 @@ def fairness(data: Dataset, model: Model, rows: Ints) -> Fairness:
         rows=len(x),
         positive=positive,
         is_assumed=is_assumed,
-        individual=individual_fairness(data.domain, model, x),
+        individual=individual_fairness(data.domain, model, x, tau=tau),
         selected=None if chosen is None else Rate(int(chosen.sum()), len(x)),
         groups=(
             ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import inf, log
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -22,6 +22,7 @@ from scipy.special import rel_entr
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import Ifr, TableMeasurements
+from fairprobe.documents.table import TAU
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
 from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
@@ -31,7 +32,6 @@ from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import CONFIDENCE, Rate
 from fairprobe.statistics.resampling import ratio, resampled
 
-TAU = 0.001
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
 
 Base: TypeAlias = Literal["nats", "bits"]
@@ -70,6 +70,7 @@ class IndividualFairness:
     base: Base
     over: Over
     left_out: int
+    by_tau: tuple[tuple[float, IFR], ...] = ()  # IFR_p at each τ, where several were given
 
 
 def js(p: Any, q: Any, *, base: Base = "nats") -> Floats:
@@ -135,7 +136,8 @@ def over_tau(
     domain: Domain, model: Model, x: Any, taus: Sequence[float], **settings: Any
 ) -> list[IndividualFairness]:
     """IFR_p for several τ, with the settings of `individual_fairness`; beyond 1 it is IFR_b."""
-    return [individual_fairness(domain, model, x, tau=tau, **settings) for tau in taus]
+    whole = individual_fairness(domain, model, x, tau=taus, **settings)
+    return [replace(whole, p=p, tau=tau, by_tau=()) for tau, p in whole.by_tau]
 
 
 def individual_fairness(
@@ -143,7 +145,7 @@ def individual_fairness(
     model: Model,
     x: Any,
     *,
-    tau: float = TAU,
+    tau: float | Sequence[float] = TAU,
     base: Base = "nats",
     over: Over = "pairs",
     single: np.random.Generator | None = None,
@@ -155,10 +157,12 @@ def individual_fairness(
     exactly if `judge` finds no discrimination. A person without an allowed counterpart is left
     out of both. For a binary attribute both are the same.
 
+    Of several τ the first is that of `p`, and `by_tau` has IFR_p at each; the model is asked once.
+
     `single`: of the counterparts of each person only one counts, drawn with this generator, as in
     the paper's Test'. By default all do.
     """
-    _check_tau(tau)
+    taus = check_taus(tau)
     unit = _unit(base)
     if over not in get_args(Over):
         raise SettingError(f"`over` must be 'pairs' or 'people'; it is {over!r}.")
@@ -174,34 +178,37 @@ def individual_fairness(
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     with one_thread():
         parts = [
-            _tally(domain, model, inside[i : i + at_once], tau * unit, single)
+            _tally(domain, model, inside[i : i + at_once], [tau * unit for tau in taus], single)
             for i in range(0, len(inside), at_once)
         ]
     pairs, fair_b, fair_p, one_label, alike = (
-        (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else _NOBODY
+        (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else _nobody(len(taus))
     )
     if over == "pairs":
-        b, p = _over_pairs(fair_b, pairs, groups), _over_pairs(fair_p, pairs, groups)
+        b = _over_pairs(fair_b, pairs, groups)
+        rates = [_over_pairs(fair, pairs, groups) for fair in fair_p.T]
     else:
-        b, p = (
-            _over_people(one_label, pairs, groups),
-            _over_people(one_label & alike, pairs, groups),
-        )
-    return IndividualFairness(b, p, tau, base, over, len(rows) - len(inside))
+        b = _over_people(one_label, pairs, groups)
+        rates = [_over_people(one_label & each, pairs, groups) for each in alike.T]
+    by_tau = tuple(zip(taus, rates, strict=True)) if len(taus) > 1 else ()
+    return IndividualFairness(b, rates[0], taus[0], base, over, len(rows) - len(inside), by_tau)
 
 
-_NOBODY = (*[np.empty(0, dtype=np.int64)] * 3, *[np.empty(0, dtype=bool)] * 2)
+def _nobody(taus: int) -> tuple[Ints, Ints, Ints, Mask, Mask]:
+    none = np.empty(0, dtype=np.int64)
+    each, label = np.empty((0, taus), dtype=np.int64), np.empty(0, dtype=bool)
+    return none, none, each, label, each.astype(bool)
 
 
 def _tally(
     domain: Domain,
     model: Model,
     x: Rows,
-    most_nats: float,
+    most_nats: Sequence[float],
     single: np.random.Generator | None = None,
 ) -> tuple[Ints, Ints, Ints, Mask, Mask]:
-    """For each person: pairs, those fair by label, those fair by probability; whether all have one
-    label, whether all are alike.
+    """For each person: pairs, those fair by label, those fair by probability at each of the
+    `most_nats`; whether all have one label, whether all are alike at each.
     """
     n, v = len(x), domain.value_count
     every = domain.counterparts(x).reshape(n * v, -1)
@@ -222,17 +229,19 @@ def _tally(
         drawn = (single.random(counted.shape) * counted).argmax(axis=1)
         counted &= np.arange(v) == drawn[:, None]
         may_be &= counted | (np.arange(v) == own[:, None])
-    alike = _divergences(p[person, own], p) <= most_nats
+    apart = _divergences(p[person, own], p)
+    alike = apart[:, :, None] <= np.asarray(most_nats)  # (n, v, τ)
     same_label = ~_differs(scores[person, own], scores)
     labels, certain = _labels(scores)
     one_label = ~(two_labels(labels, certain & may_be) & may_be[person, own])
-    fair_b, fair_p = same_label & counted, same_label & alike & counted
+    fair_b = same_label & counted
+    fair_p = fair_b[:, :, None] & alike
     return (
         counted.sum(axis=1),
         fair_b.sum(axis=1),
         fair_p.sum(axis=1),
         one_label,
-        np.asarray((alike | ~counted).all(axis=1)),
+        np.asarray((alike | ~counted[:, :, None]).all(axis=1)),
     )
 
 
@@ -337,8 +346,20 @@ def _unit(base: str) -> float:
     return 1.0 if base == "nats" else log(2)
 
 
+def check_taus(tau: float | Sequence[float]) -> tuple[float, ...]:
+    """One τ or several, checked."""
+    taus = tuple(tau) if isinstance(tau, Sequence) else (tau,)
+    if not taus:
+        raise SettingError("Give at least one tau, the greatest divergence of a fair pair.")
+    if len(set(taus)) < len(taus):
+        raise SettingError(f"Each tau may be given once; they are {', '.join(map(str, taus))}.")
+    for each in taus:
+        _check_tau(each)
+    return taus
+
+
 def _check_tau(tau: float) -> None:
-    if not tau >= 0:
+    if not 0 <= tau < inf:
         raise SettingError(
             f"`tau` is the greatest divergence of a fair pair, 0 or more; it is {tau}."
         )
@@ -431,8 +452,9 @@ def _read_ifr_b(document: TableMeasurements) -> list[Reading]:
 
 
 def _read_ifr_p(document: TableMeasurements) -> list[Reading]:
-    rate = required(document.fairness).individual.p
-    return _reading(document, rate, "IFR_p", "nearly the same answer")
+    rates = required(document.fairness).individual
+    own = "" if rates.tau == TAU else f", τ = {rates.tau:g} {rates.base}"
+    return _reading(document, rates.p, f"IFR_p{own}", "nearly the same answer")
 
 
 IFR_B = Measure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from operator import attrgetter
 from typing import ClassVar, Literal, TypeAlias
 
@@ -56,12 +57,15 @@ class Plan:
     seed: int = 0
     fetched: frozenset[str] = frozenset({"adult", "german", "bank", "compas"})
     runs: tuple[str, ...] = ()  # folders of runs, for experiments that are made from them
+    seconds: float | None = None  # of each search that has a time limit, instead of the scale's
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
             raise SettingError(f"The scale must be one of {', '.join(SCALES)}; got '{self.scale}'.")
         if self.repeats < 1:
             raise SettingError(f"There must be 1 repeat or more; got {self.repeats}.")
+        if self.seconds is not None and not 0 < self.seconds < inf:
+            raise SettingError(f"A time limit is above 0 seconds; got {self.seconds:g}.")
         if not 0 <= self.seed < 2**31:
             raise SettingError(
                 f"The seed must be a whole number from 0 to 2^31 - 1; got {self.seed}."
@@ -90,6 +94,7 @@ class Experiment(ABC):
     center: ClassVar[Center] = "mean"
     rows: ClassVar[Row] = "subject"
     from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
+    is_timed: ClassVar[bool] = False  # its searches have a time limit, which a plan can change
 
     @abstractmethod
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
@@ -115,7 +120,7 @@ class Experiment(ABC):
         """What the jobs show, beside the paper."""
         quick = f"Quick: {self.quick} At the paper's scale: {self.about}"
         return experiment_document(
-            self.title,
+            f"{self.title} {self.size(plan, about)}" if about else self.title,
             self.measures_of(plan),
             self.cells(plan, outcome),
             intro=self.about if plan.is_full else quick,
@@ -127,6 +132,16 @@ class Experiment(ABC):
             center=self.center,
             rows=self.rows,
         )
+
+    def size(self, plan: Plan, about: Provenance) -> str:
+        """What a reader must know of a table's size at a glance; nothing of one made from runs."""
+        if self.from_runs:
+            return ""
+        repeats = "1 repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
+        limit = [f"{plan.seconds:g} seconds"] if self.is_timed and plan.seconds else []
+        commit = [f"commit {about.versions['commit']}"] if "commit" in about.versions else []
+        words = [f"{plan.scale} scale", *limit, repeats, f"seed {plan.seed}", *commit]
+        return f"({', '.join(words)})"
 
     def measures_of(self, plan: Plan) -> Sequence[Measure]:
         """The measures, as they are titled at the plan's scale."""

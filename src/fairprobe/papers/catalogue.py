@@ -86,13 +86,15 @@ def experiment(
     workers: int = 1,
     cluster: str | None = None,
     runs: Sequence[str] = (),
+    seconds: float | None = None,
     progress: OnJob | None = None,
 ) -> Finished:
     """Run an experiment and write its table into the folder. An interrupted run continues where it
     stopped.
 
     Experiments may share a folder: a search that two tables need is done once. DistroFair's tables
-    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER.
+    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `seconds` changes
+    the time limit of searches that have one.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
@@ -104,6 +106,9 @@ def experiment(
         )
     if runs and not chosen.from_runs:
         raise SettingError(f"{name} is not made from runs. Leave --run out.")
+    if seconds is not None and not chosen.is_timed:
+        timed = ", ".join(one.name for one in EXPERIMENTS.values() if one.is_timed)
+        raise SettingError(f"{name} has no time limit; only {timed} has. Leave --seconds out.")
     fetched = frozenset(entry.name for entry in datasets.catalogue() if entry.available)
     plan = Plan(
         scale=scale,  # type: ignore[arg-type]  # checked there
@@ -111,6 +116,7 @@ def experiment(
         seed=seed,
         fetched=fetched,
         runs=tuple(runs),
+        seconds=seconds,
     )
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
@@ -137,5 +143,14 @@ def provenance(plan: Plan, outcome: Outcome) -> Provenance:
             for name, result in outcome.results.items()
             if name.startswith("network-")
         },
-        versions={name: version for one in records for name, version in one.versions.items()},
+        versions=_versions([one.versions for one in records]),
     )
+
+
+def _versions(records: Sequence[dict[str, str]]) -> dict[str, str]:
+    """What the jobs ran with; where they differ, all of them."""
+    names = dict.fromkeys(name for one in records for name in one)
+    return {
+        name: " and ".join(dict.fromkeys(one[name] for one in records if name in one))
+        for name in names
+    }

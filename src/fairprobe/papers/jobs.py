@@ -26,7 +26,7 @@ import msgspec
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import JobDescription, JobRecord, Machine
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.versions import versions
+from fairprobe.versions import commit, versions
 
 _ID = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 _WORK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -155,7 +155,7 @@ def perform(job: Job, *results: Plain) -> Report:
             seconds=seconds,
             finished=datetime.now(UTC).isoformat(),
             machine=_machine(),
-            versions=versions("torch", "numpy"),
+            versions=versions("torch", "numpy") | ({"commit": commit()} if commit() else {}),
         )
     except BaseException:  # noqa: BLE001  (sys.exit in a job is the job's failure, not the worker's)
         return traceback.format_exc()

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import isfinite, nan
+from statistics import fmean
 from typing import ClassVar
 
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from fairprobe.papers import paper
-from fairprobe.papers.base import Experiment, Plan, Subject, Variant, cell_of
+from fairprobe.papers.base import (
+    Experiment,
+    Plan,
+    Subject,
+    Variant,
+    cell_of,
+    collect,
+    grid,
+)
 from fairprobe.papers.jobs import Job, Outcome
 from fairprobe.papers.neuronfair import (
     ADF,
@@ -24,12 +35,13 @@ from fairprobe.papers.neuronfair import (
     training,
 )
 from fairprobe.papers.neuronfair_work import Diversity, NeuronCoverage
-from fairprobe.papers.tables import TITLES, Cell
+from fairprobe.papers.tables import TITLES, Cell, compare_with
 from fairprobe.statistics.repeats import Repeats
 
 RADII = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 SMALL = 0.02  # the paper's average is below this radius
 RIVALS = ("aequitas", "adf")
+MOSTLY_IS = 0.5  # of the instances
 
 
 class Figure5(Experiment):
@@ -141,8 +153,34 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return Repeats(tuple(value for value in values if value is not None)).mean
 
 
+Neurons = set[tuple[str, int]]
+
+WHO = {"idis": "IDI", "non_idis": "non-IDI"}
+SHARES = {  # measures by what they count, and whom
+    (what, who): Measure(f"{what}_{who}", title.format(name), "share")
+    for what, title in (
+        ("union_most", "Most biased layer: biased neurons that some {} activates"),
+        ("union", "All layers: biased neurons that some {} activates"),
+        ("mostly", "All layers: biased neurons that more than half of the {}s activate"),
+        ("each", "All layers: biased neurons that one {} activates, on average"),
+    )
+    for who, name in WHO.items()
+}
+WITH_NEURONFAIR = Measure(
+    "with_neuronfair",
+    "Overlap with NeuronFair: neurons that most IDIs of both activate, of those of either",
+    "share",
+)
+WITH_MISSES = Measure(
+    "with_misses",
+    "Overlap with non-IDIs: neurons that most IDIs and most non-IDIs of a method activate, of"
+    " those of either",
+    "share",
+)
+
+
 class Figure6(Searches):
-    """Do the IDIs of a method activate the biased neurons?"""
+    """Which biased neurons do the IDIs of a method activate, and do others activate the same?"""
 
     name = "neuronfair-figure6"
     title = "NeuronFair, Figure 6: the biased neurons that IDIs and non-IDIs activate"
@@ -155,16 +193,14 @@ class Figure6(Searches):
     subjects = (Subject("adult", "gender"),)
     variants = (ADF, EIDIG, NEURONFAIR, RANDOM)
     result = NeuronCoverage
-    measures = (
-        Measure("idis_union", "Biased neurons activated by some IDI", "share"),
-        Measure("non_idis_union", "Biased neurons activated by some non-IDI", "share"),
-        Measure("idis_each", "Biased neurons that one IDI activates, on average", "share"),
-        Measure("non_idis_each", "Biased neurons that one non-IDI activates, on average", "share"),
-    )
+    measures = (*SHARES.values(), WITH_NEURONFAIR, WITH_MISSES)
     remarks = (
         "The paper counts the neurons that the whole set activates: 24 of 24 for NeuronFair, 18"
         " for EIDIG, 15 for ADF, none for non-IDIs. A union over many instances grows with their"
-        " number; what one instance activates on average does not, so both are given.",
+        " number; the neurons that more than half of them activate do not, nor does what one"
+        " activates on average, so all three are given.",
+        "The paper counts in the most biased layer alone. Ours may have a single biased neuron"
+        " there, so the biased neurons of all layers, each by its own T_d, are counted as well.",
         SAME_NETWORK,
         SAME_SEEDS,
     )
@@ -184,28 +220,154 @@ class Figure6(Searches):
             share=0.1,
         )
 
-    def beside(self, subject: Subject, variant: Variant, measure: Measure) -> float | None:
-        """The paper's share of activated neurons."""
-        del subject
-        total = paper.figure("figure6", "", "", "", "biased_neurons")
-        who = {"idis_union": variant.method, "non_idis_union": "non_idis"}.get(measure.key)
-        if who is None or not total:
-            return None
-        activated = paper.figure("figure6", "", "", who, "biased_neurons_activated")
-        return None if activated is None else activated / total
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        cells = [
+            replace(
+                collect(plan, outcome, cell, jobs, NeuronCoverage, lambda _: nan),
+                values=tuple(
+                    nan if value is None else value
+                    for value in self._values(plan, outcome, subject, variant, measure)
+                ),
+            )
+            for measure in self.measures
+            for subject in self.subjects
+            for variant in self.variants
+            if measure is not WITH_NEURONFAIR or variant != NEURONFAIR
+            for cell in (cell_of(subject, variant, measure, _printed(variant, measure)),)
+            for jobs in (grid(plan, [subject], [variant], self.job),)
+        ]
+        return compare_with(cells, NEURONFAIR.method, NEURONFAIR.variant)
+
+    def _values(
+        self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant, measure: Measure
+    ) -> list[float | None]:
+        """The measure in each repeat that was done."""
+        found = self._found(plan, outcome, subject, variant)
+        if measure is WITH_NEURONFAIR:
+            theirs = self._found(plan, outcome, subject, NEURONFAIR)
+            return [
+                _overlap(_mostly(one, "idis"), _mostly(theirs[repeat], "idis"))
+                for repeat, one in found.items()
+                if repeat in theirs
+            ]
+        if measure is WITH_MISSES:
+            return [_overlap(*(_mostly(one, who) for who in WHO)) for one in found.values()]
+        named = next(key for key, each in SHARES.items() if each is measure)
+        return [_share(one, *named) for one in found.values()]
+
+    def _found(
+        self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant
+    ) -> dict[int, NeuronCoverage]:
+        """By repeat."""
+        jobs = grid(plan, [subject], [variant], self.job)
+        return {
+            repeat: outcome.read_one(job.id, NeuronCoverage)
+            for repeat, job in enumerate(jobs)
+            if job.id in outcome.results
+        }
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        (subject,) = self.subjects
+        one = next(iter(self._found(plan, outcome, subject, NEURONFAIR).values()), None)
+        if one is None:
+            return self.remarks
+        counts = ", ".join(f"{layer.name} {len(layer.biased)}" for layer in one.layers)
+        where = f"Biased neurons by layer: {counts}; the most biased layer is {one.most_biased}."
+        return (where, *self.remarks)
 
     def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
         cells = self.cells(plan, outcome)
-        groups = [
+        shares = [
             BarGroup(
                 measure.title,
                 [
-                    Bar(TITLES[cell.method], _mean(cell.values))
+                    Bar(TITLES[cell.method], _mean(list(filter(isfinite, cell.values))))
                     for cell in cells
                     if cell.measure == measure.key
                 ],
             )
-            for measure in self.measures
+            for measure in SHARES.values()
         ]
-        title, axis = "Shares of the biased neurons", "share of biased neurons"
-        return [Bars(title, groups, axis, value_kind="share")]
+        (subject,) = self.subjects
+        compared = [variant for variant in self.variants if variant != RANDOM]
+        found = [self._found(plan, outcome, subject, variant) for variant in compared]
+        together = [  # the results of a repeat
+            [one[repeat] for one in found] for repeat in sorted(set.intersection(*map(set, found)))
+        ]
+        overlap = [
+            BarGroup(
+                _named([TITLES[compared[at].method] for at in part], len(compared)),
+                [
+                    Bar(f"{name}s", _mean([_region(some, who, part) for some in together]))
+                    for who, name in WHO.items()
+                ],
+            )
+            for size in range(len(compared), -1, -1)
+            for part in combinations(range(len(compared)), size)
+        ]
+        return [
+            Bars(
+                "Shares of the biased neurons",
+                shares,
+                "share of biased neurons",
+                value_kind="share",
+            ),
+            Bars(
+                "Overlap: how many biased neurons most instances of these methods activate",
+                overlap,
+                "biased neurons of all layers",
+                caption="Each neuron stands in one group: under the methods most of whose IDIs (or"
+                " non-IDIs) activate it, and of no other. Means over the repeats.",
+            ),
+        ]
+
+
+def _printed(variant: Variant, measure: Measure) -> float | None:
+    """The paper's share of activated neurons."""
+    who = {
+        SHARES["union_most", "idis"].key: variant.method,
+        SHARES["union_most", "non_idis"].key: "non_idis",
+    }.get(measure.key)
+    total = paper.figure("figure6", "", "", "", "biased_neurons")
+    if who is None or not total:
+        return None
+    activated = paper.figure("figure6", "", "", who, "biased_neurons_activated")
+    return None if activated is None else activated / total
+
+
+def _share(one: NeuronCoverage, what: str, who: str) -> float | None:
+    rates = one.rates(who, everywhere=what != "union_most")
+    if not rates:
+        return None
+    if what == "each":
+        return fmean(rates.values())
+    least = MOSTLY_IS if what == "mostly" else 0.0
+    return fmean(rate > least for rate in rates.values())
+
+
+def _mostly(one: NeuronCoverage, who: str) -> Neurons | None:
+    """The neurons that more than half of the instances activate; None without instances."""
+    rates = one.rates(who)
+    return None if rates is None else {at for at, rate in rates.items() if rate > MOSTLY_IS}
+
+
+def _overlap(one: Neurons | None, other: Neurons | None) -> float | None:
+    """Jaccard's index; None where neither has a neuron."""
+    either = (one or set()) | (other or set())
+    return None if one is None or other is None or not either else len(one & other) / len(either)
+
+
+def _region(found: Sequence[NeuronCoverage], who: str, part: Sequence[int]) -> float | None:
+    """How many biased neurons are activated by most instances of these methods and of no other."""
+    rates = [one.rates(who) for one in found]
+    if any(one is None for one in rates):
+        return None
+    wanted = [place in part for place in range(len(rates))]
+    active = [{at: rate > MOSTLY_IS for at, rate in (one or {}).items()} for one in rates]
+    return float(sum([one[at] for one in active] == wanted for at in active[0]))
+
+
+def _named(names: Sequence[str], of: int) -> str:
+    if not names:
+        return "none"
+    return ", ".join(names) + ("" if len(names) == of else " only")

@@ -13,7 +13,7 @@ from fairprobe import audits, datasets, networks
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
-from fairprobe.interpret import NeuronBias, coverage, neuron_bias
+from fairprobe.interpret import LayerBias, NeuronBias, coverage, neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.metrics import cells, generation_diversity, gsr, seed_distance, spread
 from fairprobe.models import TorchModel, one_thread
@@ -84,19 +84,39 @@ class Diversity(Document, frozen=True, kw_only=True):
     diversity: dict[str, list[float | None]]
 
 
-class NeuronCoverage(Document, frozen=True, kw_only=True):
-    """Shares of the biased neurons that IDIs and other instances activate: all of them together,
-    and one on average.
+class CoveredLayer(Document, frozen=True, kw_only=True):
+    """The biased neurons of a layer, and for each of them the share of IDIs and of other instances
+    that activate it; null where there are no such instances.
     """
 
-    layer: str
-    biased: Count
-    idis_union: Share | None
-    idis_each: Share | None
+    name: str
+    biased: list[Count]
+    idis: list[Share] | None
+    non_idis: list[Share] | None
+
+
+class NeuronCoverage(Document, frozen=True, kw_only=True):
+    """Which biased neurons IDIs and other instances activate, in every layer that has some."""
+
+    most_biased: str
+    layers: list[CoveredLayer]
     idis_rows: Count
-    non_idis_union: Share | None
-    non_idis_each: Share | None
     non_idis_rows: Count
+
+    def rates(self, who: str, *, everywhere: bool = True) -> dict[tuple[str, int], float] | None:
+        """For each biased neuron, of all layers or of the most biased one, the share of instances
+        that activate it. `who` is "idis" or "non_idis".
+        """
+        rates: dict[tuple[str, int], float] = {}
+        for layer in self.layers:
+            if everywhere or layer.name == self.most_biased:
+                found: list[float] | None = getattr(layer, who)
+                if found is None:
+                    return None
+                rates |= {
+                    (layer.name, at): rate for at, rate in zip(layer.biased, found, strict=True)
+                }
+        return rates
 
 
 def network_of(dataset: str) -> str:
@@ -355,7 +375,7 @@ def _diversity(ours: Rows, theirs: Rows, radius: float) -> float | None:
 
 
 def neuron_coverage(settings: Plain, inputs: Inputs) -> NeuronCoverage:
-    """Figure 6: the biased neurons that a tenth of a method's IDIs activates, and a tenth of the
+    """Figure 6: which biased neurons a tenth of a method's IDIs activates, and a tenth of the
     instances that it tried in vain.
     """
     task = Task.of(settings, inputs)
@@ -382,24 +402,27 @@ def neuron_coverage(settings: Plain, inputs: Inputs) -> NeuronCoverage:
         rng=task.rng(method.name, method.variant),
         on_judged=watch,
     )
-    layer = task.target.bias.most_biased
+    bias = task.target.bias
+    hits, others = (
+        rows[np.unique(task.domain.key(rows), return_index=True)[1]]
+        for rows in (found.x[share(found.x)], np.concatenate(misses))
+    )
 
-    def covered(rows: Rows) -> tuple[float | None, float | None, int]:
-        """The shares of all rows together and of one on average, and the number of rows."""
-        unique = rows[np.unique(task.domain.key(rows), return_index=True)[1]]
-        if not len(unique) or not len(layer.biased):
-            return None, None, len(unique)
-        found = coverage(task.model, layer, unique)
-        return found.union, float(found.each.mean()), len(unique)
+    def covered(layer: LayerBias, rows: Rows) -> list[float] | None:
+        return coverage(task.model, layer, rows).neurons.tolist() if len(rows) else None
 
-    hits, others = covered(found.x[share(found.x)]), covered(np.concatenate(misses))
     return NeuronCoverage(
-        layer=layer.name,
-        biased=len(layer.biased),
-        idis_union=hits[0],
-        idis_each=hits[1],
-        idis_rows=hits[2],
-        non_idis_union=others[0],
-        non_idis_each=others[1],
-        non_idis_rows=others[2],
+        most_biased=bias.most_biased.name,
+        layers=[
+            CoveredLayer(
+                name=layer.name,
+                biased=layer.biased.tolist(),
+                idis=covered(layer, hits),
+                non_idis=covered(layer, others),
+            )
+            for layer in bias.layers
+            if len(layer.biased)
+        ],
+        idis_rows=len(hits),
+        non_idis_rows=len(others),
     )

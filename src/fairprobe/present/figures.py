@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from fairprobe.documents import (
     AblationDocument,
@@ -30,6 +31,7 @@ from fairprobe.present.plots import (
     curve_styles,
     curves,
     measure_bar,
+    neuron_differences,
 )
 from fairprobe.present.svg import MARK, MUTED, coloured
 from fairprobe.present.table import Table
@@ -201,6 +203,7 @@ class Inside:
     """What the report shows of the inside of a network."""
 
     picture: Picture
+    neurons: Figure | None
     curves: Figure | None
     legend: Sequence[tuple[str, float, str, str]]  # color, width, dash and name of each curve
     ablation: Sequence[Figure]
@@ -220,9 +223,36 @@ def inside_figures(document: TableDocument) -> Inside | None:
     )
     return Inside(
         picture(inside, inputs=model.inputs, outputs=model.outputs, says=says),
+        _neurons(inside, sentences.sensitive(document)) if inside.auc else None,
         _curves(inside, sentences.sensitive(document)) if inside.auc else None,
         _legend(inside),
         _ablation(inside.ablation, model.majority),
+    )
+
+
+def _neurons(inside: Interpretation, name: str) -> Figure:
+    return Figure(
+        "Every neuron’s reaction",
+        neuron_differences(
+            "neurons",
+            inside,
+            says=f"Dots: for each layer, how strongly every neuron reacts to {name}.",
+        ),
+        f"A dot is a neuron, and its height the mean change of its value when only {name} changes,"
+        " squashed to 0 to 1. Large dots above the dashed threshold of their layer are biased.",
+        Table(
+            ("layer", "median reaction", "strongest", "threshold", "neurons above it"),
+            [
+                (
+                    f"L{place}. {layer.name}",
+                    decimal(median(layer.differences)),
+                    decimal(max(layer.differences)),
+                    decimal(layer.threshold),
+                    count(layer.biased),
+                )
+                for place, layer in enumerate(inside.layers, 1)
+            ],
+        ),
     )
 
 

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairprobe.documents import GroupIfr, Ifr, SelectionRow, SelectionTable, TableDocument
+from fairprobe.documents import (
+    BaseRatesDocument,
+    GroupIfr,
+    Ifr,
+    SelectionRow,
+    SelectionTable,
+    TableDocument,
+)
 from fairprobe.present.blocks import Figure
 from fairprobe.present.figures import BARS
-from fairprobe.present.formats import SPACE, count, decimal, interval, level, percent, ratio
+from fairprobe.present.formats import (
+    SPACE,
+    count,
+    decimal,
+    interval,
+    level,
+    percent,
+    plural,
+    ratio,
+)
 from fairprobe.present.group_sentences import FOUR_FIFTHS, remark, who_is_missing
 from fairprobe.present.plots import bars, measure_bar
 from fairprobe.present.sentences import measured, sensitive
@@ -34,6 +50,18 @@ def rate_figures(document: TableDocument) -> list[Figure]:
             who,
         ),
     ]
+
+
+def tau_table(document: TableDocument) -> Table | None:
+    """IFR_p at each τ, where several were asked for."""
+    rates = document.fairness.individual
+    if not rates.by_tau:
+        return None
+    return Table(
+        (f"τ ({rates.base})", "pairs alike (IFR_p)"),
+        [(f"{each.tau:g}", measure_cell(each)) for each in rates.by_tau],
+        title="IFR_p by τ",
+    )
 
 
 def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str, who: str) -> Figure:
@@ -76,6 +104,19 @@ def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str, who: s
 
 
 @dataclass(frozen=True)
+class BaseRates:
+    """The true labels of the groups by an attribute, and who is not in the table."""
+
+    attribute: str
+    table: Table
+    remarks: Sequence[str]
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.table.rows) > BARS
+
+
+@dataclass(frozen=True)
 class Division:
     """People divided by an attribute: the picture of its impact ratios (if any is defined), the
     table, and who is not in it. Pairs of three or more attributes have no picture, for there can be
@@ -108,6 +149,44 @@ def divisions(document: TableDocument) -> list[Division]:
         )
         for place, table in enumerate(tables)
     ]
+
+
+def base_rates(document: TableDocument) -> list[BaseRates]:
+    """How often the groups have the labels in the data itself. Of two classes one is shown: the
+    favorable one, or the second.
+    """
+    classes = document.data.classes
+    shown = range(len(classes))
+    if len(classes) == 2:
+        shown = range(1, 2) if document.data.favourable != 0 else range(1)
+    return [
+        BaseRates(
+            each.attribute,
+            Table(
+                ("group", "people", *(f"label “{classes[place]}”" for place in shown)),
+                [
+                    (
+                        row.name,
+                        Cell(count(row.people)),
+                        *(
+                            measure_cell(row.labels[place]) if row.labels else Cell(UNDEFINED)
+                            for place in shown
+                        ),
+                    )
+                    for row in each.rows
+                ],
+            ),
+            _left_out(each),
+        )
+        for each in document.data.base_rates
+    ]
+
+
+def _left_out(rates: BaseRatesDocument) -> list[str]:
+    left_out = f"{plural(rates.left_out, 'person', 'people')} with another value are left out."
+    few = "Of very small groups the labels are not shown: they could point at somebody."
+    is_small = any(not row.labels for row in rates.rows)
+    return [*([left_out] if rates.left_out else []), *([few] if is_small else [])]
 
 
 def selection_table(table: SelectionTable) -> Table:

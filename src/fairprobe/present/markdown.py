@@ -32,7 +32,7 @@ from fairprobe.present.formats import (
     plural,
     ratio,
 )
-from fairprobe.present.group_figures import selection_table
+from fairprobe.present.group_figures import base_rates, selection_table, tau_table
 from fairprobe.present.group_sentences import (
     individual,
     lowest,
@@ -247,6 +247,7 @@ def _measures(document: TableDocument) -> list[str]:
         ("Measure", "Value", f"{level(document.dm_rs.confidence)} interval", "Measured on"),
         [*_from_catalogue(document), (*gsr, UNDEFINED, tried), *_scores(document)],
     )
+    by_tau = tau_table(document)
     nearly = (
         f"Nearly the same means a Jensen–Shannon divergence of at most {rates.tau:g}"
         f" {escaped(rates.base)}."
@@ -258,6 +259,7 @@ def _measures(document: TableDocument) -> list[str]:
             f"All with seed {document.seed}."
             f" {nearly if rates.b.pairs else escaped(individual(document))}"
         ),
+        *([] if by_tau is None else ["IFR_p by τ:", by_tau.markdown()]),
     ]
 
 
@@ -307,7 +309,7 @@ def _groups(document: TableDocument) -> list[str]:
     group, classes = document.fairness.group, document.data.classes
     positive = document.fairness.positive
     if group is None or positive is None:
-        return ["### Groups", escaped(selection(document))]
+        return ["### Groups", escaped(selection(document)), *_base_rates(document)]
     answers = range(len(classes)) if len(classes) == 2 else [positive]
     rows = []
     for table in group.tables:
@@ -334,6 +336,7 @@ def _groups(document: TableDocument) -> list[str]:
     return [
         "### Groups",
         escaped(selection(document)),
+        *_base_rates(document),
         Table(head, rows, words=(0, len(head) - 1)).markdown(),
         (
             "ΔDP is the highest minus the lowest selection rate of the groups, ΔEO the same among"
@@ -343,6 +346,17 @@ def _groups(document: TableDocument) -> list[str]:
             " beside the accuracy."
         ),
     ]
+
+
+def _base_rates(document: TableDocument) -> list[str]:
+    """The true labels of the groups; long lists are in the report alone."""
+    blocks: list[str] = []
+    for rates in base_rates(document):
+        if rates.is_long:
+            continue
+        title = f"True labels in the data, by {escaped(rates.attribute)}:"
+        blocks += [title, rates.table.markdown(), *map(escaped, rates.remarks)]
+    return blocks
 
 
 def _gap(measure: EstimateDocument) -> Cell | str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Score, Search, TableDocument
+from fairprobe.documents.table import TAU
 from fairprobe.measure import Reading, added_readings
 from fairprobe.present import (
     certificate_sentences,
@@ -111,12 +112,19 @@ def python(document: TableDocument) -> str:
             *_counterparts(document),
             *decision_sentences.python(document.model.decision),
             f"    samples={document.dm_rs.samples!r},",
+            *_tau(document),
             f"    seed={document.seed!r},",
             *(["    show_records=True,"] if any(each.is_record for each in document.pairs) else []),
             ")",
             "audit.report('report-again.html')",
         )
     )
+
+
+def _tau(document: TableDocument) -> list[str]:
+    rates = document.fairness.individual
+    taus = [each.tau for each in rates.by_tau] or rates.tau
+    return [] if taus == TAU else [f"    tau={taus!r},"]
 
 
 def _counterparts(document: TableDocument) -> list[str]:

@@ -32,6 +32,8 @@ ROW, TOP, BOTTOM = 35, 4, 22
 LABEL = 46  # characters of a bar's label; the table under the figure has all of it
 CONTROL_DASH = (4.0, 2.0)
 STYLED_LAYERS = 9  # of more curves only that of the most biased layer stands out
+MOST_DOTS = 300  # of a layer, in the plot of its neurons
+MOST_TICKS = 16  # layers named below that plot
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5))
 
 
@@ -231,6 +233,52 @@ def curves(name: str, interpretation: Interpretation, *, says: str) -> Markup:
         _curve_axes(axes, slots, _last_step(layers) * grid)
 
     return drawn(name, height, draw, says=says)
+
+
+def neuron_differences(name: str, interpretation: Interpretation, *, says: str) -> Markup:
+    """The reaction of every neuron, layer beside layer, with the threshold of each layer. Of a
+    large layer neighbours in the order of their reactions are drawn as one dot.
+    """
+    layers = interpretation.layers
+
+    def draw(figure: Figure, slots: Slots) -> None:
+        axes = figure.add_axes((0.125, 0.16, 0.86, 0.75))
+        for place, layer in enumerate(layers):
+            biased = set(layer.biased_neurons)
+            every = max(1, -(-layer.neurons // MOST_DOTS))
+            order = sorted(range(layer.neurons), key=lambda neuron: layer.differences[neuron])
+            shown = order[::-1][::every]
+            at = [place + 0.1 + 0.8 * (neuron + 0.5) / layer.neurons for neuron in shown]
+            axes.scatter(
+                at,
+                [layer.differences[neuron] for neuron in shown],
+                s=[14 if neuron in biased else 5 for neuron in shown],
+                color=[MARK if neuron in biased else BAR for neuron in shown],
+                linewidths=0,
+            )
+            ends = [place + 0.05, place + 0.95]
+            axes.plot(ends, [layer.threshold] * 2, color=INK, lw=1, ls=(0, (3, 2)))
+        highest = max(max(layer.differences, default=0) for layer in layers)
+        lines = [layer.threshold for layer in layers]
+        axes.set_ylim(0, min(1.0, max(1.08 * max(highest, *lines), 0.05)))
+        axes.set_xlim(0, len(layers))
+        step = -(-len(layers) // MOST_TICKS)
+        places = range(0, len(layers), step)
+        axes.set_xticks([place + 0.5 for place in places], [f"L{place + 1}" for place in places])
+        style_axes(axes, "left", "bottom")
+        axes.grid(axis="y", color=LINE, lw=0.5)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(slots("Layer; its neurons from left to right"), color=MUTED, labelpad=2)
+        axes.text(
+            0,
+            1,
+            slots("Reaction of a neuron (ActDiff, tanh)"),
+            color=MUTED,
+            va="top",
+            transform=axes.figure.transFigure,
+        )
+
+    return drawn(name, 250, draw, says=says)
 
 
 def curves_beside_control(name: str, inside: TextInterpretation, *, says: str) -> Markup:
