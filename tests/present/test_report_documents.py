@@ -437,6 +437,7 @@ def document() -> Document:
             "gsr": 0.87366,
             "spread": 0.26699,
             "cells": 0.8523,
+            "distance": 0.2143,
             "stopped": "complete",
             "refuted": None,
             "wall_seconds": 3.1358,

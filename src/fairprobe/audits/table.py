@@ -40,6 +40,7 @@ from fairprobe.metrics import (
     compare_counterparts,
     dm_rs,
     fairness,
+    seed_distance,
     spread,
     striking_pairs,
 )
@@ -107,6 +108,7 @@ class Audit(AuditResult[TableDocument]):
     # Findings that the user's own program did not confirm; None if the search used it itself.
     refuted: int | None = None
     weighted: tuple[Weighted, ...] = ()
+    distance: float | None = None  # of the findings to their seeds
     repair: Proof | None = None
     written: WrittenModel | None = None
     chat: ChatAnswers | None = None  # of a chat endpoint
@@ -330,6 +332,7 @@ def audit(
         findings=findings,
         spread=spread(findings),
         cells=cells(findings, seed=seed),
+        distance=seed_distance(findings, seeds) if how.origin == "seed" else None,
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
         versions=versions("torch", "numpy"),
         fairness=held_out,

@@ -276,6 +276,7 @@ def search_document(audit: Audit | ScoreAudit) -> Search:
         gsr=gsr(idis, how.tried),
         spread=audit.spread,
         cells=audit.cells,
+        distance=audit.distance,
         stopped=how.stopped,
         refuted=audit.refuted,
         wall_seconds=how.wall_seconds,

@@ -216,6 +216,7 @@ class Search(Document, frozen=True, kw_only=True):
     gsr: Share
     spread: Number | None
     cells: Share | None = None  # different cells of a coarse grid for each finding
+    distance: Share | None = None  # of a finding to its seed, where the search sets out from seeds
     stopped: str
     refuted: Count | None
     wall_seconds: Seconds

@@ -281,7 +281,7 @@ class Figure6(Searches):
             BarGroup(
                 measure.title,
                 [
-                    Bar(TITLES[cell.method], _mean(list(filter(isfinite, cell.values))))
+                    Bar(TITLES[cell.method], _mean([one for one in cell.values if isfinite(one)]))
                     for cell in cells
                     if cell.measure == measure.key
                 ],
